@@ -1,7 +1,7 @@
 // What payments cost as they arrive: monthly subscriptions with random phases, one in twenty
 // without money, one in fifty cancelled, collected in windows. Chain time is moved from one due
-// time to the next; every request and lamport of it is counted. The keeper's requests at rest are
-// counted in real time, and added for the time that was skipped.
+// time to the next, with blocks of 400 ms; every request and lamport of it is counted. The keeper's
+// requests at rest are counted in real time, and added for the time that was skipped.
 import { execFileSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -22,6 +22,7 @@ const DAY = 24 * HOUR;
 const LAP_SECONDS = 12 * HOUR;
 /** Longer than any read interval of a keeper at rest. */
 const REST_SECONDS = 330;
+const BLOCK_MS = 400;
 const SETTLING_MS = 20_000;
 const PATIENCE_MS = 120_000;
 const POLL_MS = 15;
@@ -33,18 +34,17 @@ interface Scenario {
   readonly subscriptions: number;
   readonly window: number;
   readonly seconds: number;
-  readonly blockMs: number;
 }
 
-/** Days that are played where the part names none: some hundred payments each. */
-const daysOf = (subscriptions: number) => ({ 1000: 7, 10_000: 2 })[subscriptions] ?? 0.25;
+/** Days that are played where the part names none: six minutes of collecting. */
+const daysOf = (subscriptions: number) => (subscriptions <= 10_000 ? 1 : 0.25);
 
 /** "10000x3600x7": 10,000 subscriptions, a window of 3,600 s, seven days. */
 function scenarioOf(part: string): Scenario {
   const [subscriptions = 0, window = 900, days = daysOf(subscriptions)] = part
     .split('x')
     .map(Number);
-  return { subscriptions, window, seconds: days * DAY, blockMs: 10 };
+  return { subscriptions, window, seconds: days * DAY };
 }
 
 /** A number between 0 and 1 that is always the same for the same seed (mulberry32). */
@@ -172,9 +172,9 @@ interface Counted {
 
 async function playScenario(
   server: Server,
-  { subscriptions, window, seconds, blockMs }: Scenario,
+  { subscriptions, window, seconds }: Scenario,
 ): Promise<Counted> {
-  const chain = await startChain(blockMs);
+  const chain = await startChain(BLOCK_MS);
   const database = await server.database('month');
   const plan = await openPlan(
     chain,
@@ -214,7 +214,7 @@ async function playScenario(
 
 /** Requests a second at rest, with blocks of 400 ms. */
 async function restingRate(server: Server): Promise<number> {
-  const chain = await startChain(400);
+  const chain = await startChain(BLOCK_MS);
   const database = await server.database('rest');
   const keeper = await startKeeper(chain, database.url);
   await pause(SETTLING_MS);
@@ -230,7 +230,7 @@ export async function run(part?: string): Promise<Result> {
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   const server = await startServer();
   try {
-    return await (part === 'pace' ? pace(server) : costs(server, part));
+    return await costs(server, part);
   } finally {
     await server.stop();
   }
@@ -253,23 +253,4 @@ async function costs(server: Server, part: string | undefined): Promise<Result> 
     );
   }
   return { figures, ratios: {} };
-}
-
-/** A day of 1,000 subscriptions with blocks of 10 ms, compared with blocks of 400 ms. */
-async function pace(server: Server): Promise<Result> {
-  const day = { subscriptions: 1000, window: 900, seconds: DAY };
-  const fast = await playScenario(server, { ...day, blockMs: 10 });
-  const real = await playScenario(server, { ...day, blockMs: 400 });
-  return {
-    figures: {
-      requestsOfFastDay: fast.requests,
-      requestsOfRealDay: real.requests,
-      lamportsOfFastDay: fast.lamports,
-      lamportsOfRealDay: real.lamports,
-    },
-    ratios: {
-      fastToRealRequests: fast.requests / real.requests,
-      fastToRealLamports: fast.lamports / real.lamports,
-    },
-  };
 }

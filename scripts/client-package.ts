@@ -49,8 +49,9 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 
 /**
  * Drops the source map reference and rewrites import paths of declarations to .js. Indents them by
- * tabs and puts comments on one line, without formats that the text names anyway, and without the
- * responses' headers, which no type of the client uses: otherwise they would be twice as long.
+ * tabs and puts comments on one line, without formats that the text names anyway, without the
+ * comment that every id has, and without the responses' headers, which no type of the client uses:
+ * otherwise they would be twice as long.
  */
 function packed(text: string): string {
   return text
@@ -65,7 +66,8 @@ function packed(text: string): string {
         .replaceAll(/([^.:*])\n\t* \*(?! *\/)/g, '$1.')
         .replaceAll(/\n\t* \*(?!\/)/g, '')
         .replace(/\n\t* \*\//, ' */'),
-    );
+    )
+    .replaceAll(/^\t*\/\*\* UUIDv7 in lower case\. \*\/\n/gm, '');
 }
 
 await rm(target, { recursive: true, force: true });

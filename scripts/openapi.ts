@@ -93,6 +93,10 @@ const headers = {
   'X-Next-Cursor': header('The "cursor" of the next page. Absent on the last page.', {
     type: 'string',
   }),
+  'X-Data-Age': header(
+    'Seconds by which the data may be behind: reports may be read from a replica.',
+    { type: 'integer', minimum: 0 },
+  ),
   'Idempotency-Replayed': header(
     '"true" if this is the stored response of an earlier request with the same key.',
     {
@@ -172,6 +176,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
     trustProxy: [],
     connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping is sent')),
+    readSmallFile: () => Promise.reject(new Error('no file is read')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,
     wakeDispatchers: () => undefined,
@@ -226,6 +231,7 @@ interface Response extends Json {
   content?: Record<string, Json & { schema: Json }>;
 }
 interface Operation {
+  tags?: string[];
   parameters?: { name: string; in: string; required?: boolean; explode?: boolean; schema: Json }[];
   responses: Record<string, Response>;
   requestBody?: { required?: boolean; content: Record<string, Json & { schema: Json }> };
@@ -287,6 +293,8 @@ function complete(operation: Operation, schemas: Record<string, Json>): void {
     const names: (keyof typeof headers)[] = [...everywhere];
     if (status === '200' && takes('cursor')) names.push('Link', 'X-Next-Cursor');
     if (status.startsWith('2') && takes('idempotency-key')) names.push('Idempotency-Replayed');
+    if (status === '200' && (operation.tags?.includes('analytics') === true || takes('bom')))
+      names.push('X-Data-Age');
     response.headers = headersNamed(names);
     if (response.description === 'Default Response') response.description = 'Done.';
     for (const media of Object.values(response.content ?? {}))

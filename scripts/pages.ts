@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { build } from 'esbuild';
+import { languages } from '../src/pages/words/languages.ts';
 
 const source = new URL('../src/pages/', import.meta.url);
 const target = new URL('../dist/pages/', import.meta.url);
@@ -20,6 +21,12 @@ const entries = {
   'demo-wallet': path('demo-wallet/main.ts'),
   style: path('style.css'),
   icon: path('icon.svg'),
+  // A catalogue each, which a page loads when it is in that language. English is in the pages.
+  ...Object.fromEntries(
+    Object.keys(languages)
+      .filter((code) => code !== 'en')
+      .map((code) => [`words-${code}`, path(`words/${code}.ts`)]),
+  ),
 };
 
 await rm(target, { recursive: true, force: true });

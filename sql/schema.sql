@@ -216,6 +216,18 @@ comment on column api_keys.hash is 'SHA-256 of the key; the key itself is not st
 CREATE INDEX api_keys_by_merchant ON public.api_keys USING btree (merchant_id, id);
 CREATE TRIGGER key_stays_revoked BEFORE UPDATE ON public.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS NULL))) EXECUTE FUNCTION keep_key_revoked();
 
+create table app_logos (
+  app_id uuid not null,
+  content_type text not null,
+  image bytea not null,
+  stored_at timestamp with time zone not null default now(),
+  constraint app_logos_content_type_check CHECK ((content_type = ANY (ARRAY['image/png'::text, 'image/webp'::text]))),
+  constraint app_logos_image_check CHECK (((length(image) >= 1) AND (length(image) <= 65536))),
+  constraint app_logos_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint app_logos_pkey PRIMARY KEY (app_id)
+);
+comment on table app_logos is 'the logo of an app, as its merchant sent it, once it was decoded';
+
 create table apps (
   id uuid not null default uuid_v7(),
   merchant_id uuid not null,
@@ -228,14 +240,24 @@ create table apps (
   register_unclaimed boolean not null default false,
   one_per_customer boolean not null default true,
   own_ids_by_subscriber boolean not null default false,
+  support_email text,
+  support_url text,
+  terms_url text,
+  privacy_url text,
+  website_proven_at timestamp with time zone,
+  logo_version text,
+  constraint apps_logo_version_check CHECK ((logo_version ~ '^[0-9a-f]{16}$'::text)),
   constraint apps_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint apps_return_origins_check CHECK ((cardinality(return_origins) <= 10)),
+  constraint proven_website_is_given CHECK (((website_proven_at IS NULL) OR (website_url IS NOT NULL))),
   constraint apps_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint apps_pkey PRIMARY KEY (id)
 );
 comment on column apps.register_unclaimed is 'a subscription on chain that the service did not offer is registered too';
 comment on column apps.one_per_customer is 'a customer (external_id) has one live subscription to plans of the app';
 comment on column apps.own_ids_by_subscriber is 'a wallet may set external_id and metadata in its registration, where they are unverified';
+comment on column apps.website_proven_at is 'when /.well-known/billing.json at website_url named the app; null while nothing proves that the website is the merchant''s';
+comment on column apps.logo_version is 'the start of the SHA-256 of the logo in app_logos; null without a logo';
 CREATE INDEX apps_by_merchant ON public.apps USING btree (merchant_id, id);
 
 create table auth_nonces (
@@ -716,6 +738,20 @@ comment on table rate_budgets is 'requests per subject and window of a minute; t
 comment on column rate_budgets.spent is 'requests of the window within the limit';
 comment on column rate_budgets.granted is 'number of requests of the last statement within the limit';
 comment on column rate_budgets.most is 'the limit in the last statement';
+
+create table rate_leases (
+  name text not null,
+  holder uuid not null,
+  share integer not null,
+  ends_at timestamp with time zone not null,
+  place text,
+  pid integer not null,
+  constraint rate_leases_share_check CHECK ((share >= 0)),
+  constraint rate_leases_pkey PRIMARY KEY (name, holder)
+) with (fillfactor=50);
+comment on table rate_leases is 'how much of a rate each process may use at most, until its lease ends; renewed every 1.5 s';
+comment on column rate_leases.share is 'an upper bound: a smaller share counts once its holder has reported that it keeps to it';
+comment on column rate_leases.place is 'machine and pid namespace, in which a starting process can see that the holder has died; null where they are not known';
 
 create table refunds (
   id uuid not null default uuid_v7(),

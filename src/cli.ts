@@ -172,7 +172,7 @@ export async function buildTree(
   return program.enablePositionalOptions();
 }
 
-/** Finds the name of the command that the arguments run or ask help for. */
+/** Returns the command's name from the arguments of `billing NAME` or `billing help NAME`. */
 function nameIn(args: readonly string[]): string | undefined {
   const [first, second] = args.filter((arg) => !arg.startsWith('-'));
   return first === 'help' ? second : first;

@@ -37,12 +37,14 @@ export function invalidField(path: string, message: string): ServiceError {
 }
 
 /**
- * Exit codes: 1 failed, 2 wrong usage; interrupted by SIGHUP (a closed terminal) 129, by SIGINT
- * (ctrl-C) 130, by SIGTERM 143.
+ * Exit codes: 1 failed, 2 wrong usage, 129 interrupted by SIGHUP (a closed terminal), 130
+ * interrupted by SIGINT (ctrl-C), 143 interrupted by SIGTERM.
  */
 export type FailureCode = 1 | 2 | 129 | 130 | 143;
 
-/** The signals on which a process stops its work and exits, with the exit code of a command. */
+/**
+ * The signals that end a process. Each signal has the exit code of a command that it interrupts.
+ */
 export const ENDING_SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
 export type EndingSignal = keyof typeof ENDING_SIGNALS;

@@ -27,12 +27,6 @@ export function formatUsdcExact(units: bigint | string): string {
   return `${whole}.${fraction.padEnd(USDC_DECIMALS, '0')}`;
 }
 
-/** Formats USDC base units with thousands separators: `1,234.50`. */
-export function formatUsdcGrouped(units: bigint | string): string {
-  const [whole = '', fraction = ''] = formatUsdc(units).split('.');
-  return `${new Intl.NumberFormat('en').format(BigInt(whole))}.${fraction}`;
-}
-
 /** Formats lamports as SOL: `0.0023`. */
 export function formatSol(lamports: bigint | string): string {
   return decimal(lamports, SOL_DECIMALS);

@@ -68,7 +68,7 @@ export function createLog(
   return pino(options, { write: (line) => writeLine(fd, line) });
 }
 
-/** Milliseconds before the next write to a full pipe that does not block. */
+/** Milliseconds before the next attempt to write to a full, non-blocking pipe. */
 const FULL_PIPE_MS = 10;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 

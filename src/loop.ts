@@ -51,7 +51,8 @@ export function observeLoops(next: LoopObserver | undefined): void {
 }
 
 /**
- * Maximum backoff (ms) after failed turns, which is also the longest delay after Postgres recovers.
+ * Maximum backoff (ms) after failed turns. When Postgres recovers, the next turn starts within this
+ * time.
  */
 const FAILURE_MS = 2000;
 

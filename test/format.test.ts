@@ -4,7 +4,6 @@ import {
   formatSol,
   formatUsdc,
   formatUsdcExact,
-  formatUsdcGrouped,
   replaceHidden,
 } from '../src/format.ts';
 
@@ -24,12 +23,6 @@ void t.test('exact USDC has six decimals', async (t) => {
   t.equal(formatUsdcExact(0n), '0.000000');
   t.equal(formatUsdcExact('12375000'), '12.375000');
   t.equal(formatUsdcExact(2n ** 63n - 1n), '9223372036854.775807');
-});
-
-void t.test('grouped USDC has separators of thousands', async (t) => {
-  t.equal(formatUsdcGrouped('999990000'), '999.99');
-  t.equal(formatUsdcGrouped(1_234_500_000n), '1,234.50');
-  t.equal(formatUsdcGrouped(2n ** 63n - 1n), '9,223,372,036,854.775807');
 });
 
 void t.test('SOL has two decimals at the least, and as many as it has', async (t) => {

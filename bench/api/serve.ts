@@ -39,6 +39,7 @@ function ours(sql: Sql) {
     trustProxy: [],
     connectionsPerAddress: 2000,
     ping: () => Promise.reject(new Error('no ping here')),
+    readSmallFile: () => Promise.reject(new Error('no website here')),
     checkWebhookHost: () => undefined,
     onResponse: () => undefined,
     wakeDispatchers: () => undefined,

@@ -46,9 +46,9 @@ export function clusterMismatch(cluster: Cluster, genesisHash: string): string |
 }
 
 /**
- * Returns a function that takes the genesis hash of one RPC endpoint after another. The function
- * returns null to accept an endpoint, or the reason to refuse it. All accepted endpoints serve the
- * given cluster and have the same genesis hash.
+ * Creates a check of RPC endpoints. The check takes an endpoint's genesis hash and returns null to
+ * accept the endpoint, or the reason to refuse the endpoint. All accepted endpoints serve the given
+ * cluster and have the same genesis hash.
  */
 export function oneChain(cluster: Cluster): (genesisHash: string) => string | null {
   let first: string | undefined;

@@ -99,8 +99,8 @@ export async function createKeypairFile(path: string): Promise<Keypair> {
 
 /**
  * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the path
- * when the file cannot be read, is not a keypair, or is readable by users other than its owner. A
- * file that root owns may also be readable by its group.
+ * when (1) the file cannot be read, (2) the file is not a keypair, (3) users other than the owner
+ * can read the file. The group may read a file that root owns.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
@@ -110,8 +110,9 @@ export async function readKeypair(path: string): Promise<Keypair> {
   });
   try {
     const { mode, uid } = await file.stat();
-    // systemd and Kubernetes provide credentials as files that root owns. The service reads such a
-    // file through an ACL or through the file's group, and both need the group's read bit.
+    // systemd and Kubernetes provide credentials as files that root owns. An ACL or the file's
+    // group lets the service read such a file. In both cases the file mode has the group's read
+    // bit.
     const others = uid === 0 && process.geteuid?.() !== 0 ? 0o037 : 0o077;
     // Windows has no file mode bits, and Node reports every mode bit as set on Windows.
     if (process.platform !== 'win32' && (mode & others) !== 0) {

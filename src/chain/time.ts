@@ -58,8 +58,8 @@ const MAX_SKIPPED = 8n;
 /** A slot stream counts as silent after this time (ms) without a new slot. */
 const SILENCE_MS = 5000;
 /**
- * For this time (ms) after a jump of the chain's time, a clock reading expires after
- * UNSETTLED_AGE_MS. A lagging endpoint may still report the time before the jump.
+ * How long (ms) after a jump of the chain's time a lagging endpoint may still report the time
+ * before the jump. A clock reading in this period expires after UNSETTLED_AGE_MS.
  */
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;

@@ -76,14 +76,17 @@ export function listOf<const T extends string>(...words: readonly T[]) {
   return (value: string): T[] => value.split(',').map((word) => one(word.trim()));
 }
 
-/** Returns a UUID in lower case. Throws an OperatorError (exit code 2) for any other text. */
+/** Returns the UUID in lower case. Throws an OperatorError (exit code 2) when `text` is no UUID. */
 export function parseId(text: string): string {
   const id = text.toLowerCase();
   if (!isId(id)) throw new OperatorError(`"${text}" is not an id: it should be a UUID.`, 2);
   return id;
 }
 
-/** Returns the text of --reason. Throws an OperatorError (exit code 2) when it is empty or long. */
+/**
+ * Returns the text of --reason. Throws an OperatorError (exit code 2) when the text is empty or too
+ * long.
+ */
 export function parseReason(text: string): string {
   const reason = text.trim();
   if (reason === '' || reason.length > 500)

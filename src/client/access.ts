@@ -5,8 +5,8 @@ import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**
-   * True when the service cannot be reached and this response is an old one from the cache.
-   * `hasAccess` becomes false when `accessUntil` has passed.
+   * True when the service cannot be reached and this response comes from the cache. `hasAccess`
+   * then becomes false after `accessUntil`.
    */
   stale: boolean;
 };

@@ -23,10 +23,10 @@ export interface ClientOptions {
    */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Maximum number of retries of a request. Default: 0. After a 429, every request is retried.
-   * After a lost connection or a status from 500, only requests that are safe to repeat are
-   * retried: GET, DELETE, PATCH, and POST with an idempotency key. The delay comes from
-   * Retry-After, or else from a backoff.
+   * Maximum number of retries of a request. Default: 0. A 429 is retried for every request. A lost
+   * connection or a status from 500 is retried only for requests that are safe to repeat: GET,
+   * DELETE, PATCH, and POST with an idempotency key. The delay comes from Retry-After, or else from
+   * a backoff.
    */
   retries?: number;
   /**
@@ -60,7 +60,9 @@ async function send(
   const headers: Record<string, string> = { accept: 'application/json' };
   const bearer = typeof token === 'function' ? await token() : token;
   if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`;
-  if (method === 'post' || given.body !== undefined) headers['content-type'] = 'application/json';
+  const isFile = given.body instanceof Blob;
+  if (!isFile && (method === 'post' || given.body !== undefined))
+    headers['content-type'] = 'application/json';
   if (given.idempotencyKey !== undefined) headers['idempotency-key'] = given.idempotencyKey;
   if (given.requestId !== undefined) headers['x-request-id'] = given.requestId;
   const late = new AbortController();
@@ -71,7 +73,10 @@ async function send(
     return await own(url, {
       method: method.toUpperCase(),
       headers,
-      ...(given.body !== undefined && { body: JSON.stringify(given.body) }),
+      ...(given.body !== undefined && {
+        // For a Blob, fetch itself sets the content-type header to the Blob's type.
+        body: given.body instanceof Blob ? given.body : JSON.stringify(given.body),
+      }),
       signal:
         given.signal === undefined ? late.signal : AbortSignal.any([given.signal, late.signal]),
       redirect: 'error',

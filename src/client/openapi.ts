@@ -86,7 +86,7 @@ export interface paths {
         delete?: never;
         /**
          * Change an app
-         * Omitted fields keep their values; null clears description and websiteUrl.
+         * Omitted fields keep their values; null clears one. Another websiteUrl is yet to be proven.
          */
         patch: operations["updateApp"];
     };
@@ -200,6 +200,17 @@ export interface paths {
          */
         post: operations["sendSampleEvent"];
         delete?: never;
+        patch?: never;
+    };
+    "/merchant/apps/{appId}/logo": {
+        get?: never;
+        /**
+         * Store the logo of an app
+         * The body is the image: PNG or WebP, at most 64 KiB and 1024 by 1024 pixels. It replaces an earlier one.
+         */
+        post: operations["setLogo"];
+        /** Delete the logo of an app */
+        delete: operations["deleteLogo"];
         patch?: never;
     };
     "/merchant/apps/{appId}/plans": {
@@ -447,6 +458,16 @@ export interface paths {
          * Sends it immediately, with the headers of a delivery, and returns the response of the endpoint or its failure within 5 seconds.
          */
         post: operations["testWebhook"];
+        delete?: never;
+        patch?: never;
+    };
+    "/merchant/apps/{appId}/website/verify": {
+        get?: never;
+        /**
+         * Prove the website of an app
+         * Reads /.well-known/billing.json at its websiteUrl, which must have the app’s id as appId. The pages then link the website.
+         */
+        post: operations["verifyWebsite"];
         delete?: never;
         patch?: never;
     };
@@ -782,27 +803,51 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Where the logo is served. */
+            logoUrl: string | null;
             /**
              * Format: name
              * 1 to 120 characters.
              */
             name: string;
-            /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
-            onePerCustomer: boolean;
-            /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
-            ownIdsBySubscriber: boolean;
-            /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
-            registerUnclaimed: boolean;
+            onePerCustomer: components["schemas"]["OnePerCustomer"];
+            ownIdsBySubscriber: components["schemas"]["OwnIdsBySubscriber"];
+            /**
+             * Format: http-url
+             * Privacy notice.
+             */
+            privacyUrl: string | null;
+            registerUnclaimed: components["schemas"]["RegisterUnclaimed"];
             /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
+            /**
+             * Format: email
+             * Address for support.
+             */
+            supportEmail: string | null;
+            /**
+             * Format: http-url
+             * Page for support.
+             */
+            supportUrl: string | null;
+            /**
+             * Format: http-url
+             * Terms.
+             */
+            termsUrl: string | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
              */
             updatedAt: string;
             /**
+             * Format: date-time
+             * When the website named the app.
+             */
+            websiteProvenAt: string | null;
+            /**
              * Format: http-url
-             * Shown to subscribers.
+             * Shown to subscribers: as a link once it is proven, else as a claim.
              */
             websiteUrl: string | null;
         };
@@ -1746,6 +1791,10 @@ export interface components {
              */
             url: string;
         };
+        /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
+        OnePerCustomer: boolean;
+        /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
+        OwnIdsBySubscriber: boolean;
         OwnPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
@@ -2517,6 +2566,8 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /** The app’s logo. */
+            logoUrl: string | null;
             /** The merchant’s name. */
             merchantName: string | null;
             /**
@@ -2533,10 +2584,37 @@ export interface components {
              * Address of the account on chain, in Base58.
              */
             planPda: string;
+            /** Privacy notice. */
+            privacyUrl: string | null;
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
+            schedule: {
+                /** Each payment, base units. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * When the first of them is due.
+                 */
+                dueAt: string;
+                /** Number of payments; null: until the subscription ends. */
+                times: number | null;
+                /**
+                 * Format: date-time
+                 * End of the time that the first of them pays for.
+                 */
+                until: string;
+            }[];
             /** Only an active plan takes subscribers. */
             status: "pending" | "active" | "sunset" | "ended";
+            /** Address for support. */
+            supportEmail: string | null;
+            /** Page for support. */
+            supportUrl: string | null;
+            /** Terms. */
+            termsUrl: string | null;
             /** Free hours of a new subscription, once per wallet and app. */
             trialHours: number | null;
+            /** Whether the website named the app; else it is the merchant’s claim. */
+            websiteProven: boolean;
             /** The app’s website. */
             websiteUrl: string | null;
         };
@@ -2671,6 +2749,8 @@ export interface components {
             /** The event type. (enum property replaced by openapi-typescript) */
             type: "refund_recorded";
         };
+        /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
+        RegisterUnclaimed: boolean;
         RelayedPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
@@ -3141,6 +3221,23 @@ export interface components {
                  */
                 delegate: string;
             } | null;
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
+            schedule: {
+                /** Each payment, base units. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * When the first of them is due.
+                 */
+                dueAt: string;
+                /** Number of payments; null: until the subscription ends. */
+                times: number | null;
+                /**
+                 * Format: date-time
+                 * End of the time that the first of them pays for.
+                 */
+                until: string;
+            }[];
             /**
              * Format: uuid
              * The live subscription registered for that address.
@@ -3942,6 +4039,8 @@ export interface components {
         "RateLimit-Reset": number;
         /** Whole seconds to wait. */
         "Retry-After": number;
+        /** Seconds by which the data may be behind: reports may be read from a replica. */
+        "X-Data-Age": number;
         /** The "cursor" of the next page. Absent on the last page. */
         "X-Next-Cursor": string;
         /** The request id, as in the log of the service. */
@@ -4258,17 +4357,34 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name: string;
-                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
-                    onePerCustomer?: boolean;
-                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
-                    ownIdsBySubscriber?: boolean;
-                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
-                    registerUnclaimed?: boolean;
+                    onePerCustomer?: components["schemas"]["OnePerCustomer"];
+                    ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
+                    /**
+                     * Format: http-url
+                     * Privacy notice.
+                     */
+                    privacyUrl?: string | null;
+                    registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
+                     * Format: email
+                     * Address for support.
+                     */
+                    supportEmail?: string | null;
+                    /**
                      * Format: http-url
-                     * Shown to subscribers.
+                     * Page for support.
+                     */
+                    supportUrl?: string | null;
+                    /**
+                     * Format: http-url
+                     * Terms.
+                     */
+                    termsUrl?: string | null;
+                    /**
+                     * Format: http-url
+                     * Shown to subscribers: as a link once it is proven, else as a claim.
                      */
                     websiteUrl?: string | null;
                 };
@@ -4328,17 +4444,34 @@ export interface operations {
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string;
-                    /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
-                    onePerCustomer?: boolean;
-                    /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
-                    ownIdsBySubscriber?: boolean;
-                    /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
-                    registerUnclaimed?: boolean;
+                    onePerCustomer?: components["schemas"]["OnePerCustomer"];
+                    ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
+                    /**
+                     * Format: http-url
+                     * Privacy notice.
+                     */
+                    privacyUrl?: string | null;
+                    registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /**
+                     * Format: email
+                     * Address for support.
+                     */
+                    supportEmail?: string | null;
+                    /**
                      * Format: http-url
-                     * Shown to subscribers.
+                     * Page for support.
+                     */
+                    supportUrl?: string | null;
+                    /**
+                     * Format: http-url
+                     * Terms.
+                     */
+                    termsUrl?: string | null;
+                    /**
+                     * Format: http-url
+                     * Shown to subscribers: as a link once it is proven, else as a claim.
                      */
                     websiteUrl?: string | null;
                 };
@@ -4768,6 +4901,53 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["SampleEvent"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    setLogo: {
+        parameters: {
+            path: {
+                appId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "image/png": string;
+                "image/webp": string;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["App"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    deleteLogo: {
+        parameters: {
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["App"];
                         success: true;
                     };
                 };
@@ -5827,6 +6007,31 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["PingAnswer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    verifyWebsite: {
+        parameters: {
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never> | null;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["App"];
                         success: true;
                     };
                 };

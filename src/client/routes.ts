@@ -19,9 +19,11 @@ type Given<O, K extends 'path' | 'query' | 'header'> = O extends { parameters: i
   : undefined;
 type BodyOf<O> = O extends { requestBody: { content: { 'application/json': infer B } } }
   ? { body: B }
-  : O extends { requestBody?: { content: { 'application/json': infer B } } }
-    ? { body?: B }
-    : { body?: undefined };
+  : O extends { requestBody: { content: { 'image/png': unknown } } }
+    ? { body: Blob }
+    : O extends { requestBody?: { content: { 'application/json': infer B } } }
+      ? { body?: B }
+      : { body?: undefined };
 type ResponseOf<O> = O extends { responses: infer R }
   ? R extends { 200: { content: { 'application/json': infer A } } }
     ? A
@@ -46,7 +48,7 @@ type Filters<Q> = {
 };
 
 /**
- * The arguments of a call: `path` and `query` parameters and the `body`. Each of these is allowed
+ * The arguments of a call: `path` and `query` parameters and the `body`. An argument is allowed
  * only if the route has it.
  */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &

@@ -11,7 +11,10 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
  */
 export type Config = Values & {
   readonly publicUrl: string;
-  /** DATABASE_URL of daemons. In `databaseUrl` commands have DATABASE_DIRECT_URL if it is given. */
+  /**
+   * The value of DATABASE_URL. In a command, `databaseUrl` has the value of DATABASE_DIRECT_URL
+   * instead if that variable is set.
+   */
   readonly daemonDatabaseUrl: string | undefined;
   /**
    * keeperKeypair, keeperAddress and treasury are the first entries of their lists. The first
@@ -81,7 +84,8 @@ export function loadConfig(
   return Object.freeze({
     ...config,
     publicUrl,
-    // Commands need session state (locks, long statements), which a pooler does not keep.
+    // A command uses DATABASE_DIRECT_URL if it is set. Commands need session state (locks, long
+    // statements), and a pooler does not keep session state.
     databaseUrl: isDaemon(role)
       ? config.databaseUrl
       : (config.databaseDirectUrl ?? config.databaseUrl),
@@ -117,8 +121,8 @@ function defaultUrl({ host, port }: Config): string {
 }
 
 /**
- * Tells whether a URL is reachable only from this machine: its host is under localhost or a
- * loopback address.
+ * Tells whether only this machine can reach a URL. The URL's host is then localhost, a name under
+ * localhost or a loopback address.
  */
 function isLoopback(url: string): boolean {
   return /^(.*\.)?localhost$|^127(\.\d+){3}$|^\[::1\]$/.test(new URL(url).hostname);

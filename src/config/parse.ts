@@ -36,6 +36,15 @@ export const url =
     return value;
   };
 
+/** Accepts an https URL that contains the placeholder `{address}` and optionally `{amount}`. */
+export const onrampUrl = (value: string): string => {
+  const filled = value.replace('{address}', 'a').replace('{amount}', '1');
+  if (!value.includes('{address}') || /[{}]/.test(filled))
+    throw new Error('must be a URL with {address} and, if the site takes one, {amount}');
+  url('https:')(filled);
+  return value;
+};
+
 /** Accepts an https:// URL or a mailto: address. */
 export const contact = (value: string): string => {
   const parsed = URL.canParse(value) ? new URL(value) : undefined;

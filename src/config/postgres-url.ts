@@ -1,5 +1,5 @@
-// Parses the URL of a Postgres database as libpq does: several hosts with ports, IPv6 addresses,
-// Unix sockets, and libpq's parameters, each of which is honoured or refused by name. Error
+// Parses the URL of a Postgres database as libpq does. The URL may have several hosts with ports,
+// IPv6 addresses and Unix sockets. Each parameter of libpq is honoured or refused by name. Error
 // messages contain no text of the URL, because any part of a mistyped URL may be the password.
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
 import { existsSync } from 'node:fs';
@@ -112,6 +112,12 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   };
 }
 
+/** Returns the URL of a database that the service only reads, unchanged. */
+export function replicaUrl(url: string): string {
+  parsePostgresUrl(url);
+  return url;
+}
+
 /**
  * Returns the URL unchanged. Throws an Error when its target_session_attrs excludes the primary,
  * because the service writes.
@@ -149,8 +155,8 @@ export function describeHost({ name, port }: PostgresHost): string {
 }
 
 /**
- * Splits a URL into scheme, credentials and rest. Like libpq, it looks for the credentials in the
- * text before the first "/".
+ * Splits a URL into scheme, credentials and rest. Like libpq, this function looks for the
+ * credentials in the text before the first "/" after the scheme.
  */
 function partsOf(url: string): { scheme: string; credentials: string | undefined; rest: string } {
   const scheme = /^postgres(ql)?:\/\//.exec(url)?.[0];
@@ -207,7 +213,7 @@ const HONOURED = new Set(
   ).split(' '),
 );
 
-/** Throws an Error for a parameter that is not honoured. */
+/** Throws an Error unless the service honours the parameter with this value. */
 function check(name: string, value: string | undefined): void {
   if (HONOURED.has(name) && value !== undefined) return;
   const fixed = Object.hasOwn(FIXED, name) ? FIXED[name] : undefined;
@@ -262,8 +268,8 @@ function portOf(text: string): number {
 }
 
 /**
- * Returns the TLS mode. Without `sslmode` or `ssl` TLS is off, unless sslrootcert=system asks for a
- * verified server. `require` with a root certificate means `verify-ca`.
+ * Returns the TLS mode. A URL without `sslmode` and `ssl` turns TLS off, but sslrootcert=system
+ * then means `verify-full`. `require` with a root certificate means `verify-ca`.
  */
 function tlsModeOf(parameters: Parameters, rootCert: string | undefined): PostgresTls['mode'] {
   const isOn = choice(parameters, 'ssl', ['true', 'false']) === 'true';
@@ -301,7 +307,7 @@ function decode(text: string): string {
     const decoded = decodeURIComponent(text);
     if (!decoded.includes('\0')) return decoded;
   } catch {
-    // decodeURIComponent throws for a "%" that begins no UTF-8 character.
+    // decodeURIComponent throws when a "%" does not begin an encoded UTF-8 character.
   }
   throw new Error('has a % that begins no percent-encoded character: write %25 for %');
 }

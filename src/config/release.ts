@@ -7,7 +7,7 @@ export function readRelease(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** Compares two versions by their numbers: negative when `one` is the older release. */
+/** Compares two versions by their numbers. Returns a negative number when `one` is older. */
 export function compareReleases(one: string, other: string): number {
   const [first, second] = [one, other].map((version) =>
     version.split(/[.-]/).slice(0, 3).map(Number),

@@ -4,8 +4,8 @@ import { type Variable, variables } from './variables.ts';
 
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
 /**
- * Names that Kubernetes and Docker set for a service whose own name begins with one of the
- * prefixes.
+ * Kubernetes and Docker set variables with these names for each service. A service named "keeper"
+ * gets KEEPER_SERVICE_HOST, which begins with one of `prefixes` and is not a mistake.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
 /** Names that a receiver of webhooks reads (`billing dev`), in the same shell. */

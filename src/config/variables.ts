@@ -11,11 +11,12 @@ import {
   listOf,
   nameServer,
   oneOf,
+  onrampUrl,
   secrets,
   text,
   url,
 } from './parse.ts';
-import { primaryUrl } from './postgres-url.ts';
+import { primaryUrl, replicaUrl } from './postgres-url.ts';
 
 /** All variables, in the order of the operators' table. */
 export const variables = {
@@ -40,6 +41,13 @@ export const variables = {
       'the URL of Postgres itself where DATABASE_URL leads to a pooler in transaction mode (PgBouncer): for notifications, migrations and commands; needs "billing migrate --roles" with both',
     secret: true,
     parse: primaryUrl,
+  },
+  reportsDatabaseUrl: {
+    name: 'REPORTS_DATABASE_URL',
+    about:
+      'a replica of the database, from which serve reads analytics and exports, with the age of the data in X-Data-Age; default: the primary',
+    secret: true,
+    parse: replicaUrl,
   },
   databasePool: {
     name: 'DATABASE_POOL',
@@ -78,14 +86,14 @@ export const variables = {
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about:
-      'requests per second of a keeper to each endpoint, not counting sent transactions; 0: no limit',
+      'requests per second of all keepers together to each endpoint, not counting sent transactions; they share it by leases in Postgres, so give at least as many as keepers; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
     about:
-      'the same for each serve process; requests of the API share RPC requests, and wallets take turns; 0: no limit',
+      'the same for all serve processes together, beside the rate of the keepers; requests of the API share RPC requests, and wallets take turns; 0: no limit',
     fallback: '10',
     parse: integer(0, 100_000),
   },
@@ -97,7 +105,7 @@ export const variables = {
   },
   sendRate: {
     name: 'SOLANA_SEND_RATE',
-    about: 'transactions per second of a keeper to each endpoint; 0: no limit',
+    about: 'transactions per second of all keepers together to each endpoint; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },
@@ -247,6 +255,12 @@ export const variables = {
     fallback: '',
     parse: list(url('http:', 'https:')),
   },
+  onrampUrl: {
+    name: 'ONRAMP_URL',
+    about:
+      'where a buyer whose wallet lacks USDC can buy it: an https URL in which {address} becomes the wallet’s address and {amount} the USDC that it lacks; default: no link',
+    parse: onrampUrl,
+  },
   trustProxy: {
     name: 'TRUST_PROXY',
     about:
@@ -288,7 +302,7 @@ export const variables = {
   },
   webhookEndpointConcurrency: {
     name: 'WEBHOOK_ENDPOINT_CONCURRENCY',
-    about: 'webhook requests in flight per endpoint and process',
+    about: 'webhook requests in flight per endpoint, of all dispatchers together',
     fallback: '10',
     parse: integer(1, 1000),
   },

@@ -21,8 +21,8 @@ export interface ClockDifference extends ClockOffsets {
    */
   odd: ClockName | null;
   /**
-   * Seconds by which the wrong clock is ahead of the nearest other clock, negative when it is
-   * behind. If `odd` is null, the largest difference between two clocks.
+   * Seconds by which the wrong clock is ahead of the nearest other clock. The number is negative
+   * when the wrong clock is behind. If `odd` is null, the largest difference between two clocks.
    */
   seconds: number;
 }

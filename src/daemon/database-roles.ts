@@ -12,8 +12,9 @@ import { messageOf, OperatorError } from '../errors.ts';
 
 export interface MadeRoles {
   /**
-   * `roles` has the name of each daemon's role. `files` has the path of each daemon's file with its
-   * database URL. `directFiles` has those for DATABASE_DIRECT_URL, if it is given.
+   * `roles` has the name of each daemon's role. `files` has the path of the file with each daemon's
+   * DATABASE_URL. `directFiles` has the path of the file with each daemon's DATABASE_DIRECT_URL, if
+   * that URL is given.
    */
   roles: Record<DaemonRole, string>;
   files: Record<DaemonRole, string>;
@@ -22,11 +23,10 @@ export interface MadeRoles {
 }
 
 /**
- * Creates a Postgres role for each daemon. For each role, creates a file in `directory`, such as
- * `serve_database_url`, which only its owner can read. An existing file keeps its password, but
- * gets the host and database of `databaseUrl`. With `directUrl`, `serve_database_direct_url` and so
- * on are created too. Throws an OperatorError when file access fails or the user may not create
- * roles.
+ * Creates a Postgres role for each daemon, and a file in `directory` with the role's database URL,
+ * such as `serve_database_url`. Only the owner can read the files. An existing file keeps its
+ * password. `directUrl` adds files such as `serve_database_direct_url`. Throws an OperatorError
+ * when file access fails or the user may not create roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,

@@ -48,7 +48,7 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
       onOutage();
     } else {
       // The reason can change during an outage, for example when Postgres accepts connections again
-      // but is read-only. The latest reason is the one that is reported.
+      // but is read-only. `trouble` reports the latest reason.
       outage.reason = messageOf(error);
     }
     return true;
@@ -72,8 +72,8 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
     failed(loop, name, error) {
       const cause = takes(error) ? 'database' : error instanceof RpcUnreachable ? 'chain' : 'other';
       failures.inc({ loop: name, cause });
-      // The keeper itself logs and reports an outage of the chain, so its loops do not count as
-      // failing during such an outage.
+      // The keeper itself logs and reports an outage of the chain. The keeper's loops therefore do
+      // not count as failing during such an outage.
       if (cause === 'chain') failing.delete(loop);
       else {
         const since = failing.get(loop)?.since ?? performance.now();

@@ -39,7 +39,7 @@ export interface DaemonResources extends Resources {
    * there is no problem.
    */
   trouble: () => string | undefined;
-  /** Tells whether the process has got a signal to end. It is not ready from then on. */
+  /** Tells whether the process is stopping after a signal. A stopping process is not ready. */
   isStopping: () => boolean;
 }
 
@@ -64,10 +64,10 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM, SIGINT or SIGHUP. Then it is not ready, and stops within 10 s; serve
- * first answers requests for SHUTDOWN_DELAY. A second signal ends the process at once. Returns the
- * exit code. `load` imports the start function while Postgres connects. Throws an OperatorError for
- * a wrong configuration, an unusable Postgres or another schema version.
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops the daemon within 10 s. Before the
+ * stop, serve is not ready but answers requests for SHUTDOWN_DELAY. A second signal exits at once.
+ * `load` imports the start function. Returns the exit code. Throws an OperatorError for a wrong
+ * configuration, an unusable Postgres or another schema version.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,
@@ -107,7 +107,8 @@ export async function runDaemon(
       (role === 'dispatch' ? secrets.trouble() : undefined) ??
       (await daemon.ready());
     const ready = async () => (isStopping ? 'the process is stopping' : works());
-    // A process that stops is no problem that `billing status` shows.
+    // The heartbeat uses `works` instead of `ready`, because `billing status` does not show a
+    // stopping process as a problem.
     const beating = startHeartbeat(role, sql, {
       health,
       ready: works,
@@ -149,7 +150,10 @@ function takeRejections(health: Health): void {
   });
 }
 
-/** Only serve has clients, which must find out that it is not ready before it refuses them. */
+/**
+ * Waits for SHUTDOWN_DELAY in serve. In this time, the clients of serve find out that serve is not
+ * ready, and serve still answers their requests. Other daemons have no clients.
+ */
 async function untilClientsLeave(
   role: ConfigRole,
   signal: NodeJS.Signals,

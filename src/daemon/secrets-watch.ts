@@ -1,5 +1,5 @@
 // Watches for webhook secrets that no configured key can decrypt. Such secrets appear, for example,
-// when a dump is restored that is older than a key rotation.
+// after the restore of a dump that is older than a key rotation.
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { countForeignSecrets } from '../db/endpoints.ts';

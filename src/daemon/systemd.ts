@@ -30,7 +30,8 @@ export interface Notifying {
 /**
  * Notifies systemd until stop() is called. WATCHDOG=1 is sent whenever the readiness check returns,
  * even if it returns a problem, because a restart of the daemon does not fix an outage of Postgres
- * or the chain. When messages fail in a row, `onError` is called for the first one only.
+ * or the chain. When several messages in a row fail, `onError` is called only for the first
+ * failure.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,

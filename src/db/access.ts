@@ -1,5 +1,5 @@
-// Reads subscriptions for the access endpoint. One statement per kind of customer id answers all
-// requests of one event-loop turn.
+// Reads subscriptions for the access endpoint. All requests of one event-loop turn share one
+// statement for external ids and one statement for wallets.
 import type { Queryable } from './postgres/connect.ts';
 
 /** The subscription fields that decide access (domain/accounts/access.ts). */
@@ -10,7 +10,7 @@ export interface AccessTerms {
   cancelRequestedAt: Date | null;
   trialEndsAt: Date | null;
   pausedAt: Date | null;
-  /** End of a refunded period that gives no access. */
+  /** End of a period whose payment was refunded. The period gives no access. */
   refundedThrough: Date | null;
   periodHours: number;
   /** Grace period of the plan; null means the default grace period. */
@@ -45,8 +45,8 @@ const MAX_ROWS = 50;
 
 /**
  * SQL for the end of the paid time or the trial, equal to coveredUntil in
- * domain/accounts/access.ts. A refunded period counts here, which only affects the order. The index
- * subscriptions_by_coverage uses the same expression, so both must change together.
+ * domain/accounts/access.ts. The expression ignores refunds, because it only orders the rows. The
+ * index subscriptions_by_coverage uses the same expression, so both must change together.
  */
 const covered = (sql: Queryable) =>
   sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else
@@ -67,7 +67,8 @@ export async function readAccess(
     wallet,
     plan_id: planId,
   }));
-  // External ids and wallets have different indexes, and most batches contain only one kind.
+  // Each kind of customer id has its own index and therefore its own statement. Most batches
+  // contain only one kind.
   const byExternalId = given.filter(({ external_id: id }) => id !== null);
   const byWallet = given.filter(({ wallet }) => wallet !== null);
   const rows = (

@@ -3,7 +3,7 @@ import type { Queryable } from './postgres/connect.ts';
 import { LAST_ID } from './postgres/ids.ts';
 import type { Page } from './postgres/lists.ts';
 
-/** The user of the operating system, or the daemon, that makes a change. */
+/** The operating-system user or the daemon that makes a change. */
 export interface Actor {
   who: string;
   host: string;

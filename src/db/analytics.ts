@@ -3,8 +3,8 @@ import type { Queryable } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 
 /**
- * Figures of one UTC day, limited to the requested range. Amounts are sums of base units, as text
- * because a sum can exceed 2^63.
+ * Figures of one UTC day. The first and the last day count only the part inside the requested
+ * range. Amounts are sums of base units, as text because a sum can exceed 2^63.
  */
 export interface DayRow {
   day: Date;
@@ -117,9 +117,9 @@ function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
 }
 
 /**
- * Returns every day of [from, to), including days without activity. A subscription counts as past
- * due on a day when its last payment before that day failed. Its current status replaces this rule
- * from now on, or at the end of the range if `untilNow` is set.
+ * Returns one row for every day of [from, to), including days without activity. A subscription
+ * counts as past due while its latest payment so far has failed. Its current status replaces this
+ * rule for the time from now on, or at the end of the range if `untilNow` is set.
  */
 export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
   return sql<DayRow[]>`

@@ -7,6 +7,17 @@ export interface AppRow {
   name: string;
   description: string | null;
   websiteUrl: string | null;
+  /**
+   * Time at which the app's id was found in a file of the website (domain/accounts/website.ts).
+   * null means that the website is not proven to belong to the merchant.
+   */
+  websiteProvenAt: Date | null;
+  supportEmail: string | null;
+  supportUrl: string | null;
+  termsUrl: string | null;
+  privacyUrl: string | null;
+  /** Version of the logo, as it appears in the logo's URL; null without a logo. */
+  logoVersion: string | null;
   /** Origins of the URLs to which a checkout may redirect. */
   returnOrigins: string[];
   /** Whether keepers also register subscriptions that were opened on chain without the service. */
@@ -23,6 +34,10 @@ export interface AppFields {
   name?: string | undefined;
   description?: string | null | undefined;
   websiteUrl?: string | null | undefined;
+  supportEmail?: string | null | undefined;
+  supportUrl?: string | null | undefined;
+  termsUrl?: string | null | undefined;
+  privacyUrl?: string | null | undefined;
   returnOrigins?: string[] | undefined;
   registerUnclaimed?: boolean | undefined;
   onePerCustomer?: boolean | undefined;
@@ -35,7 +50,11 @@ export async function insertApp(
   {
     name,
     description,
-    websiteUrl,
+    websiteUrl = null,
+    supportEmail = null,
+    supportUrl = null,
+    termsUrl = null,
+    privacyUrl = null,
     returnOrigins = [],
     registerUnclaimed = false,
     onePerCustomer = true,
@@ -43,10 +62,12 @@ export async function insertApp(
   }: AppFields & { name: string },
 ): Promise<AppRow> {
   const [row] = await sql<AppRow[]>`
-    insert into apps (merchant_id, name, description, website_url, return_origins,
-      register_unclaimed, one_per_customer, own_ids_by_subscriber)
-    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl ?? null}, ${returnOrigins},
-      ${registerUnclaimed}, ${onePerCustomer}, ${ownIdsBySubscriber})
+    insert into apps (merchant_id, name, description, website_url, support_email, support_url,
+      terms_url, privacy_url, return_origins, register_unclaimed, one_per_customer,
+      own_ids_by_subscriber)
+    values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl}, ${supportEmail},
+      ${supportUrl}, ${termsUrl}, ${privacyUrl}, ${returnOrigins}, ${registerUnclaimed},
+      ${onePerCustomer}, ${ownIdsBySubscriber})
     returning *`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
@@ -70,26 +91,49 @@ export function listApps(sql: Queryable, merchantId: string, page: Page): Promis
   return sql<AppRow[]>`select * from apps where ${pageOf(sql, key, page)}`;
 }
 
-/** Updates the given fields. null clears a field; undefined leaves it unchanged. */
+/**
+ * Updates the given fields. null clears a field; undefined leaves it unchanged. A new website URL
+ * counts as not proven.
+ */
 export async function updateApp(
   sql: Queryable,
   id: string,
-  { name, description, websiteUrl, returnOrigins, ...flags }: AppFields,
+  { name, returnOrigins, registerUnclaimed, onePerCustomer, ...fields }: AppFields,
 ): Promise<AppRow | undefined> {
+  const { description, websiteUrl, ownIdsBySubscriber } = fields;
+  const kept = (value: string | null | undefined, column: string) =>
+    value === undefined ? sql(column) : sql`${value}::text`;
   const [row] = await sql<AppRow[]>`
     update apps set
       name = coalesce(${name ?? null}, name),
-      description = case when ${description !== undefined} then ${description ?? null} else
-        description end,
-      website_url = case when ${websiteUrl !== undefined} then ${websiteUrl ?? null} else
-        website_url end,
+      description = ${kept(description, 'description')},
+      website_url = ${kept(websiteUrl, 'website_url')},
+      website_proven_at = case when website_url = ${kept(websiteUrl, 'website_url')} then
+        website_proven_at end,
+      support_email = ${kept(fields.supportEmail, 'support_email')},
+      support_url = ${kept(fields.supportUrl, 'support_url')},
+      terms_url = ${kept(fields.termsUrl, 'terms_url')},
+      privacy_url = ${kept(fields.privacyUrl, 'privacy_url')},
       return_origins = coalesce(${returnOrigins ?? null}::text[], return_origins),
-      register_unclaimed = coalesce(${flags.registerUnclaimed ?? null}::bool, register_unclaimed),
-      one_per_customer = coalesce(${flags.onePerCustomer ?? null}::bool, one_per_customer),
-      own_ids_by_subscriber = coalesce(${flags.ownIdsBySubscriber ?? null}::bool,
+      register_unclaimed = coalesce(${registerUnclaimed ?? null}::bool, register_unclaimed),
+      one_per_customer = coalesce(${onePerCustomer ?? null}::bool, one_per_customer),
+      own_ids_by_subscriber = coalesce(${ownIdsBySubscriber ?? null}::bool,
         own_ids_by_subscriber),
       updated_at = now()
     where id = ${id}
+    returning *`;
+  return row;
+}
+
+/** Marks an app's website as proven. Returns undefined if the app now has another website URL. */
+export async function markWebsiteProven(
+  sql: Queryable,
+  id: string,
+  websiteUrl: string,
+): Promise<AppRow | undefined> {
+  const [row] = await sql<AppRow[]>`
+    update apps set website_proven_at = now(), updated_at = now()
+    where id = ${id} and website_url = ${websiteUrl}
     returning *`;
   return row;
 }

@@ -24,7 +24,7 @@ export interface Brake {
   plans: string[];
   /** Sign-in wallets of held merchants. */
   merchants: string[];
-  /** Suspended wallets by role, among the wallets in the `parties` of readBrake(). */
+  /** Which merchant and subscriber wallets among the `parties` of readBrake() are suspended. */
   suspendedMerchants: string[];
   suspendedSubscribers: string[];
 }
@@ -62,7 +62,8 @@ export async function readBrake(sql: Queryable, parties: readonly Parties[] = []
  * no other transaction can record a hold or a new timeline.
  */
 export async function lockBrake(tx: Transaction, parties: readonly Parties[] = []): Promise<Brake> {
-  // The lock has its own statement, so the next statement sees what was committed during the wait.
+  // Postgres takes a new snapshot for each statement. The lock is a separate statement, so the next
+  // statement sees everything that was committed while this transaction waited for the lock.
   await lockShared(tx);
   return readBrake(tx, parties);
 }
@@ -94,8 +95,8 @@ export interface Hold extends Scope {
   reason: string;
   heldAt: Date;
   /**
-   * Latest chain time of the payments that a keeper found on chain and not in the database. null
-   * when the hold is not about missing payments.
+   * Latest chain time of the missing payments. A keeper found these payments on chain, and the
+   * database lacks them. null when the hold is not about missing payments.
    */
   missingUntil: Date | null;
 }

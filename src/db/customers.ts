@@ -30,8 +30,8 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Tells whether the customer has a subscribe transaction for another address that may still land.
- * Such a transaction has a valid blockhash at `blockHeight` and no registered subscription.
+ * Tells whether a subscribe transaction of the customer for another address may still land. Such a
+ * transaction has a valid blockhash at `blockHeight` and no registered subscription.
  */
 export async function hasOpenOffer(
   sql: Queryable,

@@ -1,5 +1,5 @@
-// Heartbeats of the daemons. Each daemon updates its row every few seconds, which also proves that
-// Postgres accepts writes.
+// Heartbeats of the daemons. Each daemon updates its row every few seconds. The update also proves
+// that Postgres accepts writes.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface DaemonRow {
@@ -27,7 +27,7 @@ export async function writeDaemon(
 
 /**
  * Counts daemons of this name whose last heartbeat is between 20 seconds and 15 minutes old. Such a
- * daemon was killed, ran out of memory or crashed, because a stopping daemon removes its row.
+ * daemon crashed or was killed. A daemon that stops normally removes its row.
  */
 export async function countLostDaemons(sql: Queryable, name: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`

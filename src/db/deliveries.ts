@@ -136,16 +136,17 @@ export interface LoggedDelivery extends DeliveryRow {
   appName: string;
   url: string;
   /**
-   * HTTP status of the last attempt, or the error that explains a missing response. Both fields are
-   * null before the first attempt.
+   * lastStatus is the HTTP status of the last attempt. lastError is the reason why the last attempt
+   * got no response. Both fields are null before the first attempt.
    */
   lastStatus: number | null;
   lastError: string | null;
 }
 
 /**
- * The rows that a walk reads. `all`: every delivery. `endpoints`: deliveries of the given app or
- * endpoint. `undelivered`: failed and cancelled deliveries. `waiting`: unfinished deliveries.
+ * The deliveries that walkDeliveries() reads. `all`: every delivery. `endpoints`: deliveries of the
+ * given app or endpoint. `undelivered`: failed and cancelled deliveries. `waiting`: unfinished
+ * deliveries.
  */
 export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
@@ -231,8 +232,8 @@ export interface WholeDelivery extends LoggedDelivery {
    */
   secret: Buffer;
   /**
-   * The secret before the last rotation. It is valid since previousSince and signs until
-   * previousUntil.
+   * The secret before the last rotation. It became the current secret at previousSince, and
+   * requests are signed with it until previousUntil.
    */
   previousSecret: Buffer | null;
   previousSince: Date | null;

@@ -4,7 +4,7 @@ import type { Queryable } from './postgres/connect.ts';
 import { idsBetween } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
 
-/** Asks for up to `room` deliveries of one endpoint. */
+/** A request to claim up to `room` deliveries of one endpoint. */
 export interface ClaimRequest {
   endpointId: string;
   room: number;
@@ -311,7 +311,7 @@ async function cancelSome(sql: Queryable, condition: Fragment): Promise<number> 
   return count;
 }
 
-/** An endpoint with unfinished deliveries, for operators. Counts stop at a limit. */
+/** An endpoint with unfinished deliveries, for operators. Each count stops at a limit. */
 export interface QueuedEndpoint {
   endpointId: string;
   appId: string;

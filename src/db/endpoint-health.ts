@@ -1,5 +1,6 @@
-// Results of the requests to webhook endpoints. Each dispatcher sums up its results in memory and
-// adds the sums to these tables every few seconds. A crash loses the sums of these seconds.
+// Results of the requests to webhook endpoints. Each dispatcher counts its results in memory and
+// adds the counts to the tables endpoint_hours and endpoint_health every few seconds. A crash loses
+// the counts of the last few seconds.
 import type { Queryable } from './postgres/connect.ts';
 
 /**
@@ -19,8 +20,8 @@ export interface HealthSum {
 }
 
 /**
- * Adds sums to the endpoints' rows. Rows are locked in the order of endpoint ids, so dispatchers
- * cannot deadlock.
+ * Adds the results of each endpoint to the endpoint's rows. Locks the rows in the order of endpoint
+ * ids, so dispatchers cannot deadlock.
  */
 export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Promise<void> {
   const given = sums.map((sum) => ({
@@ -64,7 +65,7 @@ export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Pro
           excluded.failing_since, h.last_failure_at) end`;
 }
 
-/** Deletes hourly sums that are older than two days. */
+/** Deletes the results of hours that are more than two days ago. */
 export async function deleteOldHours(sql: Queryable): Promise<void> {
   await sql`delete from endpoint_hours where hour < now() - interval '2 days'`;
 }

@@ -324,8 +324,8 @@ export function listSealedSecrets(
 }
 
 /**
- * Replaces the sealed bytes `before` of a secret or of the headers with `secret`. Returns false
- * when the endpoint no longer has the bytes `before`.
+ * Replaces the sealed bytes `before`, of a secret or of the headers, with the bytes `secret`.
+ * Returns false when the endpoint no longer has the bytes `before`.
  */
 export async function replaceSealedSecret(
   sql: Queryable,

@@ -57,10 +57,11 @@ async function eraseAccount(
   const erased = {
     apps: await count(sql`
       update apps set name = ${BLANK}, description = null, website_url = null,
-        return_origins = '{}', updated_at = now()
+        website_proven_at = null, support_email = null, support_url = null, terms_url = null,
+        privacy_url = null, logo_version = null, return_origins = '{}', updated_at = now()
       where merchant_id = ${id}
-        and (name <> ${BLANK} or description is not null or website_url is not null
-          or return_origins <> '{}')`),
+        and (name <> ${BLANK} or return_origins <> '{}' or coalesce(description, website_url,
+          support_email, support_url, terms_url, privacy_url, logo_version) is not null)`),
     plans: await count(sql`
       update plans set name = ${BLANK}, metadata_uri = '', status = 'ended',
         collection_blocked_reason = null, updated_at = now()
@@ -87,6 +88,7 @@ async function eraseAccount(
         where app_id in ${apps}) returning id
     )
     delete from earlier_attempts where delivery_id in (select id from dropped)`;
+  await sql`delete from app_logos where app_id in ${apps}`;
   await sql`delete from sample_events where app_id in ${apps}`;
   await sql`delete from event_readers where app_id in ${apps}`;
   await sql`delete from idempotency_keys where scope = ${`merchant:${id}`}`;

@@ -1,6 +1,7 @@
-// Reads an app's events in id order, each event once. A transaction that began earlier may commit
-// later. Readers therefore stop at the start time of the oldest transaction that is still writing.
-// Below this bound, no further event can appear.
+// Reads an app's events in id order, each event once. The events of an older transaction have lower
+// ids, but the older transaction may commit after a newer one. Readers therefore stop at the start
+// time of the oldest transaction that is still writing: no further event can appear below this
+// bound.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {

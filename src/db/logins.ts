@@ -76,8 +76,8 @@ export interface StatisticsRights {
 
 /**
  * Lets the owner see the transaction start times of all users (event-feed.ts). Revokes this right
- * from serve, because earlier builds granted it. If the owner may not do this, the result shows
- * which grants a superuser must change.
+ * from serve, because earlier builds granted it to serve. If the owner has no right to change these
+ * grants, the result shows which grants a superuser must change.
  */
 export async function moveStatistics(sql: Sql): Promise<StatisticsRights> {
   const { serve } = await roleNames(sql);

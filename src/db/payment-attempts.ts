@@ -133,9 +133,9 @@ export interface Resolution {
 }
 
 /**
- * Sets the final states of attempts. The caller holds the row locks of the subscriptions under live
- * claims. When a transaction has no open attempt left, its state is set too and its bytes are
- * deleted.
+ * Sets the final states of attempts. The caller holds live claims on the subscriptions and has
+ * locked their rows. When a transaction has no open attempt left, this function also sets the
+ * transaction's state and deletes its bytes.
  */
 export async function resolveAttempts(
   sql: Queryable,

@@ -89,7 +89,7 @@ export function readRecorded(
     where ${paidBy(sql, signatures)} and p.status = 'succeeded'`;
 }
 
-/** A succeeded payment, which records one pull on chain. */
+/** A succeeded payment. It records one pull on chain. */
 export type PulledRow = Pick<
   PaymentRow,
   | 'subscriptionPda'
@@ -246,7 +246,10 @@ const transactionColumns = (sql: Queryable) => sql`
   p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata,
   s.own_ids_from`;
 
-/** SQL for all filters except app and subscription, which select the index. */
+/**
+ * SQL for all filters except app and subscription. The callers add the filters for app and
+ * subscription, which decide the index.
+ */
 function restOf(
   sql: Queryable,
   { status, planId, since, until }: Omit<TransactionFilters, 'subscriptionId'>,

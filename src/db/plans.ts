@@ -98,6 +98,13 @@ export interface PublicPlanRow {
   appName: string;
   appDescription: string | null;
   websiteUrl: string | null;
+  /** Whether the website is proven to belong to the merchant; false for an unchecked claim. */
+  websiteProven: boolean;
+  supportEmail: string | null;
+  supportUrl: string | null;
+  termsUrl: string | null;
+  privacyUrl: string | null;
+  logoVersion: string | null;
   merchantName: string | null;
   merchantWallet: string;
   /** False while the merchant is suspended. */
@@ -113,8 +120,10 @@ export async function findPublicPlan(
     select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
       p.collection_blocked_reason is not null as blocked,
       p.plan_pda, a.name as app_name,
-      a.description as app_description, a.website_url, m.name as merchant_name,
-        m.wallet as merchant_wallet,
+      a.description as app_description, a.website_url,
+      a.website_proven_at is not null as website_proven, a.support_email, a.support_url,
+      a.terms_url, a.privacy_url, a.logo_version, m.name as merchant_name,
+      m.wallet as merchant_wallet,
       not exists (select from suspensions where role = 'merchant' and wallet = m.wallet)
         as available
     from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
@@ -226,10 +235,10 @@ export async function activatePlan(
 }
 
 /**
- * Claims the plans that are due for a poll, longest unpolled first, by setting observed_at. A
- * pending plan is polled first at the age `pendingAgeSeconds` and then whenever its age has
- * doubled. Published plans are polled on multiples of `everySeconds`, or of `blockedSeconds` if
- * blocked, so that they share RPC requests.
+ * Claims the plans that are due for a poll by setting observed_at. Plans with the oldest poll come
+ * first. A pending plan is first polled at the age `pendingAgeSeconds`, and again whenever its age
+ * has doubled. A published plan is polled when the Unix time is a multiple of `everySeconds`
+ * (`blockedSeconds` for a blocked plan), so that plans share RPC requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -298,7 +307,14 @@ export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<
       '7 days'`;
 }
 
-/** Finds the plans at these addresses that have not ended. */
+/** Returns the addresses of all plans that take subscribers. */
+export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ planPda: string }[]>`
+    select plan_pda from plans where status = 'active'`;
+  return rows.map(({ planPda }) => planPda);
+}
+
+/** Finds the plans at these addresses, without ended plans. */
 export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow[]> {
   return sql<
     PlanRow[]

@@ -9,7 +9,7 @@ export interface Spending {
 
 export interface Budget {
   subject: string;
-  /** Number of requests of the Spending that the limit allows. */
+  /** How many requests of the Spending are allowed. */
   granted: number;
   /** Number of granted requests in this window, including `granted`. */
   spent: number;

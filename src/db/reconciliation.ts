@@ -47,6 +47,13 @@ export async function listTreasuries(sql: Queryable): Promise<string[]> {
   return rows.map(({ treasury }) => treasury);
 }
 
+/** Returns which of these addresses are those of plans. */
+export async function findPlans(sql: Queryable, planPdas: readonly string[]): Promise<Set<string>> {
+  const rows = await sql<{ planPda: string }[]>`
+    select plan_pda from plans where plan_pda = any(${[...planPdas]})`;
+  return new Set(rows.map(({ planPda }) => planPda));
+}
+
 /** Result of a finished comparison over the default range. */
 export interface LastReconciliation {
   recorded: number;

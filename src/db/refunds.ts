@@ -1,4 +1,4 @@
-// Refunds. The API creates a refund; a keeper records it when the transfer is finalized.
+// Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 
@@ -87,9 +87,10 @@ export interface AwaitedRefund {
 }
 
 /**
- * Claims refunds that are due for a poll. The next poll is after half the refund's age (at least 3
- * s), so a crashed keeper loses no refund. Expired refunds are polled for one day. Older pending
- * refunds stay in the poll, because their history could not be read yet.
+ * Claims refunds that are due for a poll by setting the time of their next poll. A refund that a
+ * crashed keeper claimed is therefore polled again. The next poll comes after half the refund's
+ * age, at least 3 s. Expired refunds are polled for one day. Old pending refunds are still polled,
+ * because their history could not be read yet.
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`

@@ -20,9 +20,9 @@ export interface Selection {
 }
 
 /**
- * Join condition: `live` is the enabled endpoint to which a replay of `event` goes. An endpoint
- * without the event's extra type gets the event only when the selection names the type or delivery
- * ids.
+ * Join condition: `live` is the enabled endpoint to which a replay of `event` goes. If the event
+ * has an extra type that the endpoint did not list, the endpoint gets the event only when the
+ * selection names the type or delivery ids.
  */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
@@ -31,8 +31,8 @@ export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids
 }
 
 /**
- * Condition on the creation time. The bounds on the id use the index, but ids have only
- * milliseconds. The bounds on created_at are exact, because `before` has microseconds.
+ * Condition on the creation time. The conditions on the id use the index, but are exact only to the
+ * millisecond. The conditions on created_at are exact to the microsecond, like `before`.
  */
 function madeWithin(
   sql: Queryable,

@@ -1,6 +1,6 @@
 // Queues events for delivery again. A replay goes to the live endpoint of the event's app. Events
-// of an app without an endpoint are skipped. Every delivery after the first of an event is marked
-// `replayed`, and the partial indexes on that column find these deliveries.
+// of an app without an endpoint are skipped. The column `replayed` is true for all deliveries of an
+// event except the first, and partial indexes on this column find the replays.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -30,7 +30,7 @@ export interface Matching {
   /** Delivery status, or `unsent` for events that never had a delivery. */
   status: string;
   count: number;
-  /** Number of the counted deliveries or events whose app has a live endpoint. */
+  /** Number of deliveries or events within `count` whose app has a live endpoint. */
   deliverable: number;
 }
 
@@ -179,8 +179,8 @@ export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | un
 }
 
 /**
- * Locks an unfinished run until the transaction ends, so that two processes take turns on it.
- * Returns undefined when the run is finished.
+ * Locks an unfinished run until the transaction ends, so that only one process at a time works on
+ * the run. Returns undefined when the run is finished.
  */
 export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`

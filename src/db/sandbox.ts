@@ -122,7 +122,10 @@ export interface FlowTotals {
   expired: number;
   succeeded: number;
   refused: number;
-  /** Collected amount in base units: in total, the platform's part and the merchants' part. */
+  /**
+   * Sums of the collected payments in base units: `gross` in total, `fees` for the platform, `net`
+   * for the merchants.
+   */
   gross: bigint;
   fees: bigint;
   net: bigint;

@@ -99,8 +99,8 @@ export interface DeliveryFacts {
   /** Number of unfinished deliveries with at least one failed attempt. */
   retrying: number;
   /**
-   * Number of deliveries to live endpoints that were created within two days and exhausted their
-   * retries.
+   * Number of failed deliveries to live endpoints. Only deliveries that were created within the
+   * last two days are counted.
    */
   failed: number;
 }

@@ -31,9 +31,7 @@ export async function updateOwnIds(
     where id = ${id}`;
 }
 
-/**
- * A discount on each payment: a percentage or an amount. When both are null, there is no discount.
- */
+/** A discount on each payment: a percentage or an amount. Both are null without a discount. */
 export interface DiscountTerms {
   discountPercent: number | null;
   /** Discount per payment in base units. */
@@ -65,10 +63,10 @@ export async function updateDiscount(
 // a new attempt or write a result. The keeper also checks for a cancellation before it sends.
 
 /**
- * Stops collection. The keeper ends the subscription at paid_through or the end of the trial, or at
- * once if both are null. A subscriber's request becomes the merchant's request, so a resume on
- * chain does not undo the cancellation. Returns undefined when the subscription has ended or the
- * merchant has cancelled.
+ * Stops collection. The keeper ends the subscription at paid_through or the end of the trial, and
+ * at once if both are null. An earlier request by the subscriber becomes the merchant's request, so
+ * a resume on chain does not undo the cancellation. Returns undefined when the subscription has
+ * ended or the merchant has already cancelled.
  */
 export async function requestCancellation(
   sql: Transaction,
@@ -127,8 +125,8 @@ export async function reinstateSubscription(
   return row;
 }
 
-// A pause also revokes the keeper's claim. The keeper reads a paused subscription at once and then
-// once a day.
+// Like a cancellation, a pause revokes the keeper's claim. The keeper reads a paused subscription
+// at once and then once a day.
 
 /**
  * Stops collection and dunning until the subscription is unpaused. Returns undefined when the

@@ -41,9 +41,10 @@ export interface DuePlace {
 }
 
 /**
- * Leases subscriptions that are due by chain time. Skips an address with an open attempt, even of
- * an earlier registration. A leased row stays due until it is settled, so a caller that claims
- * several batches passes the last position as `after`. docs/postgres-notes.md explains the SQL.
+ * Leases subscriptions that are due by chain time. Skips a subscription if its address has an open
+ * attempt, including an attempt of an earlier registration. A leased row stays due until it is
+ * settled, so a caller that claims several batches passes the last position as `after`.
+ * docs/postgres-notes.md explains the SQL.
  */
 export function claimDue(
   sql: Queryable,
@@ -114,7 +115,7 @@ export interface RenewedLease {
   after: string;
 }
 
-/** Renews the leases that the claims still hold and returns them. */
+/** Renews the leases that the claims still hold. Returns the renewed leases. */
 export async function renewLeases(
   sql: Queryable,
   claims: readonly ClaimKey[],
@@ -134,9 +135,9 @@ export async function renewLeases(
 }
 
 /**
- * Releases leases. `until` sets the chain time at which the subscriptions are due again.
- * `keeperFailure` raises the setback counter, which sets the backoff for failures that the
- * subscriber did not cause.
+ * Releases leases. `until` is the chain time at which the subscriptions are due again.
+ * `keeperFailure` raises the setback counter of each row. The counter sets the backoff for failures
+ * that the subscriber did not cause.
  */
 export async function releaseClaims(
   sql: Queryable,
@@ -158,8 +159,8 @@ export async function releaseClaims(
 }
 
 /**
- * Locks the rows that these claims still hold until the caller's transaction ends. Returns the row
- * versions, which KeeperSubscriptionForEvents explains.
+ * Locks the rows that these claims still hold, until the caller's transaction ends. Returns the row
+ * versions (KeeperSubscriptionForEvents).
  */
 export function lockClaimed(
   sql: Queryable,

@@ -100,8 +100,8 @@ export function listSubscriptionsOfMerchant(
 }
 
 /**
- * Reads the rows of a page with the merchant's wallet. If `app` is a constant, Postgres reads the
- * wallet once for all rows.
+ * Reads the subscriptions of a page, each with the wallet of its merchant. If `app` is a constant,
+ * Postgres reads the wallet only once.
  */
 function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`

@@ -11,7 +11,7 @@ export interface SubscriptionState {
   nextPaymentDue: Date | null;
   /** The next_payment_due that was announced by the last renewal_upcoming event. */
   announcedDue: Date | null;
-  /** Number of the notices of announcedDue that were sent. */
+  /** Number of notices sent so far about the payment due at announcedDue. */
   announcedNotices: number;
   cancelRequestedAt: Date | null;
   cancelRequestedBy: 'subscriber' | 'merchant' | null;
@@ -29,7 +29,10 @@ export interface SubscriptionState {
   observedSlot: bigint;
   /** Base units pulled in the period that ends at paidThrough, as far as known. */
   periodPulled: bigint;
-  /** End of a refunded period that gives no access, because the wallet resumed afterwards. */
+  /**
+   * End of a period whose payment was refunded. The wallet resumed after the refund, so the period
+   * gives no access.
+   */
   refundedThrough: Date | null;
   setbacks: number;
   /**
@@ -64,8 +67,8 @@ export interface KeeperSubscription extends SubscriptionState {
   unpausedAt: Date | null;
   chargedFrom: Date | null;
   /**
-   * Whether the payment that ends at paidThrough was refunded. Read only for a subscription with a
-   * cancel request, because a resume then gives no access.
+   * Whether the payment for the period that ends at paidThrough was refunded. Read only for a
+   * subscription with a cancel request: if the wallet resumes, the refunded period gives no access.
    */
   isRefunded: boolean;
   planPda: string;
@@ -301,8 +304,8 @@ export async function makeDue(
 const RELEASED_AT_ONCE = 20_000;
 
 /**
- * Makes a plan's subscriptions due whose payment was due by this chain time but whose due_at is
- * later. Returns the number of subscriptions. The caller holds the plan's lock.
+ * Makes subscriptions of a plan due if (1) their payment was due by this chain time and (2) their
+ * due_at is later. Returns the number of subscriptions. The caller holds the plan's lock.
  */
 export async function releaseWaiting(
   sql: Queryable,
@@ -347,8 +350,8 @@ export function readCollectable(
 }
 
 /**
- * Finds the subscriptions at these addresses or of these wallets that have a due_at. Returns their
- * ids.
+ * Finds subscriptions by address or by wallet. Leaves out subscriptions without a due_at. Returns
+ * their ids.
  */
 export async function findFollowed(
   sql: Queryable,

@@ -18,7 +18,7 @@ export interface SubscriptionRow extends DiscountTerms {
   subscriberWallet: string;
   merchantWallet: string;
   status: SubscriptionStatus;
-  /** The plan's amount in base units, which is the maximum that the chain allows per period. */
+  /** The plan's amount in base units: the maximum that the chain allows per period. */
   amount: bigint;
   periodHours: number;
   trialEndsAt: Date | null;
@@ -29,7 +29,7 @@ export interface SubscriptionRow extends DiscountTerms {
    * registration.
    */
   chargedFrom: Date | null;
-  /** End of a refunded period that gives no access after a resume. */
+  /** End of a period whose payment was refunded. The period gives no access after a resume. */
   refundedThrough: Date | null;
   /**
    * Start of any period of the on-chain account; null until the registration or a keeper has read
@@ -96,8 +96,8 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * True after a force-cancel by the merchant. A reinstatement lifts the bar. A later checkout
-   * session for the subscription's externalId or wallet also lifts it.
+   * True after the merchant has force-cancelled the registration. A reinstatement makes it false
+   * again. So does a later checkout session for the subscription's externalId or wallet.
    */
   isBarred: boolean;
   /** Null when the account was not read at registration. */
@@ -207,8 +207,8 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 }
 
 /**
- * Stores a registration with the plan's terms, and with a trial if the wallet had none in the app.
- * Returns its id, or undefined when the plan is not active. due_at is set even in a trial, so the
+ * Stores a registration with the plan's terms. Adds a trial if the wallet has had no trial in the
+ * app. Returns the id; undefined when the plan is not active. Sets due_at even in a trial, so the
  * keeper reads the account at once. Throws a violation of one_live_registration_per_pda when the
  * address is registered.
  */

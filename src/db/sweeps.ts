@@ -1,5 +1,5 @@
-// The keepers' sweep, which visits all subscriptions in laps. All keepers share the position of one
-// sweep.
+// The keepers' sweep. Each lap of the sweep visits every subscription once. All keepers together
+// run one sweep and share its position.
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
@@ -8,9 +8,7 @@ import type { DuePlace } from './subscription-leases.ts';
 export interface SweepPace {
   /** Minimum time between the starts of two laps. */
   everySeconds: number;
-  /**
-   * A lap is spread over this time, assuming that it has as many subscriptions as the previous lap.
-   */
+  /** Target duration of a lap, if the lap has as many subscriptions as the previous lap. */
   withinSeconds: number;
 }
 
@@ -18,12 +16,14 @@ export interface SweepPace {
 export interface SweepStep {
   /** Ids of the subscriptions visited in this step. */
   ids: string[];
-  /** The lap of the subscriptions in `ids`, and the position before the first of them. */
+  /**
+   * Number of the lap that visits `ids`. `after` is the position before the first of these `ids`.
+   */
   lap: bigint;
   after: DuePlace;
   /**
-   * The lap and the position after this step. When a lap is complete, this is the start of the next
-   * lap.
+   * Number of the lap after this step. `place` is the position after this step. When this step
+   * completes a lap, both values describe the start of the next lap.
    */
   nextLap: bigint;
   place: DuePlace;
@@ -35,8 +35,8 @@ export interface SweepStep {
 }
 
 /**
- * Returns the position of the last subscription. A subscription found later behind this position
- * was registered or rescheduled in the meantime.
+ * Returns the position of the last subscription. A subscription that is later found beyond this
+ * position was registered or rescheduled in the meantime.
  */
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
@@ -47,7 +47,7 @@ export async function lastPlace(sql: Queryable): Promise<DuePlace> {
 
 /**
  * Advances the sweep by up to `limit` subscriptions. Returns undefined before the start time of the
- * lap, or while another keeper takes a step. `hurry` starts the lap early.
+ * lap, and while another keeper takes a step. `hurry` ignores the start time.
  */
 export async function stepSweep(
   sql: Queryable,

@@ -86,7 +86,10 @@ export async function findOfferedSessions(
   return rows.map(({ checkoutSessionId }) => checkoutSessionId);
 }
 
-/** Marks the offers for this address as used, so that they do not match a later account there. */
+/**
+ * Marks the offers for this address as used, so that they do not match a later account at the same
+ * address.
+ */
 export async function endOffers(sql: Queryable, subscriptionPda: string): Promise<void> {
   await sql`
     update offered_transactions set registered_at = now()

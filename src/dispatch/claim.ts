@@ -18,7 +18,7 @@ import {
 } from './concurrency.ts';
 
 export interface ClaimerParts {
-  /** A pool only for claims, which plans each execution. */
+  /** A pool that is used only for claims. Postgres plans each execution of a claim. */
   claims: Sql;
   queue: Sql;
   clock: DatabaseClock;
@@ -79,8 +79,8 @@ export class Claimer {
   }
 
   /**
-   * Reports that an endpoint has due rows. `isSwept` is true when a sweep found them; such rows may
-   * be older than the last claimed row.
+   * Reports that an endpoint has due rows. `isSwept` is true when a sweep found the rows. Rows
+   * found by a sweep may be older than the last claimed row.
    */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.#known.get(endpointId);
@@ -98,7 +98,7 @@ export class Claimer {
     this.#setDue(known);
   }
 
-  /** True when there are free places for requests in flight that a claim could fill. */
+  /** True when claim() can claim further deliveries, or has claims to release. */
   get isHungry(): boolean {
     if (this.#stale.length > 0) return true;
     const left = this.#places();
@@ -107,8 +107,8 @@ export class Claimer {
   }
 
   /**
-   * Claims deliveries for the free places in Concurrency. The caller must pass each returned
-   * delivery to offer() or pause(), or write its outcome.
+   * Claims as many deliveries as the limits of prefetched deliveries and of requests in flight
+   * allow. The caller must pass each returned delivery to offer() or pause(), or write its outcome.
    */
   async claim(): Promise<Claimed[]> {
     await this.#releaseStale();
@@ -180,6 +180,14 @@ export class Claimer {
     return undefined;
   }
 
+  /**
+   * Updates whether each endpoint can send, after this process's share of an endpoint's requests in
+   * flight has changed.
+   */
+  refresh(): void {
+    for (const { queue } of this.#known.values()) this.#parts.concurrency.update(queue);
+  }
+
   /** Releases deliveries and makes no claims for their endpoints during the next `ms`. */
   async pause(deliveries: readonly Claimed[], ms: number): Promise<void> {
     for (const { endpointId } of deliveries) {
@@ -242,8 +250,8 @@ export class Claimer {
   }
 
   /**
-   * Counts the places for further requests, per class of endpoints. For fast endpoints, it counts
-   * the deliveries that may still be prefetched.
+   * Returns how many further deliveries may be claimed for each class of endpoints. Fast endpoints
+   * are limited by MAX_READY, all other endpoints by their class's requests in flight.
    */
   #places(): Record<Pace, number> {
     const { concurrency } = this.#parts;
@@ -257,7 +265,9 @@ export class Claimer {
 
   #roomOf({ queue, pausedUntil }: Known, left: Record<Pace, number>): number {
     if (pausedUntil > performance.now()) return 0;
-    const { pace, responseMs = Infinity, window, inFlight, ready } = queue;
+    const { pace, responseMs = Infinity, inFlight, ready } = queue;
+    const window = this.#parts.concurrency.windowOf(queue);
+    if (window === 0) return 0;
     const free = window - inFlight - ready.length;
     // Deliveries that the endpoint's limit delays by more than a second are left for a later claim
     // or for another dispatcher.

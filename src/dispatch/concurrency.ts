@@ -2,15 +2,16 @@
 // endpoint that sends next. The state is in memory, per process.
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
-// with each success up to a cap and halves with each failure.
+// with each success up to a cap and halves with each failure. WEBHOOK_ENDPOINT_CONCURRENCY limits
+// all dispatchers together, and the cap is this process's share of this limit.
 //
 // Failing endpoints get at most 1/4 of the process's requests in flight (places). Failing, slow and
 // new endpoints together get at most 1/2, so half is left for fast endpoints. Two places are
 // reserved for new endpoints, whose speed is not known, so that they do not wait for slow
 // endpoints.
 //
-// Within a class, endpoints take turns of 100 ms of response time, but at least one request. An
-// endpoint with maxPerSecond starts its requests evenly spaced.
+// Endpoints of a class take turns. A turn has as many requests as take 100 ms in total, but at
+// least one request. An endpoint with maxPerSecond starts its requests evenly spaced.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -83,7 +84,7 @@ const paces: readonly Pace[] = ['fast', 'new', 'slow', 'failing'];
 export class Concurrency {
   inFlight = 0;
   readonly #total: number;
-  readonly #perEndpoint: number;
+  readonly #perEndpoint: () => number;
   readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0, new: 0 };
   /** Endpoints that can start a request, in the order of their turns. */
   readonly #waiting: Record<Pace, Set<EndpointQueue>> = {
@@ -102,7 +103,8 @@ export class Concurrency {
     onDue = () => undefined,
   }: {
     total: number;
-    perEndpoint: number;
+    /** This process's share of WEBHOOK_ENDPOINT_CONCURRENCY; the share may change. */
+    perEndpoint: () => number;
     onDue?: () => void;
   }) {
     this.#total = total;
@@ -131,7 +133,7 @@ export class Concurrency {
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];
     const waitMs = queue.notBefore - performance.now();
-    if (queue.ready.length === 0 || queue.inFlight >= queue.window) set.delete(queue);
+    if (queue.ready.length === 0 || queue.inFlight >= this.windowOf(queue)) set.delete(queue);
     else if (waitMs > 0) {
       set.delete(queue);
       this.#later(queue, waitMs);
@@ -154,11 +156,28 @@ export class Concurrency {
     let next: EndpointQueue | undefined;
     for (const pace of paces) {
       if (this.free(pace) <= 0) continue;
-      const [first] = this.#waiting[pace];
+      const first = this.#first(pace);
       if (first !== undefined && (next === undefined || first.waitingSince < next.waitingSince))
         next = first;
     }
     return next;
+  }
+
+  /**
+   * Returns the next endpoint of a class, in the order of turns. After the process's share has
+   * shrunk, an endpoint may have too many requests in flight. Such an endpoint loses its turn.
+   */
+  #first(pace: Pace): EndpointQueue | undefined {
+    for (const queue of this.#waiting[pace]) {
+      if (queue.inFlight < this.windowOf(queue)) return queue;
+      this.#waiting[pace].delete(queue);
+    }
+    return undefined;
+  }
+
+  /** Returns the current maximum of requests in flight to an endpoint. */
+  windowOf({ window }: EndpointQueue): number {
+    return Math.min(window, this.#perEndpoint());
   }
 
   /** Takes a place for a request to `queue`, the endpoint returned by next(). */
@@ -187,7 +206,7 @@ export class Concurrency {
     queue.isFailing = !isGood;
     queue.responseMs = ((queue.responseMs ?? durationMs) + durationMs) / 2;
     queue.window = isGood
-      ? Math.min(this.#perEndpoint, queue.window + 1)
+      ? Math.max(1, Math.min(this.#perEndpoint(), queue.window + 1))
       : Math.max(1, Math.floor(queue.window / 2));
     this.update(queue);
   }

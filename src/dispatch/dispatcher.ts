@@ -13,6 +13,7 @@
 // when the claim has expired.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
+import { type RateShare, startRateShare } from '../daemon/rate-share.ts';
 import { countRunningDaemons } from '../db/daemons.ts';
 import { countDue } from '../db/delivery-queue.ts';
 import { connect, type Sql } from '../db/postgres/connect.ts';
@@ -73,7 +74,12 @@ export async function startDispatcher(
       2,
     );
   }
-  const dispatcher = new Dispatcher(resources, pollMs);
+  const { webhookEndpointConcurrency } = resources.config;
+  const share = await startRateShare('webhook', webhookEndpointConcurrency, {
+    ...resources,
+    countedMs: DEADLINE_MS + MARGIN_MS,
+  });
+  const dispatcher = new Dispatcher(resources, share, pollMs);
   await dispatcher.listen();
   return dispatcher;
 }
@@ -84,6 +90,7 @@ export class Dispatcher {
   readonly #claimMs: number;
   readonly #queue: Sql;
   readonly #claims: Sql;
+  readonly #share: RateShare;
   readonly #clock = databaseClock();
   readonly #concurrency: Concurrency;
   readonly #claimer: Claimer;
@@ -101,7 +108,12 @@ export class Dispatcher {
   #isStopping = false;
   #onDrained: () => void = () => undefined;
 
-  constructor({ sql, config, log, registry }: DispatcherResources, pollMs: number) {
+  constructor(
+    { sql, config, log, registry }: DispatcherResources,
+    share: RateShare,
+    pollMs: number,
+  ) {
+    this.#share = share;
     this.#log = log;
     this.#config = config;
     this.#claimMs = config.webhookLease * 1000;
@@ -111,7 +123,7 @@ export class Dispatcher {
     const [queue, claims, clock, claimMs] = [this.#queue, this.#claims, this.#clock, this.#claimMs];
     this.#concurrency = new Concurrency({
       total: config.webhookConcurrency,
-      perEndpoint: config.webhookEndpointConcurrency,
+      perEndpoint: share.now,
       onDue: () => this.#sendReady(),
     });
     const concurrency = this.#concurrency;
@@ -137,6 +149,10 @@ export class Dispatcher {
       onDisabled: (endpointId) =>
         log.warn({ endpointId, days: config.endpointDisableDays }, 'webhook endpoint disabled'),
     });
+    share.onRenewed = () => {
+      this.#claimer.refresh();
+      this.#sendReady();
+    };
     this.#metrics = createMetrics(registry, {
       inFlight: () => concurrency.inFlight,
       waiting: () => this.#completer.waiting,
@@ -184,6 +200,7 @@ export class Dispatcher {
     this.#client.close();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#health.write().catch(() => undefined);
+    await this.#share.stop();
     await Promise.all([this.#queue.end({ timeout: 1 }), this.#claims.end({ timeout: 1 })]);
   }
 
@@ -304,8 +321,8 @@ export class Dispatcher {
   }
 
   /**
-   * Wakes the main loop for another claim if there are free places. While claiming is stopped,
-   * waking would cause a busy loop, because the places stay free.
+   * Wakes the main loop if a further claim is possible. While claiming is stopped, waking would
+   * cause a busy loop, because a further claim stays possible.
    */
   #wakeIfHungry(): void {
     if (this.#mayClaim && this.#claimer.isHungry) this.#loop.wake();

@@ -12,8 +12,8 @@ export interface SendingEndpoint {
   path: string;
   keys: SigningKeys;
   /**
-   * The keys of the previous secret, which also sign until the time `until` (Unix ms of the
-   * database's clock).
+   * The keys of the previous secret. Requests are also signed with these keys until the time
+   * `until` (Unix ms of the database's clock).
    */
   previous: { keys: SigningKeys; until: number } | undefined;
   /** The merchant's own headers: name, value, name, value. */
@@ -32,8 +32,8 @@ export class EndpointCache {
   readonly #onUnusable: (endpointId: string, error: unknown) => void;
 
   /**
-   * `onUnusable` is called for each endpoint with a secret that cannot be decrypted. If this is the
-   * previous secret, the endpoint is used with its current secret only.
+   * `onUnusable` is called for each endpoint with a secret that cannot be decrypted. If only the
+   * previous secret cannot be decrypted, requests are signed with the current secret alone.
    */
   constructor(
     sql: Sql,

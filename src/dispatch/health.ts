@@ -1,5 +1,5 @@
-// Sums up the responses of endpoints, writes the sums every two seconds, and disables endpoints
-// that only fail.
+// Counts the results of requests per endpoint, writes the counts every two seconds, and disables
+// endpoints whose requests all fail.
 import type { Attempt } from '../db/delivery-queue.ts';
 import { addHealth, deleteOldHours, type HealthSum } from '../db/endpoint-health.ts';
 import { disableEndpoint, listFailing } from '../db/endpoints.ts';
@@ -31,7 +31,7 @@ export class HealthLog {
     this.#options = options;
   }
 
-  /** Adds one request to the sums of its endpoint. */
+  /** Adds one request to the counts of its endpoint. */
   add(endpointId: string, { startedAt, durationMs, httpStatus, error }: Attempt): void {
     const at = startedAt + durationMs;
     const sum = this.#sums.get(endpointId) ?? emptySum(endpointId);
@@ -49,7 +49,7 @@ export class HealthLog {
     }
   }
 
-  /** Starts the loop that writes the sums, disables failing endpoints and deletes old sums. */
+  /** Starts the loop that writes the counts, disables failing endpoints and deletes old counts. */
   start(): Loop {
     return startLoop({
       name: 'noting the health of endpoints',
@@ -75,7 +75,7 @@ export class HealthLog {
       if (await disableEndpoint(this.#sql, id, 'failing')) onDisabled(id);
   }
 
-  /** Writes the sums. If that fails, these sums are lost. */
+  /** Writes the counts of the last seconds. If the write fails, these counts are lost. */
   async write(): Promise<void> {
     const sums = [...this.#sums.values()];
     this.#sums = new Map();

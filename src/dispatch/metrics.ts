@@ -6,8 +6,8 @@ import type { Answer } from '../webhooks/http.ts';
 export type DispatchMetrics = ReturnType<typeof createMetrics>;
 
 /**
- * Registers the dispatcher's metrics. `inFlight` counts requests, `waiting` counts unwritten
- * outcomes; both are called at each scrape.
+ * Registers the dispatcher's metrics. `inFlight` returns the number of requests in flight,
+ * `waiting` the number of unwritten outcomes. Both functions are called at each scrape.
  */
 export function createMetrics(
   registry: Registry,

@@ -1,6 +1,6 @@
-// Creates the partitions of the coming months, and drops partitions of deliveries and events that
-// exceed their retention. Every dispatcher runs this, but a lock allows only one dispatcher at a
-// time to do the work.
+// Creates the partitions of the coming months. Drops old partitions of deliveries and events when
+// their retention has ended. Every dispatcher runs this loop, but a lock allows only one dispatcher
+// at a time to do the work.
 import type { Sql } from '../db/postgres/connect.ts';
 import { isLocked } from '../db/postgres/outage.ts';
 import { dropMonth, makeMonths, type PartitionedTable } from '../db/postgres/partitions.ts';

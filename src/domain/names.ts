@@ -1,21 +1,29 @@
-// Which names of merchants, apps and plans are accepted. Subscribers see them on the checkout page,
-// so a name must not hide characters or imitate another by letters of another script (Unicode
-// Technical Standard 39, single script per word).
+// Decides which names of merchants, apps and plans are accepted. Subscribers see these names on the
+// checkout page. A name must not contain invisible characters, and must not imitate another name
+// with letters of another script (Unicode Technical Standard 39, single script per word).
 
 const MAX_NAME = 120;
 
-// Default-ignorable code points are invisible. Private use and noncharacters have no agreed look.
-// The Braille blank and the spaces other than these three are invisible or nearly so.
+// Characters that a name must not contain. Default-ignorable characters, the Braille blank, and
+// spaces other than U+0020, U+00A0 and U+3000 are invisible or nearly invisible. Private-use
+// characters and noncharacters have no agreed look.
 const HIDDEN =
   /[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\u2028\u2029\u2800]|(?![ \u00a0\u3000])\p{Zs}/u;
-/** The selector that keyboards put behind a pictograph to show it in colour. */
+/**
+ * U+FE0F after a pictograph. Keyboards add this variation selector to show the pictograph in
+ * colour.
+ */
 const COLOURED = /(\p{Extended_Pictographic})\ufe0f/gu;
-// Marks of no script of their own stack on any letter. Others belong to their script, some of which
-// need three or four (Devanagari, Myanmar).
+// Matches three marks without a script of their own, or five marks of any kind. Marks without a
+// script stack on any letter. Some scripts need three or four of their own marks in a row
+// (Devanagari, Myanmar).
 const STACKED_MARKS = /(?:(?=\p{M})\p{Script=Inherited}){3}|\p{M}{5}/u;
 const WORD = /[\p{L}\p{M}\p{N}]+/gu;
 
-/** Scripts of living languages (Unicode Standard Annex 31), and those that one word may combine. */
+/**
+ * Scripts of living languages (Unicode Standard Annex 31). Each entry lists scripts that may occur
+ * together in one word.
+ */
 const scripts = [
   ['Latin'],
   ['Cyrillic'],
@@ -36,7 +44,7 @@ const classOf = (names: readonly string[]) =>
 const NEUTRAL = `${classOf(['Common', 'Inherited'])}\\p{M}`;
 const oneScript = [
   ...scripts.map((names) => new RegExp(`^[${NEUTRAL}${classOf(names)}]+$`, 'u')),
-  // Letters of none of these scripts.
+  // A word may consist of letters from outside all of these scripts.
   new RegExp(`^[^${classOf(scripts.flat())}]+$`, 'u'),
 ];
 

@@ -1,5 +1,5 @@
 // Reason codes in the API and in events, each with its meaning. The API's schemas and a table in
-// docs/merchants.md are made from these.
+// docs/merchants.md are generated from these codes.
 import type { OursReason, SubscriberReason } from '../chain/program/errors.ts';
 
 /** `failureReason` of a failed payment; the subscriber has to fix it. */

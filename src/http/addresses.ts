@@ -1,5 +1,5 @@
-// Client addresses: tells whether an address is a trusted proxy, and names the rate limit subject
-// of an address.
+// Client addresses: tells whether an address is a trusted proxy, and returns the name under which
+// the rate limits count an address.
 import { BlockList } from 'node:net';
 import ipaddr from 'ipaddr.js';
 

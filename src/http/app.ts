@@ -20,6 +20,8 @@ import { createPages } from './pages.ts';
 import { accessRoutes } from './routes/access.ts';
 import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
+import { appLogoRoutes, publicLogoRoutes } from './routes/app-logo.ts';
+import { appWebsiteRoutes } from './routes/app-website.ts';
 import { approvalRoutes } from './routes/approval.ts';
 import { appRoutes } from './routes/apps.ts';
 import { authRoutes } from './routes/auth.ts';
@@ -58,6 +60,7 @@ const exposedHeaders = [
   'ratelimit-remaining',
   'ratelimit-reset',
   'retry-after',
+  'x-data-age',
   'x-next-cursor',
   'x-request-id',
 ];
@@ -134,7 +137,7 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     return503OnClosing: false,
     trustProxy: createTrust(deps.trustProxy),
     clientErrorHandler: onClientError,
-    // A proxy may send an absolute URL. Its scheme and host are ignored.
+    // A proxy may send an absolute URL. The scheme and host of that URL are ignored.
     rewriteUrl: ({ url = '' }) =>
       url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, ''),
     // Fastify runs no hooks for framework errors, so this handler sets the headers.
@@ -224,8 +227,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     done();
   });
   app.addHook('onSend', (request, reply, payload, done) => {
-    // A response that spent no budget (unknown route, health) shows the budget of the client's
-    // address.
+    // If a request is not counted in a rate limit (unknown route, health), its response shows the
+    // budget of the client's address.
     if (!reply.hasHeader('ratelimit-limit')) gate.showBudget(request, reply);
     // While the server stops, it closes each connection after the response.
     if (closing || deps.isStopping?.() === true) reply.header('connection', 'close');
@@ -238,8 +241,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     request.log.info({ ...response, ms: Math.round(reply.elapsedTime) }, 'answered');
     done();
   });
-  // Requests that the client aborts are counted with status 499, as in nginx. Without these
-  // requests, the metrics of a service that hangs would look good.
+  // Requests that the client aborts are counted with status 499, as in nginx. If they were not
+  // counted, the metrics of a hanging service would look good.
   app.addHook('onRequestAbort', (request, done) => {
     const { method, routeOptions, startedAt } = request;
     const seconds = (performance.now() - startedAt) / 1000;
@@ -266,9 +269,7 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
   };
 }
 
-/**
- * Counts the connections that a limit closed, and logs at most one of these connections a minute.
- */
+/** Counts the connections that a limit closed. Logs at most one closed connection a minute. */
 function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
   let silentUntil = 0;
   return (limit, peer) => {
@@ -310,6 +311,7 @@ function addRoutes(
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
     publicCheckoutRoutes(scope, deps);
+    publicLogoRoutes(scope, deps);
   });
   void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
   void app.register(async (scope: Api) => staticFiles(scope));
@@ -317,6 +319,8 @@ function addRoutes(
   forCallers('/merchant', 'merchant', (api) => {
     profileRoutes(api, deps);
     appRoutes(api, deps, pages);
+    appLogoRoutes(api, deps);
+    appWebsiteRoutes(api, deps);
     planRoutes(api, deps, pages);
     subscriptionRoutes(api, deps, pages);
     unregisteredRoutes(api, deps, pages);
@@ -354,8 +358,8 @@ function requestId(given: string | string[] | undefined): string {
 }
 
 /**
- * Returns the headers of every response, which are those of helmet. HSTS is included only when
- * PUBLIC_URL is https.
+ * Returns the headers of every response. They are the headers of helmet, and HSTS is included only
+ * when PUBLIC_URL is https.
  */
 function securityHeaders(publicUrl: string): Record<string, string> {
   return publicUrl.startsWith('https:')

@@ -14,12 +14,12 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
 /**
  * Returns the caller of a request. Throws UNAUTHORIZED for missing, forged, expired, unknown or
- * revoked credentials. Calls `checkBudget`, which may throw, before it looks up a key that this
- * process has not accepted lately. A guessed key then costs no statement.
+ * revoked credentials. If this process has not accepted the key lately, calls `checkBudget` before
+ * the look-up. `checkBudget` may throw, so that a guessed key costs no statement.
  */
 export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
 
-/** Milliseconds after the last use of a key for which the key still counts as accepted. */
+/** A key counts as accepted for this many milliseconds after its last use. */
 const ACCEPTED_MS = 3_600_000;
 const MAX_ACCEPTED = 10_000;
 

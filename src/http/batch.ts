@@ -2,8 +2,8 @@
 // us of CPU, in this process and Postgres together. In a batch of twenty, each look-up costs 15 us.
 
 /**
- * Looks up one key. Resolves with undefined when the key does not exist. The statement starts after
- * the call, so its snapshot includes everything committed before the call.
+ * Looks up one key. Resolves with undefined when the key does not exist. The SQL statement starts
+ * after this call, so it sees everything that was committed before the call.
  */
 export type Find<K, V> = (key: K) => Promise<V | undefined>;
 
@@ -14,8 +14,8 @@ interface Wanted<K, V> {
 
 /**
  * Returns a function that looks up a key in a batch. `load` receives the distinct keys of one
- * event-loop turn and returns the values found. `keyOf` maps a key and its value to the same
- * string. When `load` rejects, every look-up of the batch rejects.
+ * event-loop turn and returns the values found. `keyOf` returns the same string for a key and for
+ * the value of this key. When `load` rejects, every look-up of the batch rejects.
  */
 export function createBatch<K, V extends K>(
   load: (keys: K[]) => Promise<readonly V[]>,

@@ -2,8 +2,8 @@
 // requests that wait for events, unanswered requests per connection (pipelining), and responses
 // that a client does not read.
 //
-// When a limit is reached, a new connection replaces an old one: the oldest connection that has
-// sent no request, or, if every connection has sent one, the connection that is idle longest. So
+// When a limit is reached, a new connection replaces an old connection: (1) the oldest connection
+// that has sent no request, else (2) the connection that has been idle for the longest time. So
 // silent connections cannot lock out other clients. If every connection has an unanswered request,
 // the new connection is closed.
 import type { Server, ServerResponse } from 'node:http';
@@ -11,11 +11,11 @@ import type { Socket } from 'node:net';
 import { addressSubject } from './addresses.ts';
 
 export interface ConnectionLimits {
-  /** Maximum number of open connections. A quarter of them may wait for events. */
+  /** Maximum number of open connections. A quarter of the connections may wait for events. */
   connections: number;
   /**
-   * Maximum number of open connections per address, except trusted proxies. Half may wait for
-   * events.
+   * Maximum number of open connections per address, except for trusted proxies. Half of an
+   * address's connections may wait for events.
    */
   perAddress: number;
   /** Maximum number of unanswered requests per connection. */
@@ -23,8 +23,8 @@ export interface ConnectionLimits {
   /** Milliseconds between two checks for slow readers. */
   checkMs: number;
   /**
-   * Minimum bytes that a client with a pending response must read between two checks. Node counts
-   * the bytes of a write only when the whole write is sent.
+   * Minimum number of bytes that a client must read between two checks while a response is being
+   * sent. Node counts the bytes of a write only when the whole write is sent.
    */
   bytesPerCheck: number;
 }
@@ -40,9 +40,13 @@ export const connectionLimits: Omit<ConnectionLimits, 'perAddress'> = {
 export type Crowded = 'process' | 'address';
 
 export interface ConnectionOptions extends ConnectionLimits {
-  /** Whether the address is that of a trusted proxy, which carries the requests of many clients. */
+  /**
+   * Whether the address belongs to a trusted proxy. A proxy carries the requests of many clients.
+   */
   isTrusted: (address: string) => boolean;
-  /** Called for each connection that a limit closed: the new connection or the replaced one. */
+  /**
+   * Called for each connection that a limit closed, whether it is the new or the old connection.
+   */
   onRefused: (limit: Crowded, peer: string | undefined) => void;
 }
 
@@ -54,7 +58,10 @@ class Group {
   waiting = 0;
   /** Connections that have sent no complete request yet, oldest first. */
   readonly unused = new Set<Socket>();
-  /** Connections whose requests are all answered, idle longest first. */
+  /**
+   * Connections whose requests are all answered. The connection with the longest idle time is
+   * first.
+   */
   readonly idle = new Set<Socket>();
 
   constructor(limit: number, maxWaiting: number) {
@@ -75,8 +82,8 @@ export class Connections {
   readonly #byAddress = new Map<string, Group>();
   readonly #open = new Map<Socket, Held>();
   /**
-   * Bytes that each connection had sent at the last check. Lists only connections with unsent
-   * bytes.
+   * Number of bytes that each connection had sent at the last check. Only connections with unsent
+   * bytes are listed.
    */
   #unread = new Map<Socket, number>();
 
@@ -123,8 +130,8 @@ export class Connections {
   }
 
   /**
-   * Closes connections that have received no byte yet: Node treats a connection as idle only after
-   * its first request.
+   * Closes connections that have sent no byte yet. Node does not close these connections when the
+   * server stops, because Node treats a connection as idle only after its first request.
    */
   closeUnused(): void {
     for (const socket of this.#process.unused) if (socket.bytesRead === 0) socket.destroy();
@@ -157,8 +164,8 @@ export class Connections {
   }
 
   /**
-   * Makes room for a new connection in the group; if the group is full, closes an old connection.
-   * Returns false when no connection can be closed.
+   * Makes room for a new connection in the group. If the group is full, an old connection is
+   * closed. Returns false when no connection can be closed.
    */
   #makeRoom(group: Group, limit: Crowded, peer: string | undefined): boolean {
     if (group.size < group.limit) return true;

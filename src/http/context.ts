@@ -10,6 +10,7 @@ import { isId } from '../db/postgres/ids.ts';
 import type { Reports } from '../db/postgres/reports.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
+import type { WebsiteAnswer } from '../domain/accounts/website.ts';
 import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -26,8 +27,8 @@ export interface ApiDeps {
    */
   trouble?: () => string | undefined;
   /**
-   * Tells whether this process stops soon. /readyz then says 503, and each response closes its
-   * connection, so that clients and proxies go elsewhere.
+   * Tells whether this process stops soon. /readyz then responds 503, and each response closes its
+   * connection, so that clients and proxies use another process.
    */
   isStopping?: () => boolean;
   log: Log;
@@ -39,21 +40,29 @@ export interface ApiDeps {
   publicUrl: string;
   /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
   merchants?: 'open' | 'approval';
-  /** Where the pages let subscribers report abuse. */
+  /** URL that the pages show for reporting abuse. */
   reportUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
+  /**
+   * URL of a service where a wallet can buy USDC, with the placeholders {address} and {amount}. If
+   * the URL is missing, the pages show no link.
+   */
+  onrampUrl?: string | undefined;
   /** Minimum price of a plan per period, in USDC base units. */
   planMinimumAmount: bigint;
   /** Rate limit of each tier, in requests per minute. */
   requestsPerMinute: Record<Tier, number>;
   /** Origins that CORS allows. */
   corsOrigins: readonly string[];
-  /** Origins whose pages may sign in merchants, besides that of publicUrl. CORS allows them too. */
+  /**
+   * Origins whose pages may sign in merchants, in addition to the origin of publicUrl. CORS allows
+   * these origins too.
+   */
   dashboardOrigins: readonly string[];
   /** Addresses and CIDRs of trusted proxies. X-Forwarded-For is read only from these proxies. */
   trustProxy: readonly string[];
-  /** Maximum number of open connections per address, except trusted proxies. */
+  /** Maximum number of open connections per address, except for trusted proxies. */
   connectionsPerAddress: number;
   /** Called for each connection that a limit closed, for metrics. */
   onConnectionRefused?: (limit: Crowded) => void;
@@ -62,6 +71,11 @@ export interface ApiDeps {
    * response.
    */
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
+  /**
+   * Reads a file of at most 4 KiB from a merchant's website and waits up to 5 s for the response.
+   * The address rules of webhooks apply.
+   */
+  readSmallFile: (file: { origin: string; path: string }) => Promise<WebsiteAnswer>;
   /** Throws when the host of a webhook URL is an IP address that must not receive webhooks. */
   checkWebhookHost: (hostname: string) => void;
   /** Called for each response, to record its metrics. */
@@ -90,7 +104,9 @@ export type Api = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/** A merchant as the caller of a request. Authentication reads the row for each request. */
+/**
+ * A merchant as the caller of a request. Authentication reads the merchant's row for each request.
+ */
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
@@ -143,8 +159,8 @@ export function subscriberOf({ caller }: FastifyRequest): SubscriberCaller {
 }
 
 /**
- * Returns an id of the path in lower case. Throws NOT_FOUND for a malformed id, because no row can
- * have a malformed id.
+ * Returns `text`, an id from the request's path, in lower case. Throws NOT_FOUND for a malformed
+ * id, because no row can have such an id.
  */
 export function idOf(text: string, what: string): string {
   const id = text.toLowerCase();
@@ -183,8 +199,8 @@ function findAppIn(sql: Sql): FindApp {
 }
 
 /**
- * Returns the app of the path. Throws NOT_FOUND when the app does not exist, FORBIDDEN when the app
- * belongs to another merchant.
+ * Returns the app whose id is in the request's path. Throws NOT_FOUND when the app does not exist,
+ * FORBIDDEN when the app belongs to another merchant.
  */
 export async function ownApp(
   { sql }: ApiDeps,
@@ -198,8 +214,8 @@ export async function ownApp(
 }
 
 /**
- * Returns the live webhook endpoint of the path. Throws NOT_FOUND when it does not exist, FORBIDDEN
- * when the app belongs to another merchant.
+ * Returns the live webhook endpoint whose id is in the request's path. Throws NOT_FOUND when the
+ * endpoint does not exist, FORBIDDEN when the app belongs to another merchant.
  */
 export async function ownEndpoint(
   deps: ApiDeps,

@@ -6,7 +6,7 @@ import { invalidField, ServiceError } from '../errors.ts';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Returns the text of a body, or the VALIDATION_ERROR of a body that is compressed or not UTF-8.
+ * Returns the text of a body. Returns a VALIDATION_ERROR when the body is compressed or not UTF-8.
  */
 export function bodyText(request: FastifyRequest, body: Buffer): string | ServiceError {
   const encoding = request.headers['content-encoding'];

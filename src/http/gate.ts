@@ -1,9 +1,8 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 //
-// The budgets per minute (docs/contract.md, Limits) are separate: one for each caller, one for all
-// callers of an address below the Pro tier, and per address one for pages and public data, one for
-// signing in and one for invalid credentials. Requests that use up one budget do not block the
-// requests of another budget.
+// Each caller has a budget per minute (docs/contract.md, Limits). Each address has four more: for
+// (1) all its callers below the Pro tier, (2) pages and public data, (3) signing in, and (4)
+// invalid credentials. Requests that use up one budget do not block the requests of another budget.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';
@@ -16,14 +15,14 @@ import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts';
 
 /**
- * All callers below the Pro tier at one address share the rate of this many callers. Without that
- * limit anyone could multiply the rate by creating wallets.
+ * All callers below the Pro tier at one address together have the rate limit of this many callers.
+ * Without this limit anyone could multiply the rate by creating wallets.
  */
 const CALLERS_PER_ADDRESS = 20;
 /**
- * POST requests of an address per day, in minutes of the rate of `free`: 20,000 requests. Callers
- * of the Pro tier are not counted. The limit bounds what one address can store, however many
- * wallets it creates.
+ * Maximum number of POST requests of an address per day, as a multiple of the rate limit per minute
+ * of `free`. By default this is 20,000 requests. Callers of the Pro tier are not counted. The limit
+ * bounds the data that one address can store, however many wallets it creates.
  */
 const POST_MINUTES = 200;
 /** Rate limit of an address for pages and public data, as a multiple of the rate of `free`. */
@@ -31,15 +30,15 @@ const PUBLIC_READS_TO_FREE = 6;
 
 export interface Gate {
   /**
-   * Authenticates the request, spends the budgets of the caller and the address, and checks the
-   * caller's role and suspension.
+   * Authenticates the request, counts it in the budgets of the caller and the address, and checks
+   * the caller's role and suspension.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
-  /** Spends the address's budget for signing in. */
+  /** Counts the request in the address's budget for signing in. */
   signIn(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Spends the address's budget for pages and public data. */
+  /** Counts the request in the address's budget for pages and public data. */
   publicRead(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Sets the RateLimit headers of a response that spent no budget. */
+  /** Sets the RateLimit headers of a response whose request was not counted in a budget. */
   showBudget(request: FastifyRequest, reply: FastifyReply): void;
 }
 

@@ -1,6 +1,7 @@
 // Idempotency-Key: requests with the same key and body have one effect and get the same response,
-// even when they are concurrent. The encrypted response commits in the transaction of the effect.
-// An error has no effect and is not stored, so the key stays free.
+// even when they are concurrent. The encrypted response is committed in the same database
+// transaction as the effect. A failed request has no effect and its response is not stored, so the
+// key can be used again.
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';

@@ -11,7 +11,7 @@ export const DAY_MS = 86_400_000;
 const SWEEP_ABOVE = 10_000;
 /**
  * Number of windows in memory at which all windows are dropped. No count is lost, because Postgres
- * has the counts; the memory only saves statements.
+ * has the counts. The windows in memory only make some statements unnecessary.
  */
 const MAX_WINDOWS = 200_000;
 /**
@@ -41,7 +41,7 @@ interface Window {
   endsAt: number;
 }
 
-/** Requests of one subject that wait for the statement of this event-loop turn. */
+/** Requests of one subject in one event-loop turn. One statement counts all of them. */
 interface Turn {
   limit: number;
   waiting: { resolve: (allowance: Allowance) => void; reject: (error: unknown) => void }[];

@@ -4,6 +4,7 @@ import { createRpc } from '../chain/rpc/client.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
+import { startRateShare } from '../daemon/rate-share.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
 import { deleteEndedSessions } from '../db/checkout-sessions.ts';
 import { deleteOldSamples } from '../db/event-feed.ts';
@@ -36,8 +37,8 @@ import { shareChain } from './shared-chain.ts';
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
 /**
- * Milliseconds from the start to the check of the genesis hash. The check loads the RPC client,
- * which would take a seventh of the startup time.
+ * Milliseconds after the start at which the genesis hash is checked. The check loads the RPC
+ * client. During the start, loading would take a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a cause and a remedy.
@@ -58,12 +59,13 @@ const listenFaults: readonly (readonly [string, string])[] = [
 export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const { config, log, sql, registry, trouble, isStopping } = resources;
   const { rpcUrls } = required(config, 'rpcUrls');
-  const { serveRpcRate } = config;
+  const rate = await startRateShare('serve', config.serveRpcRate, resources);
   const rpc = createRpc({
     urls: rpcUrls,
     refuses: oneChain(config.cluster),
-    requestsPerSecond: serveRpcRate === 0 ? undefined : serveRpcRate,
-    // Registrations store slots, so the RPC client checks that slots are plausible.
+    requestsPerSecond: rate.now,
+    // Registrations store the slots of RPC responses, so the RPC client checks that slots are
+    // plausible.
     slots:
       config.cluster === 'localnet'
         ? undefined
@@ -83,6 +85,7 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const reports = openReports(required(config, 'databaseUrl').databaseUrl, {
     name: 'billing serve',
     directUrl: config.databaseDirectUrl,
+    replicaUrl: config.reportsDatabaseUrl,
   });
   const app = buildApp({
     ...settings(config),
@@ -112,6 +115,7 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
       await app.close();
       await Promise.all([sweeper.stop(), replays.stop()]);
       await Promise.all([dispatchers.flush(), keepers.flush(), chain.close(), reports.end()]);
+      await rate.stop();
     },
   };
 }
@@ -164,12 +168,15 @@ function settings(
     secretBox: secretBox(encryptionKeys),
     planMinimumAmount: BigInt(config.planMinimumAmount),
     requestsPerMinute,
+    onrampUrl: config.onrampUrl,
     corsOrigins: config.corsOrigins,
     dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,
     connectionsPerAddress: config.connectionsPerAddress,
     // Imported on demand, because loading undici takes part of the startup time.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
+    readSmallFile: async (file) =>
+      (await import('../webhooks/small-file.ts')).readSmallFile(config, file),
     checkWebhookHost: (hostname) => guard.checkLiteral(hostname),
   };
 }

@@ -19,15 +19,16 @@ const RENT_MS = 3_600_000;
  */
 const RECENT_MS = 1000;
 /**
- * Maximum milliseconds that a request waits for its turn. The RPC client waits equally long for its
- * rate limit.
+ * Maximum milliseconds that a request waits for its turn. The RPC client waits for its own rate
+ * limit just as long.
  */
 const MAX_WAIT_MS = 10_000;
 
 const callers = new AsyncLocalStorage<string>();
 
 /**
- * Runs `work` for `caller`. Chain reads that `work` makes or starts take the turns of this caller.
+ * Runs `work` for `caller`. While the rate limit delays requests, chain reads by `work` wait in the
+ * queue of this caller.
  */
 export function actingFor(caller: string, work: () => void): void {
   callers.run(caller, work);
@@ -53,12 +54,15 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** Requests that wait for the rate limit. Callers take turns, each with its oldest request. */
+/**
+ * Requests that wait for the rate limit. The callers take turns. In each turn the caller's oldest
+ * request is sent.
+ */
 class Turns {
   readonly #delay: () => number;
   /**
-   * Requests whose results serve all callers. These requests are sent first; the cache keeps them
-   * few.
+   * Requests whose results serve all callers. These requests are sent first. Because of the cache
+   * there are few of them.
    */
   readonly #common: Waiting[] = [];
   /** Waiting requests by caller, in the order of the callers' next turns. */
@@ -131,7 +135,7 @@ class Turns {
     return batch;
   }
 
-  /** Removes the caller's first request, and puts the caller behind the others. */
+  /** Removes the caller's first request, and puts the caller behind the other callers. */
   #advance(caller: string): void {
     const queue = this.#queues.get(caller) ?? [];
     this.#queues.delete(caller);
@@ -256,7 +260,10 @@ export function shareChain(rpc: Rpc): Rpc {
   const accounts = accountKinds(rpc);
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
-  /** The latest response to getBlockHeight. A blockhash that expired before it is read anew. */
+  /**
+   * The latest response to getBlockHeight. A cached blockhash that is expired at this height is
+   * read again.
+   */
   let height = 0n;
   return {
     ...rpc,

@@ -5,13 +5,16 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyError, FastifyReply } from 'fastify';
+import { findPublicPlan } from '../db/plans.ts';
 import { isUnavailable } from '../db/postgres/outage.ts';
 import { ServiceError } from '../errors.ts';
-import type { Api, ApiDeps } from './context.ts';
+import { type Api, type ApiDeps, idOf } from './context.ts';
 import { onError } from './errors.ts';
 import type { Gate } from './gate.ts';
+import { escapeHtml, withPlanTags } from './open-graph.ts';
+import { sitePaths } from './site-paths.ts';
 
-/** Maps the name of an asset to its file name under /assets/. */
+/** Maps the name of an asset to the asset's file name under /assets/. */
 type Manifest = Readonly<Record<string, string>>;
 
 const built = new URL('../../dist/pages/', import.meta.url);
@@ -61,12 +64,12 @@ const documents: Readonly<Record<string, Document>> = {
 };
 
 /**
- * Registers the pages. Logs a warning when `npm run build` has not built the pages. Documents count
- * as public reads. The files under /assets/ do not, because an opened page without its files would
- * stay empty.
+ * Registers the pages. Logs a warning when `npm run build` has not built the pages. Requests for
+ * documents count as public reads. Requests for files under /assets/ are not counted, because an
+ * opened page without its files would stay empty.
  */
 export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
-  const { cluster, environment, reportUrl = '', log } = deps;
+  const { cluster, environment, onrampUrl = '', reportUrl = '', log } = deps;
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
@@ -75,6 +78,7 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
   // The pages include a demo wallet for trying the pages out. The URL's fragment holds the key of
   // the demo wallet.
   const demo = environment === 'development' && cluster === 'localnet';
+  const settings = { cluster, report: reportUrl, onramp: onrampUrl, ...cataloguesOf(manifest) };
   void api.register(async (scope: Api) => {
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     scope.setErrorHandler<FastifyError>((error, request, reply) => {
@@ -90,13 +94,13 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
       );
     });
     for (const [url, document] of Object.entries(documents)) {
-      const html = documentOf(manifest, document, {
-        demo,
-        settings: { cluster, report: reportUrl },
-      });
-      scope.get(url, (_request, reply) => sendPage(reply, html, 'no-cache'));
+      const html = documentOf(manifest, document, { demo, settings });
+      scope.get<{ Params: { planId?: string } }>(url, async ({ params: { planId } }, reply) =>
+        sendPage(reply, await withTags(deps, html, planId), 'no-cache'),
+      );
     }
   });
+  sitePaths(api, Object.keys(documents), `/assets/${manifest.icon ?? ''}`);
   void api.register(fastifyStatic, {
     root: fileURLToPath(new URL('assets/', built)),
     prefix: '/assets/',
@@ -111,6 +115,24 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
       response.setHeader('cross-origin-resource-policy', 'same-origin');
     },
   });
+}
+
+/**
+ * Returns the HTML of a plan's page with its Open Graph tags. If the plan cannot be read, returns
+ * `html` unchanged. The page's script then shows the reason.
+ */
+async function withTags(
+  { sql, publicUrl }: ApiDeps,
+  html: string,
+  planId: string | undefined,
+): Promise<string> {
+  if (planId === undefined) return html;
+  try {
+    const plan = await findPublicPlan(sql, idOf(planId, 'plan'));
+    return plan === undefined ? html : withPlanTags(html, plan, publicUrl);
+  } catch {
+    return html;
+  }
 }
 
 function sendPage(reply: FastifyReply, html: string, cacheControl: string): FastifyReply {
@@ -147,6 +169,14 @@ function assetOf(manifest: Manifest, name: string): string {
   return `/assets/${file}`;
 }
 
+/**
+ * Returns the URL of each language's word list, by the name of the page setting that has the URL.
+ */
+function cataloguesOf(manifest: Manifest): Record<string, string> {
+  const names = Object.keys(manifest).filter((name) => name.startsWith('words-'));
+  return Object.fromEntries(names.map((name) => [name, assetOf(manifest, name)]));
+}
+
 /** The elements of `<head>` that every page has. */
 function headOf(manifest: Manifest, title: string): string {
   return `<meta charset="utf-8">
@@ -173,7 +203,7 @@ function documentOf(
     (name) => `<script type="module" src="${assetOf(manifest, name)}"></script>`,
   );
   const metas = Object.entries(settings).map(
-    ([name, value]) => `<meta name="billing-${name}" content="${escaped(value)}">`,
+    ([name, value]) => `<meta name="billing-${name}" content="${escapeHtml(value)}">`,
   );
   return `<!doctype html>
 <html lang="en">
@@ -221,8 +251,4 @@ ${headOf(manifest, title)}
 </body>
 </html>
 `;
-}
-
-function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 }

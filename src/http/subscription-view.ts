@@ -5,9 +5,9 @@ import { nextAmount } from '../domain/collecting/price.ts';
 import { discountView } from './discount.ts';
 
 /**
- * Returns the fields of the schema `Subscription`. They are listed one by one, because V8 keeps a
- * row with this many columns as a dictionary object. Spreading such an object takes ten times as
- * long as writing its JSON.
+ * Returns the fields of the schema `Subscription`. The fields are listed one by one, because V8
+ * keeps a row with this many columns as a dictionary object. Spreading a dictionary object takes
+ * ten times as long as writing its JSON.
  */
 export function subscriptionView(row: SubscriptionRow) {
   return {

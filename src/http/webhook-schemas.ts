@@ -96,7 +96,10 @@ export const settingsInput = {
   ),
 };
 
-/** Returns the headers of a body. Throws VALIDATION_ERROR for a header that cannot be sent. */
+/**
+ * Converts the headers of a request body to the headers of webhooks. Throws VALIDATION_ERROR for a
+ * header that cannot be sent.
+ */
 export function headersOf(given: Record<string, string> | null): Headers {
   return customHeaders(given ?? {}, (name, rule) => {
     throw invalidField(`headers.${name.slice(0, 100)}`, rule);

@@ -52,8 +52,8 @@ export function assess(
 }
 
 /**
- * Returns the lookup results after adding to each pull what the database records about this pull
- * and its period.
+ * Adds to each pull in the lookup results what the database has recorded about the pull and its
+ * period.
  */
 export function withBooks(
   lookups: LookupResult | undefined,
@@ -78,9 +78,9 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 
 /**
  * Reads the accounts (at `minSlot` or later) and decides about each row. Past pulls come from the
- * database, and with `history` also from the chain, which takes long. If pulls were not found, the
- * decision keeps `needs: 'pulls'`. If `closed` is given, the account of each row missing in
- * `closed` could not be closed.
+ * database. With `history` they also come from the chain; this takes long. If the pulls stay
+ * unknown, the decision keeps `needs: 'pulls'`. If `closed` is given, the keeper tried to close the
+ * account of each row, and `closed` lists the closed accounts.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -118,7 +118,10 @@ export async function assessAll<Row extends KeeperSubscription>(
   return { snapshot, lookups: lookups, decisions };
 }
 
-/** Finds what the wallets owe to other plans, for the payments that are announced now. */
+/**
+ * Finds, for each payment that is announced now, the amount that its wallet owes to other plans
+ * before this payment.
+ */
 async function findOwed(
   { sql }: Context,
   rows: readonly KeeperSubscription[],
@@ -155,7 +158,7 @@ async function findInHistory(
       continue;
     }
     // Pulls before the period in which the subscription was registered do not belong to this
-    // registration. The search begins with that period or later.
+    // registration. The search begins at the start of that period or of a later period.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
@@ -199,7 +202,7 @@ async function findDoubted(
 ): Promise<LookupEntry[]> {
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
-    // No keeper has read the accounts of a new subscription yet. `decide` waits for such accounts,
+    // No keeper has read the accounts of a new subscription yet. `decide` waits for these accounts,
     // so their absence needs no check here.
     const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
     if (view instanceof Error || closed?.has(row.id) === true) return [];

@@ -36,9 +36,9 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * Successive batches claim subscriptions in order of their due time. After this time (ms) claiming
- * starts again at the earliest due time, so that subscriptions that became due in the meantime do
- * not wait for long.
+ * Time (ms) after which claiming starts again at the earliest due time. Otherwise each batch
+ * continues after the due time of the previous batch, and a subscription that becomes due before
+ * that time would wait for long.
  */
 const PASS_MS = 2000;
 
@@ -55,7 +55,7 @@ const MAX_TAKEN = 32;
 
 /** Receives committed payments, sends them and follows them until they are final. */
 export interface Queue {
-  /** Number of payments that can be added. */
+  /** Returns the number of payments that can be added now. */
   room(): number;
   add(attempts: readonly InFlightPayment[]): void;
 }
@@ -144,8 +144,8 @@ export class Collector {
 
   /**
    * Claims the next batch in order of the due time, after the last row of the previous batch.
-   * Claimed rows stay due until they are settled, so starting at the earliest due time would read
-   * them again.
+   * Claimed rows stay due until they are settled, so a batch that started at the earliest due time
+   * would read the claimed rows again.
    */
   async #claim(claimId: string, chainNow: Date, limit: number): Promise<DuePlace[]> {
     const { sql } = this.#context;
@@ -220,9 +220,9 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 }
 
 /**
- * Claims one batch of open attempts whose lease expired or whose claim the API ended with a
- * cancellation. Such attempts may still land, so a keeper has to follow them. Resolves with true
- * when more such attempts may be left.
+ * Claims one batch of open attempts that no keeper holds: their lease expired, or the API ended
+ * their claim when it cancelled the subscription. These attempts may still land, so a keeper has to
+ * follow them. Resolves with true when more of these attempts may be left.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());
@@ -258,8 +258,8 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
 }
 
 /**
- * Whether the data caused the error, so that a retry would fail in the same way. False when the
- * database or the chain was unreachable.
+ * Whether the data of a row caused the error. A retry would then fail in the same way. False when
+ * the database or the chain was unreachable.
  */
 function isFaulty(error: unknown): boolean {
   // Error classes of Postgres: 22 is a data exception, 23 a violated constraint, and P0 is raised

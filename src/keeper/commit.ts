@@ -45,9 +45,10 @@ export interface Committed {
 }
 
 /**
- * Reads, decides, signs and commits one claimed batch. If `closed` is given, the account of each
- * row missing in `closed` could not be closed. With `history`, pulls are also looked up on chain.
- * Throws when the chain or the database cannot be reached, and the batch stays claimed.
+ * Reads, decides, signs and commits one claimed batch. If `closed` is given, the keeper tried to
+ * close the account of each row, and `closed` lists the closed accounts. With `history`, past pulls
+ * are also looked up on chain. Throws when the chain or the database cannot be reached; the batch
+ * then stays claimed.
  */
 export async function commit(
   context: Context,
@@ -121,9 +122,9 @@ export async function commit(
 }
 
 /**
- * Reads the accounts and decides about the batch. `decide` repeats the decision about one
- * subscription with the pulls that the database has recorded by now. `isStopped` tells whether a
- * hold of collection or a suspension forbids a decision now.
+ * Reads the accounts and decides about the batch. The result has two functions: (1) `decide`
+ * repeats the decision about one subscription with the pulls that the database has recorded by now.
+ * (2) `isStopped` tells whether a hold of collection or a suspension forbids a decision now.
  */
 async function read(
   context: Context,

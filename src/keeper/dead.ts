@@ -1,5 +1,6 @@
-// Decides whether a signed transaction can still land. An attempt whose transaction no endpoint has
-// seen ends only after every endpoint was asked about its blockhash and its signature.
+// Decides whether a signed transaction can still land. If no endpoint has seen an attempt's
+// transaction, the attempt ends only after every endpoint was asked about the transaction's
+// blockhash and signature.
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
@@ -39,10 +40,10 @@ export async function findExpired(
 const fitsTwice = ({ attempt, row }: InFlightPayment) => attempt.amountGross * 2n <= row.amount;
 
 /**
- * Finds up to 256 attempts that no endpoint knows and that can never land, and the slot as of which
- * both facts are certain. A signature is looked up only after its blockhash expired. If the program
- * would allow the payment twice in its period, two endpoints must confirm each fact (where two are
- * configured).
+ * Finds the attempts that can never land, and the slot as of which this is certain: (1) their
+ * blockhash has expired, and (2) at that slot or later no endpoint knows their signature. If the
+ * program would allow the payment twice in its period and two endpoints are configured, two
+ * endpoints must confirm (1) and (2). Takes attempts of at most 256 transactions.
  */
 export async function findDead<T extends InFlightPayment>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,

@@ -42,9 +42,9 @@ import type { Context } from './context.ts';
 const COMPARED = 1000;
 const AT_ONCE = 16;
 /**
- * A payment on chain that the database lacks counts as lost from this age (ms). A younger payment
- * may belong to an attempt that was lost in a failover of Postgres. The keeper finds and records
- * such a payment by itself.
+ * Collection is held only if a payment on chain that the database lacks is older than this (ms). A
+ * younger payment may belong to an attempt that a failover of Postgres lost. The keeper finds and
+ * records such a payment by itself.
  */
 const RESTORED_MS = 600_000;
 
@@ -180,9 +180,9 @@ export class History {
   }
 
   /**
-   * Finds a pull by this keeper wallet that the database lacks. Only pulls under plans in the
-   * database, with a block time between `after` and `before`, count. Returns undefined when there
-   * is no such pull.
+   * Finds a pull by this keeper wallet that the database lacks. A pull counts only if its plan is
+   * in the database and its block time is between `after` and `before`. Returns undefined when no
+   * pull is found.
    */
   async #missingOf(
     keeper: string,

@@ -10,8 +10,8 @@ import type { Polled } from './poll-schedule.ts';
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
   /**
-   * The subscription row as of the commit of the payment, or as of its takeover from another
-   * keeper. Later lease renewals update only the row version.
+   * The subscription row as of the commit of the payment, or as of the takeover of the payment from
+   * another keeper. A later lease renewal updates only the version of this row.
    */
   row: KeeperSubscriptionForEvents;
   /** Start of the claim's lease, in milliseconds of performance.now(). */
@@ -30,8 +30,8 @@ export interface InFlightPayment extends ClaimedRow {
     readonly account: SubscriptionAccount;
   } | null;
   /**
-   * The subscription's number of change notifications (`notices`) when this process last read its
-   * accounts for this payment. Null while this process has not read them.
+   * The subscription's number of change notifications (`notices`) when this process last read the
+   * subscription's accounts for this payment. Null before the first read.
    */
   checked: number | null;
   /** Whether the last read of the chain showed that the payment must not be sent. */

@@ -17,6 +17,7 @@ import { Fees } from '../chain/transactions/fees.ts';
 import { TransactionVersions } from '../chain/transactions/version.ts';
 import { type Config, required } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
+import { startRateShare } from '../daemon/rate-share.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
@@ -34,6 +35,7 @@ import {
   absenceJudge,
   type Installation,
   openClient,
+  type Rates,
   readInstallation,
   verifyChain,
 } from './preflight.ts';
@@ -53,14 +55,14 @@ import { Unregistered } from './unregistered.ts';
 const GRACE_MS = 8000;
 /**
  * Milliseconds between reads of the chain for notifications. One read serves all notifications that
- * came meanwhile.
+ * came since the last read.
  */
 const NOTICES_MS = 200;
 /** Milliseconds after which every endpoint shows a jump of the chain's clock. */
 const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;
-/** Milliseconds between the checks that the streams lost nothing. */
+/** Milliseconds between two checks for messages that the streams lost. */
 const STREAM_CHECK_MS = 300_000;
 
 interface KeeperParts {
@@ -75,7 +77,13 @@ interface KeeperParts {
  * configuration. If the chain is unreachable, the keeper runs but is not ready.
  */
 export async function startKeeper(parts: KeeperParts): Promise<Keeper> {
-  const keeper = new Keeper(parts, await readInstallation(parts.config));
+  const installation = await readInstallation(parts.config);
+  const { rpcRate, sendRate } = parts.config;
+  const [reads, sends] = await Promise.all([
+    startRateShare('rpc', rpcRate, parts),
+    startRateShare('send', sendRate, parts),
+  ]);
+  const keeper = new Keeper(parts, installation, { reads, sends });
   await keeper.start();
   return keeper;
 }
@@ -84,6 +92,7 @@ export class Keeper {
   readonly #config: Config;
   readonly #installation: Installation;
   readonly #context: Context;
+  readonly #rates: Rates;
   readonly #client: Rpc;
   readonly #watched: WatchedRpc;
   readonly #balance: Balance;
@@ -104,7 +113,7 @@ export class Keeper {
   #verified = false;
   #refusal: string | undefined;
 
-  /** Why the keeper is not ready; undefined when it is. */
+  /** Resolves with the reason why the keeper is not ready, or with undefined when it is ready. */
   readonly ready = async (): Promise<string | undefined> => {
     const reason =
       this.#refusal ??
@@ -114,8 +123,8 @@ export class Keeper {
   };
 
   /**
-   * Which payments are not collected although the keeper is ready, and why; undefined when there
-   * are none.
+   * Returns which payments a ready keeper does not collect, and why. Returns undefined when the
+   * keeper collects all payments.
    */
   readonly note = () => this.#history.note();
 
@@ -126,7 +135,11 @@ export class Keeper {
   readonly chainTime = () =>
     this.#config.cluster === 'localnet' ? null : this.#context.clock.peek();
 
-  constructor({ sql, config, log, registry }: KeeperParts, installation: Installation) {
+  constructor(
+    { sql, config, log, registry }: KeeperParts,
+    installation: Installation,
+    rates: Rates,
+  ) {
     const { rpcUrls } = required(config, 'rpcUrls');
     const { programId, mint, keypairs } = installation;
     const held = keypairs.map(({ address }) => address);
@@ -136,7 +149,9 @@ export class Keeper {
     const metrics = createMetrics(registry);
     this.#config = config;
     this.#installation = installation;
-    this.#client = openClient(config, rpcUrls, { log, metrics, observe: rpcObserver(registry) });
+    this.#rates = rates;
+    const observe = rpcObserver(registry);
+    this.#client = openClient(config, rpcUrls, { log, metrics, observe, rates });
     this.#watched = watchRpc(this.#client, log, metrics);
     const { rpc } = this.#watched;
     const versions = new TransactionVersions(rpc, config.transactionVersion, log);
@@ -198,7 +213,7 @@ export class Keeper {
     } catch (error) {
       if (!(error instanceof RpcUnreachable)) {
         await this.#tracker.stop(0);
-        await this.#client.close();
+        await this.#close();
         throw error;
       }
     }
@@ -215,7 +230,12 @@ export class Keeper {
     await Promise.all([...this.#collecting, ...this.#others].map((loop) => loop.stop()));
     await Promise.all([this.#collector.stop(), this.#tracker.stop(GRACE_MS)]);
     await this.#context.deliveries.flush();
+    await this.#close();
+  }
+
+  async #close(): Promise<void> {
     await this.#client.close();
+    await Promise.all([this.#rates.reads.stop(), this.#rates.sends.stop()]);
   }
 
   async #verify(): Promise<void> {
@@ -246,8 +266,8 @@ export class Keeper {
     );
     this.#others = [
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
-      // Recovery may run beside the collect loops, because these do not claim subscriptions with an
-      // open attempt.
+      // Recovery may run beside the collect loops, because the collect loops do not claim
+      // subscriptions with an open attempt.
       this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
       this.#loop('reading the SOL balance', 5000, async () => {
         await this.#balance.check(this.#tracker.inFlight.size > 0);

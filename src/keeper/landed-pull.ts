@@ -1,6 +1,6 @@
 // Derives the pull of a landed payment without reading its transaction. A transaction succeeds or
-// fails as a whole, so a landed payment moved exactly the signed amounts. Only the period that it
-// paid must be determined.
+// fails as a whole, so a landed payment moved exactly the signed amounts. Only the paid period
+// remains to be determined.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { pullPeriod } from '../chain/program/period.ts';
 import { unixSeconds } from '../chain/time.ts';
@@ -20,10 +20,10 @@ export interface StateAfter {
 }
 
 /**
- * Returns the pull, or undefined when its period is uncertain. Period starts never move back, so an
- * account still in the signed period was paid for that period. If the account is in a later period,
- * the block time determines the paid period. With `signedEnd` (Unix seconds), a later period or a
- * different period end counts as uncertain.
+ * Returns the pull, or undefined when the paid period is uncertain. An account never moves back to
+ * an earlier period, so an account in the signed period shows that this period was paid. For an
+ * account in a later period, the block time shows the paid period. With `signedEnd` (Unix seconds),
+ * a later period or another period end makes the paid period uncertain.
  */
 export function landedPull(
   { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
@@ -37,8 +37,8 @@ export function landedPull(
   if (!isSame && (signedEnd !== undefined || at === null)) return undefined;
   const { start, end } = pullPeriod(atSigning, view.plan, isSame ? signedFor : (at ?? signedFor));
   if (signedEnd !== undefined && end !== signedEnd) return undefined;
-  // The account shows only its newest period, so the payment must belong to that period or an
-  // earlier period.
+  // The account shows the amount pulled in its newest period. A payment of that period is part of
+  // this amount.
   const isShown = start < account.periodStart || account.amountPulled >= amountGross;
   if (start > account.periodStart || !isShown) return undefined;
   return {
@@ -55,9 +55,9 @@ export function landedPull(
 }
 
 /**
- * Returns the pull of an attempt with the period from the chain's event, and with the fee and the
- * net amount as signed. Events do not separate fee and net amount when the merchant is the
- * treasury, and do not show that another keeper wallet signed.
+ * Returns the pull of an attempt. The period comes from the chain's event, the fee and the net
+ * amount from the attempt. An event (1) does not separate fee and net amount when the merchant is
+ * the treasury, and (2) does not show that an unknown puller is another keeper.
  */
 export const asSigned = (
   pull: Pull,

@@ -30,15 +30,15 @@ const otherAlerts = [
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
 /**
- * Scopes of holds of collection. Operators or the keeper hold `all` payments, or those of a
- * `merchant` or a `plan`. The scope `timeline` is set while commits of Postgres may be missing, and
- * stops all payments.
+ * Scopes of holds of collection. A hold by an operator or the keeper stops `all` payments, the
+ * payments of one `merchant` or the payments of one `plan`. The scope `timeline` is set while
+ * commits of Postgres may be missing; it stops all payments.
  */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 
 export type KeeperMetrics = ReturnType<typeof createMetrics>;
 
-/** Registers the keeper's metrics. Throws when they are registered already. */
+/** Registers the keeper's metrics. Throws when the registry already has these metrics. */
 export function createMetrics(registry: Registry) {
   const metrics = {
     ...paymentMetrics(registry),
@@ -228,8 +228,8 @@ export async function measure(
   metrics.accountsFollowed.set(followed);
   for (const { name: endpoint, failures, lag } of endpoints) {
     metrics.endpointUp.set({ endpoint }, failures === 0 ? 1 : 0);
-    // The lag of an endpoint that does not answer is removed, because its last value would look
-    // healthy.
+    // If an endpoint does not respond, its lag is removed from the metric, because the last value
+    // would look healthy.
     if (failures === 0) metrics.endpointLag.set({ endpoint }, lag);
     else metrics.endpointLag.remove({ endpoint });
   }

@@ -1,7 +1,7 @@
 // Updates plans in the database from the plan accounts on chain. A pending plan becomes active once
-// its account has the recorded terms. A sunset, end, closing or re-creation is recorded. A blocked
-// plan is unblocked once its accounts allow payments. Subscriptions do not change here, because
-// each decision about a subscription reads the plan account itself.
+// its account has the recorded terms. The sunset, end, closing or re-creation of a plan is
+// recorded. A blocked plan is unblocked once its accounts allow payments. Subscriptions do not
+// change here, because each decision about a subscription reads the plan account itself.
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';

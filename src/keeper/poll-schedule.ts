@@ -10,8 +10,8 @@ export interface Polled {
   /** Number of sends by this process. */
   readonly sends: number;
   /**
-   * Whether this process signed the transaction. If another process signed it, that process may
-   * have sent it, even while `sends` is 0.
+   * Whether this process signed the transaction. If another process signed the transaction, that
+   * process may have sent it, even while `sends` is 0.
    */
   readonly isOwn: boolean;
   readonly status: SignatureStatus | null;
@@ -31,12 +31,15 @@ export interface Root {
  */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
-/** Poll interval of an unseen transaction while the stream works, which reports what landed. */
+/**
+ * Poll interval of an unseen transaction while the stream works. The stream reports landed
+ * transactions, so fewer polls are needed.
+ */
 const STREAMED_MS = 2000;
 /**
- * Poll interval of a transaction that landed in a slot above the root, longer than the 13 s in
- * which a block is rooted. Polling continues because a fork may drop the transaction, or the
- * notification may have been wrong.
+ * Poll interval of a transaction that landed in a slot above the root. A block is usually rooted
+ * within this interval (after 13 s). Polling continues because a fork may drop the transaction, or
+ * the notification may have been wrong.
  */
 const LANDED_MS = 15_000;
 /**

@@ -13,6 +13,7 @@ import {
 import { createRpc, type RpcOptions } from '../chain/rpc/client.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { type Config, required } from '../config/config.ts';
+import type { RateShare } from '../daemon/rate-share.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { alarm } from './reports.ts';
@@ -120,6 +121,9 @@ export async function verifyChain(
 // On localnet the node's clock and slots are not checked, because developers set the node's clock.
 const isLocal = ({ cluster }: Config) => cluster === 'localnet';
 
+/** This keeper's shares of SOLANA_RPC_RATE and SOLANA_SEND_RATE. */
+export type Rates = Record<'reads' | 'sends', RateShare>;
+
 type Alarms = Parameters<typeof alarm>[0];
 
 /**
@@ -128,14 +132,19 @@ type Alarms = Parameters<typeof alarm>[0];
 export function openClient(
   config: Config,
   urls: readonly string[],
-  { log, metrics, observe }: Alarms & { log: Log; observe: RpcOptions['observe'] },
+  {
+    log,
+    metrics,
+    observe,
+    rates,
+  }: Alarms & { log: Log; observe: RpcOptions['observe']; rates: Rates },
 ): Rpc {
   return createRpc({
     urls,
     refuses: oneChain(config.cluster),
-    requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+    requestsPerSecond: rates.reads.now,
     sendUrls: config.sendUrls,
-    sendsPerSecond: config.sendRate === 0 ? undefined : config.sendRate,
+    sendsPerSecond: rates.sends.now,
     clock: isLocal(config)
       ? undefined
       : {

@@ -122,9 +122,9 @@ export async function findPulls(
 }
 
 /**
- * Determines the pull of a landed payment. The period comes from the account if it is certain
- * there, otherwise from the transaction's events, and for an unreadable transaction from its block
- * time. Returns undefined when none of these shows the period.
+ * Determines the pull of a landed payment. The period comes from (1) the account, if the account
+ * shows it with certainty, else from (2) the transaction's events, else from (3) the block time, if
+ * the transaction is unreadable. Returns undefined when none of the three shows the period.
  */
 export async function pullOfLanded(
   context: Context,

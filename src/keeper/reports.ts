@@ -15,8 +15,8 @@ import type { KeeperMetrics } from './metrics.ts';
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts the payments of an update after its commit. Raises `alert` when it is given: the reason of
- * a failure that the subscriber did not cause.
+ * Counts the payments of a committed update. `alert` is the reason of a failure that the subscriber
+ * did not cause; if it is given, an alert with this reason is raised.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
@@ -114,8 +114,8 @@ export function reportTransaction(
 }
 
 /**
- * Observes the time from the signature to the settlement of these payments. Payments that another
- * process signed are left out, because the time of their signature is unknown here.
+ * Records in a metric the time from signing to settling these payments. Payments that another
+ * process signed are left out, because this process does not know their time of signing.
  */
 export function reportSettled(
   { metrics }: { metrics: KeeperMetrics },
@@ -129,7 +129,10 @@ export function reportSettled(
   }
 }
 
-/** Raises the alert of a newly blocked plan and wakes the dispatchers, which deliver its event. */
+/**
+ * Raises the alert of a newly blocked plan. Wakes the dispatchers, because they deliver the plan's
+ * event.
+ */
 export function reportBlocked(
   { log, metrics, deliveries }: { log: Log; metrics: KeeperMetrics; deliveries: Notifier },
   { planId, planPda, reason, queued }: BlockedPlan,

@@ -53,8 +53,8 @@ export interface ResolveResult {
 }
 
 /**
- * For this number of settling tries (75 s in total) the keeper waits for a complete history of the
- * account, when the account is already in a later period than the attempt.
+ * If the account is already in a later period than the attempt, the keeper waits this number of
+ * settling tries (75 s in total) for a complete history of the account.
  */
 const PATIENT_TRIES = 4;
 /**
@@ -75,7 +75,7 @@ export class Resolver {
     this.#blockTimes = createBlockTimes(context.rpc);
   }
 
-  /** Settles attempts whose transaction is finalized on chain, whether it landed or failed. */
+  /** Settles attempts whose transaction is finalized on chain, as landed or as failed. */
   async landed(batch: readonly FinalAttempt[]): Promise<ResolveResult> {
     const { log, programId } = this.#context;
     const rows = batch.map(({ row }) => row);
@@ -251,9 +251,9 @@ async function endOfDead(
 }
 
 /**
- * Derives the outcome of an attempt that no endpoint has seen from the history of its account. The
- * attempt landed if any endpoint lists it. The attempt expired if other pulls add up to the amount
- * that the account counts as pulled, or if the account is gone.
+ * Uses the history of the account to derive the outcome of an attempt that no endpoint has seen.
+ * The attempt landed if the history of any endpoint lists it. The attempt expired if other pulls
+ * add up to the amount that the account counts as pulled, or if the account is gone.
  */
 async function endInHistory(
   context: Context,
@@ -287,7 +287,7 @@ async function endInHistory(
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
   // If a new account has the address now, the attempt may have landed before the old account was
-  // closed. The history must then reach up to the creation of the new account.
+  // closed. So the history decides, and only if it reaches up to the creation of the new account.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

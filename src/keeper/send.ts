@@ -124,8 +124,8 @@ async function sendOne(
     await rpc.sendTransaction(one.bytes, { withinMs });
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
   } catch (error) {
-    // The transaction may have reached the network despite the error. Only its status shows whether
-    // it did, and a later round sends the transaction again.
+    // The transaction may have reached the network despite the error. Only the transaction's status
+    // shows whether it did. A later round sends the transaction again.
     metrics.sends.inc({ outcome: 'failed' });
     if (error instanceof RpcError) {
       versions.refused(error);

@@ -1,5 +1,5 @@
 // Queue for slow work on claimed subscriptions that runs outside the collect loop: look-ups of
-// pulls and closings of accounts. The queue is bounded. Work beyond its limit is postponed.
+// pulls and closings of accounts. The queue has a limit. Work beyond the limit is postponed.
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { type ClaimKey, claimKeysOf, renewed } from '../db/subscription-leases.ts';
 import { releaseClaims, renewLeases } from '../db/subscription-leases.ts';
@@ -8,7 +8,7 @@ import { putOffUntil } from '../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import type { Context } from './context.ts';
 
-/** Subscriptions that were claimed together and are worked on together. */
+/** A work item: subscriptions that were claimed together and are worked on together. */
 export interface SideWork {
   readonly claimId: string;
   readonly rows: readonly KeeperSubscriptionForEvents[];
@@ -23,11 +23,13 @@ interface SideQueueOptions {
    * would expire.
    */
   readonly renewsLeases?: boolean;
-  /** Does the work and writes its outcome to Postgres. `stop` aborts the signal. */
+  /**
+   * Does the work and writes its outcome to Postgres. The queue's method `stop` aborts `signal`.
+   */
   readonly run: (work: SideWork, signal: AbortSignal) => Promise<void>;
   /**
-   * Called when `run` throws. If the reason is that the chain cannot be reached, `onFault` is not
-   * called and the work is postponed.
+   * Called when `run` throws, unless the chain cannot be reached. In that case the queue postpones
+   * the work.
    */
   readonly onFault: (work: SideWork, error: unknown) => Promise<void>;
 }
@@ -92,7 +94,7 @@ export class SideQueue {
     } catch (error) {
       // The method `stop` has already released the claims.
       if (signal.aborted) return;
-      // If Postgres is unreachable, the leases expire by themselves.
+      // An error of Postgres is ignored here, because the leases expire by themselves.
       const end =
         error instanceof RpcUnreachable ? this.#putOff([work]) : this.#options.onFault(work, error);
       await end.catch(() => undefined);
@@ -101,7 +103,7 @@ export class SideQueue {
 
   /**
    * Renews the leases of the work's rows. Returns the work without the rows whose claim was lost.
-   * The other rows get the row version of the renewal.
+   * The other rows get the row version that the renewal wrote.
    */
   async #renewed(work: SideWork): Promise<SideWork> {
     const leases = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);

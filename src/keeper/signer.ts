@@ -118,7 +118,7 @@ export class Signer {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
-      // An expired attempt raises the priority fee of the whole transaction with its payment, so
+      // A payment with an expired attempt raises the priority fee of its whole transaction, so
       // payments with expired attempts are packed together. Payments of one plan are packed
       // together because they share addresses.
       .sort(
@@ -189,9 +189,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
 });
 
 /**
- * Returns the payment's part of the text whose hash is the transaction's memo. The text differs
- * between attempts for the same period, so their transactions differ even if they have the same
- * blockhash.
+ * The memo of a transaction is the hash of a text. Returns one payment's part of this text. The
+ * part differs between attempts for the same period, so their transactions differ even if they have
+ * the same blockhash.
  */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

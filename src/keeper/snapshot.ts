@@ -33,7 +33,7 @@ export const isReached = (view: View, slot: bigint) => view instanceof Error || 
 interface SnapshotOptions extends ReadOptions {
   /**
    * Returns the slot that a read of the row's accounts should reach. If no endpoint has reached
-   * this slot, the accounts are older, and the `slot` returned with them shows that.
+   * this slot, the accounts are older, and the `slot` of the row's view is lower.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
   /**

@@ -1,39 +1,41 @@
-// Checks that the streams lose no messages. A WebSocket drops messages unseen, so the program's
-// signatures are listed every few minutes and compared with those that the stream reported. A lost
-// message starts the sweep; without one a lap of the sweep may take hours (SWEEP_MINUTES).
+// Checks whether the streams lost messages, because a WebSocket drops messages without an error.
+// Every few minutes the program's signatures are listed from the chain and compared with the
+// signatures that the stream reported. A lost message starts the sweep at once. Without this the
+// sweep takes up to SWEEP_MINUTES to read every subscription.
 import { performance } from 'node:perf_hooks';
 import type { SignatureInfo } from '../chain/rpc/responses.ts';
 import type { Context } from './context.ts';
 
-/** Page size of getSignaturesForAddress, and the pages that one check reads at most. */
+/** Page size of getSignaturesForAddress, and the maximum number of pages that one check reads. */
 const PAGE = 1000;
 const MAX_PAGES = 10;
 /**
- * Slots that a notification may be late (13 s). Younger signatures are compared by the next check.
+ * Number of slots (13 s) by which a notification may be late. Signatures in the newest slots are
+ * left to the next check.
  */
 const LATE_SLOTS = 32n;
-/** After this time without a complete check, the sweep starts as after a lost message. */
+/** After this time (ms) without a complete check, the sweep starts as after a lost message. */
 const MAX_UNCHECKED_MS = 3_600_000;
 
 interface StreamCheckOptions {
-  /** Called when the stream lost messages, or when this cannot be excluded for an hour. */
+  /** Called when the stream lost messages, or when no check was complete for an hour. */
   readonly onLoss: () => void;
   /** Monotonic clock, ms. */
   readonly now?: () => number;
 }
 
-/** Compares the signatures that the program's stream reported with those that the chain lists. */
+/** Compares the signatures that the program's stream reported with the signatures on chain. */
 export class StreamCheck {
   readonly #context: Pick<Context, 'rpc' | 'programId' | 'log'>;
   readonly #onLoss: () => void;
   readonly #now: () => number;
-  /** Slots of the reported signatures that are not compared yet. */
+  /** Reported signatures that were not compared yet, each with its slot. */
   readonly #heard = new Map<string, bigint>();
-  /** Newest slot of the stream. */
+  /** The newest slot that the stream reported. */
   #slot = 0n;
-  /** Slot after which the stream reports everything; undefined until its first slot. */
+  /** Slot after which the stream reported every signature. Undefined before the first slot. */
   #completeFrom: bigint | undefined;
-  /** Newest signature that was compared. */
+  /** The newest signature that was compared. */
   #last: string | undefined;
   #checkedAt: number;
 
@@ -47,24 +49,24 @@ export class StreamCheck {
     this.#checkedAt = now();
   }
 
-  /** Takes a reported signature of the program. */
+  /** Records a signature of the program that the stream reported. */
   hear(signature: string, slot: bigint): void {
     this.#heard.set(signature, slot);
   }
 
-  /** Takes a slot of the stream. */
+  /** Records a slot that the stream reported. */
   slot(slot: bigint): void {
     if (slot > this.#slot) this.#slot = slot;
     this.#completeFrom ??= slot;
   }
 
-  /** Called when the stream opened again. Earlier signatures are not compared. */
+  /** Called when the stream opened again. Signatures from before this time are not compared. */
   reopened(): void {
     this.#completeFrom = undefined;
     this.#heard.clear();
   }
 
-  /** Runs one check. Resolves with false. Throws as the RPC client does. */
+  /** Runs one check. Always resolves with false. Throws RpcUnreachable or RpcError. */
   async turn(): Promise<boolean> {
     try {
       if (await this.#check()) this.#checkedAt = this.#now();
@@ -78,12 +80,15 @@ export class StreamCheck {
     return false;
   }
 
-  /** Whether all signatures since the last check could be compared. */
+  /**
+   * Compares the signatures since the last check. Resolves with true when every signature could be
+   * compared.
+   */
   async #check(): Promise<boolean> {
     const [from, until] = [this.#completeFrom, this.#slot - LATE_SLOTS];
     if (from === undefined || until <= from) return false;
     const listed = await this.#list();
-    // A gap during the request: the signatures before it are not complete.
+    // The stream was interrupted during the request, so it may not have reported every signature.
     if (this.#completeFrom !== from) return false;
     const settled = listed.infos.filter(({ slot }) => slot <= until);
     const lost = settled.filter(
@@ -100,7 +105,7 @@ export class StreamCheck {
     return listed.isComplete;
   }
 
-  /** Lists the program's signatures since the last compared one, newest first. */
+  /** Lists the program's signatures after the last compared signature, newest first. */
   async #list(): Promise<{ infos: SignatureInfo[]; isComplete: boolean }> {
     const { rpc, programId } = this.#context;
     const infos: SignatureInfo[] = [];
@@ -113,7 +118,7 @@ export class StreamCheck {
       });
       infos.push(...page);
       const { slot } = page.at(-1) ?? { slot: 0n };
-      // The first list has no end: it stops where the stream began.
+      // The first check has no last compared signature. Its list ends at the stream's first slot.
       if (page.length < PAGE || slot <= (this.#completeFrom ?? 0n))
         return { infos, isComplete: true };
     }

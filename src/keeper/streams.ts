@@ -23,8 +23,8 @@ import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
 /**
- * Maximum number of notifications that are kept while the chain cannot be read. Beyond this number
- * a sweep is started, which finds the changes of further notifications.
+ * Maximum number of notifications that are kept while the chain cannot be read. A further
+ * notification is dropped and starts a sweep, and the sweep finds the change.
  */
 const MAX_PENDING = 10_000;
 /**
@@ -112,9 +112,8 @@ export class Notifications {
 
   /** Queues the notification of a transaction that called the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotification): void {
-    // Only a transaction with a program call that emits no event must be read. A call that emits an
-    // event changes an account that still exists afterwards, so the account sends its own
-    // notification.
+    // The keeper reads only transactions with a program call that emits no event. A call that emits
+    // an event changes an account that still exists afterwards, so the stream reports this account.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));

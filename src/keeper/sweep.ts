@@ -15,34 +15,38 @@ import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
 
 /**
- * Number of subscriptions per step. Their accounts take about four concurrent requests, because
- * each subscription has three accounts of its own and shares the others.
+ * Number of subscriptions per step. The accounts of one step are read in about four concurrent
+ * requests of 100 accounts. Each subscription has three accounts of its own and shares its other
+ * accounts.
  */
 const BATCH = 128;
 /**
- * Part of SWEEP_MINUTES over which the steps of a lap are spread. The remaining time is a reserve
- * in case a keeper dies with an unread batch.
+ * Part of SWEEP_MINUTES over which one pass over all subscriptions is spread. The remaining time is
+ * a reserve in case a keeper dies with an unread batch.
  */
 const SPREAD = 0.8;
 /**
  * Seconds after which the position of the sweep is read again even if no step is due, because
- * another keeper may have begun a lap.
+ * another keeper may have started the next pass over all subscriptions.
  */
 const MAX_WAIT_SECONDS = 30;
-/** Seconds between the steps of a lap whose length is unknown. */
+/** Seconds between two steps while the number of subscriptions is unknown. */
 const STEP_SECONDS = 1;
 /** Pause (ms) between steps of a late sweep, so that collecting has priority. */
 const CATCH_UP_PAUSE_MS = 50;
 
-/** A position of the sweep: the lap, and the place in due order. */
+/**
+ * A position of the sweep: the number of the pass over all subscriptions (`lap`), and the place in
+ * the order of due times.
+ */
 interface Mark extends DuePlace {
   lap: bigint;
 }
 
 /**
- * The position at which a sweep that continues behind `after` has read every subscription. `last`
- * is the last place in due order when the sweep started. A subscription paid meanwhile moves behind
- * `last`, but its accounts were read for the payment. Pure.
+ * Returns the position at which a sweep that continues after `after` has read every subscription.
+ * `last` is the place of the last subscription when the sweep started. A subscription that is paid
+ * in the meantime moves behind `last`, but its accounts were read for the payment. Pure.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
@@ -62,13 +66,13 @@ export class Sweep {
   readonly #everySeconds: number;
   #isGap = false;
   /**
-   * The position at which the sweep has read every subscription since a stream was interrupted.
-   * Undefined when this was reached, or when no stream was interrupted.
+   * After a stream was interrupted: the position at which the sweep has read every subscription
+   * since then. Undefined at other times.
    */
   #goal: Mark | undefined;
   /**
    * Ids of a batch that this keeper took but could not read yet. The next turn reads this batch
-   * first, because the sweep would only return to it in the next lap.
+   * first, because the sweep returns to these subscriptions only in its next pass.
    */
   #missed: readonly string[] = [];
   #waitSeconds = 0;
@@ -86,7 +90,8 @@ export class Sweep {
       if (this.#missed.length > 0) await this.readNow(this.#missed);
     } catch (error) {
       // If the error is no outage of the chain or of Postgres, the batch is skipped, so that a bug
-      // or an odd account cannot stop the sweep. The next lap reads the batch again.
+      // or an odd account cannot stop the sweep. The next pass over all subscriptions reads the
+      // batch again.
       if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
       throw error;
     }
@@ -105,14 +110,14 @@ export class Sweep {
     return Math.min(MAX_WAIT_SECONDS, this.#waitSeconds) * 1000;
   }
 
-  /** Called after a stream was interrupted: the sweep then reads every subscription soon. */
+  /** Called after a stream was interrupted. The sweep then reads every subscription soon. */
   gap(): void {
     this.#isGap = true;
   }
 
   /**
    * Reads these subscriptions now and makes the changed ones due. `minSlot` is the slot of the
-   * notification: an endpoint that is behind it would not show the change.
+   * notification. An endpoint that has not reached this slot would not show the change.
    */
   async readNow(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;
@@ -125,9 +130,9 @@ export class Sweep {
     const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
     const seen = rows.filter(isChanged).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Most changes are the keeper's own payments in flight, which are recorded once they are final.
-    // Leave out these changes. Read the rows again, because a payment may have been settled
-    // meanwhile.
+    // Most changes come from payments in flight, and the keeper records these changes when the
+    // payments are final. Such changes are left out here. The rows are read again, because a
+    // payment may have been settled in the meantime.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );

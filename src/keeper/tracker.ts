@@ -5,7 +5,7 @@
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
 //   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed
-//   committed, a payment of it cancelled -> not sent, then as for "never seen"
+//   committed, one of its payments cancelled -> not sent, then like "sent, never seen"
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
@@ -27,7 +27,7 @@ const MAX_IN_FLIGHT = 8192;
 /**
  * Maximum number of payments that are signed but not sent yet. The number is limited because the
  * blockhash of a waiting transaction ages and no other keeper can send the transaction. When the
- * limit is reached, collectors wait until half of it is free again.
+ * limit is reached, the collect loops wait until half of the limit is free again.
  */
 const MAX_UNSENT = 1024;
 /**
@@ -74,8 +74,8 @@ const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 export class Tracker implements Queue {
   readonly inFlight = new InFlight();
   /**
-   * Called when collectors may claim subscriptions again: when there is room for payments after
-   * `room` returned 0, or when subscriptions became due again.
+   * Called when the collect loops may claim subscriptions again: after `room` returned 0 and there
+   * is room for payments again, or when subscriptions became due again.
    */
   onRoom: () => void = () => undefined;
   readonly #context: Context;

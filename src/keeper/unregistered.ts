@@ -1,19 +1,32 @@
-// Finds live subscriptions on chain that are not registered: from the stream's notifications, and
-// from the offers and the list of such subscriptions, which are read after a gap and every few
-// minutes. domain/subscribing/unregistered.ts registers or lists them.
+// Finds live subscriptions on chain that are not registered. Their addresses come from (1) the
+// stream's notifications, (2) the database's offers and unregistered subscriptions, read every 5
+// minutes, and (3) the accounts of each plan, listed after an interrupted stream but at most once
+// an hour. domain/subscribing/unregistered.ts then registers each subscription or lists it to the
+// merchant.
 import { subscriptionIn } from '../chain/program/accounts.ts';
-import { ChainDataError, type SubscriptionAccount } from '../chain/program/layouts.ts';
+import {
+  ChainDataError,
+  liveSubscriptionFilter,
+  type SubscriptionAccount,
+} from '../chain/program/layouts.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
-import { findPlansAt } from '../db/plans.ts';
+import { findPlansAt, listActivePlanPdas } from '../db/plans.ts';
 import { deleteUnregistered, findRegistered, readAwaited } from '../db/unregistered.ts';
 import { registerSeen } from '../domain/subscribing/unregistered.ts';
+import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
-/** Milliseconds between reads of all offers and of the whole list. */
+/** Milliseconds between two reads of the offers and unregistered subscriptions in the database. */
 const EVERY_MS = 300_000;
-/** Maximum number of offers, and of listed subscriptions, that are read at once. */
+/** Minimum time (ms) between two starts of listing the accounts of all plans. */
+const LAP_MS = 3_600_000;
+/** Maximum number of offers, and of unregistered subscriptions, that one read returns. */
 const MAX_READ = 1000;
-/** Maximum number of addresses kept until the next turn. Offers beyond it are read later. */
+/**
+ * Maximum number of addresses that wait for the next turn. Further addresses are dropped and found
+ * again later in the database or on chain.
+ */
 const MAX_PENDING = 10_000;
 
 interface Seen {
@@ -26,24 +39,38 @@ export class Unregistered {
   readonly #onRegistered: () => void;
   #pending = new Map<string, bigint>();
   #readAt = -Infinity;
+  /**
+   * Plans whose accounts remain to be listed. `#lapAt` is the time at which the listing started.
+   */
+  #plans: string[] = [];
+  #lapAt = -Infinity;
+  #isLapDue = true;
 
   constructor(context: Context, onRegistered: () => void) {
     this.#context = context;
     this.#onRegistered = onRegistered;
   }
 
-  /** Takes the notification that the subscription account at `address` is live at `slot`. */
+  /** Queues the notification that the subscription account at `address` is live at `slot`. */
   see(address: string, slot: bigint): void {
     if (this.#pending.size < MAX_PENDING) this.#pending.set(address, slot);
   }
 
-  /** Called after a stream was interrupted. The next turn reads all offers. */
+  /**
+   * Called after a stream was interrupted. The next turn reads all offers, and listing the accounts
+   * of all plans becomes due.
+   */
   gap(): void {
     this.#readAt = -Infinity;
+    this.#isLapDue = true;
   }
 
-  /** Reads the addresses that are pending. Throws as the RPC client and the database do. */
+  /**
+   * Lists the accounts of one plan if a listing is under way, and reads the queued addresses.
+   * Throws when the chain or the database cannot be reached.
+   */
   async turn(): Promise<boolean> {
+    await this.#listPlan();
     const taken = this.#pending;
     this.#pending = new Map();
     const readAt = this.#readAt;
@@ -60,6 +87,37 @@ export class Unregistered {
       throw error;
     }
     return false;
+  }
+
+  /**
+   * Lists the live accounts of the next plan. If no endpoint lists them, the listing ends and
+   * starts again later with all plans.
+   */
+  async #listPlan(): Promise<void> {
+    const { sql, rpc, log, programId } = this.#context;
+    const now = performance.now();
+    if (this.#isLapDue && this.#plans.length === 0 && now - this.#lapAt > LAP_MS) {
+      this.#plans = await listActivePlanPdas(sql);
+      this.#lapAt = now;
+      this.#isLapDue = false;
+    }
+    const plan = this.#plans.at(-1);
+    if (plan === undefined) return;
+    try {
+      const filter = liveSubscriptionFilter(plan);
+      const found = await rpc.getProgramAccounts(programId, filter, { addressesOnly: true });
+      for (const batch of chunks(found, MAX_READ)) {
+        const addresses = batch.map(({ address }) => address);
+        const registered = await findRegistered(sql, addresses);
+        for (const address of addresses) if (!registered.has(address)) this.see(address, 0n);
+      }
+      this.#plans.pop();
+    } catch (error) {
+      if (!(error instanceof RpcError || error instanceof RpcUnreachable)) throw error;
+      log.warn({ err: error, plan }, 'accounts of plans not listed');
+      this.#plans = [];
+      this.#isLapDue = true;
+    }
   }
 
   async #read(taken: ReadonlyMap<string, bigint>): Promise<void> {
@@ -95,7 +153,7 @@ export class Unregistered {
     }
   }
 
-  /** The account if it is a live subscription. */
+  /** Returns the account if it is a live subscription, otherwise null. */
   #accountIn(found: Parameters<typeof subscriptionIn>[0]): SubscriptionAccount | null {
     try {
       const account = subscriptionIn(found, this.#context.programId);

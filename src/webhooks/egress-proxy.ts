@@ -8,8 +8,8 @@ import { ProxyFailed } from './errors.ts';
 export interface Tunnel {
   socket: Socket;
   /**
-   * The address to which the proxy connected; null when the guard is off and the proxy resolves the
-   * name.
+   * The address to which the proxy connected. Null when the guard is off, because the proxy then
+   * resolves the name.
    */
   address: string | null;
 }
@@ -35,7 +35,7 @@ export class EgressProxy {
   }
 
   /**
-   * Opens a tunnel to the host, at the first of its addresses that the proxy reaches. Rejects with
+   * Opens a tunnel to the first address of the host that the proxy can reach. Rejects with
    * ProxyFailed, or with the error of the look-up.
    */
   async open(

@@ -55,9 +55,9 @@ const byCode: Record<string, Failure> = {
   EHOSTDOWN: 'unreachable',
 };
 
-// Node's names for OpenSSL's verification results and alerts. Their prefix differs between
-// versions. Other TLS errors begin with ERR_SSL_ or ERR_TLS_. `wrong version number` does not count
-// as protocol_version, because a server without TLS causes it.
+// Node's names for OpenSSL's verification results and alerts. The prefix of an alert's name differs
+// between versions of Node. Other TLS errors begin with ERR_SSL_ or ERR_TLS_. `wrong version
+// number` is not a protocol_version failure, because a server without TLS causes this error.
 const tlsFaults: readonly (readonly [RegExp, Failure])[] = [
   [
     /^UNABLE_TO_(GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY|VERIFY_LEAF_SIGNATURE)$/,

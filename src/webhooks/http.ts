@@ -1,4 +1,4 @@
-// Posts webhooks over undici, to addresses that the SSRF guard has checked. A request is repeated
+// Sends webhooks over undici, to addresses that the SSRF guard has checked. A request is repeated
 // only when a reused connection ended before the response began. The client follows no redirects,
 // decompresses nothing, and reads at most 4 KiB of the response body.
 import { buildConnector, Client, type Dispatcher } from 'undici';
@@ -36,12 +36,15 @@ export interface Answer {
   retryAfter: string | undefined;
 }
 
-export interface WebhookRequest {
+export interface PlainRequest {
   origin: string;
   /** Path and query of the URL. */
   path: string;
   /** A flat list: name, value, name, value. */
   headers: string[];
+}
+
+export interface WebhookRequest extends PlainRequest {
   body: string;
 }
 
@@ -73,11 +76,17 @@ export class WebhookClient {
   async post(request: WebhookRequest): Promise<Answer> {
     const first = await this.#send(request, this.#take(request.origin), DEADLINE_MS);
     if (!first.isLost) return first.answer;
-    // The server closed a reused connection while the request was in flight. The server may have
-    // read the request, so a receiver that closes instead of responding gets the request twice.
+    // The server closed a reused connection while the request was in flight, so the request is sent
+    // again on a new connection. The server may have read the first request. A receiver that closes
+    // its connections instead of responding therefore gets the request twice.
     const { durationMs } = first.answer;
     const again = await this.#send(request, this.#open(request.origin), DEADLINE_MS - durationMs);
     return { ...again.answer, durationMs: durationMs + again.answer.durationMs };
+  }
+
+  /** Sends a GET over a new connection. Resolves with the response or the error; never rejects. */
+  async get(request: PlainRequest): Promise<Answer> {
+    return (await this.#send(request, this.#open(request.origin), DEADLINE_MS)).answer;
   }
 
   /** Closes idle connections at once. A connection in use closes after its request. */
@@ -91,11 +100,20 @@ export class WebhookClient {
    * Sends the request over this connection. Afterwards puts the connection into the idle list or
    * closes it.
    */
-  async #send(request: WebhookRequest, connection: Connection, deadlineMs: number): Promise<Sent> {
+  async #send(
+    request: PlainRequest & Partial<WebhookRequest>,
+    connection: Connection,
+    deadlineMs: number,
+  ): Promise<Sent> {
     const { path, headers, body } = request;
     const { isClean, ...sent } = await new Promise<Ended>((resolve) => {
       const exchange = new Exchange(connection, deadlineMs, resolve);
-      connection.client.dispatch({ method: 'POST', path, headers, body }, exchange);
+      connection.client.dispatch(
+        body === undefined
+          ? { method: 'GET', path, headers }
+          : { method: 'POST', path, headers, body },
+        exchange,
+      );
     });
     if (isClean) {
       await nextPoll();
@@ -165,8 +183,8 @@ export class WebhookClient {
         // Keeps the socket's first error, because after a TLS alert undici reports only that the
         // connection ended.
         socket.once('error', (fault: Error) => (connection.fault = fault));
-        // This listener runs before undici parses the bytes, because undici reads them in its
-        // listener of `readable`.
+        // This listener gets the bytes before undici parses them, because undici reads the socket
+        // in its own listener of `readable`.
         socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
         callback(null, socket);
       };
@@ -205,7 +223,8 @@ export class WebhookClient {
 
   /**
    * Removes a connection from the idle list and destroys it. With `inUse: false`, a connection that
-   * carries a request is not destroyed; its Exchange handles the end.
+   * carries a request is not destroyed. The Exchange of the request then handles the end of the
+   * connection.
    */
   #drop(connection: Connection, inUse = true): void {
     const list = this.#idle.get(connection.origin);
@@ -312,7 +331,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     clearTimeout(this.#deadline);
     const { address, isUsed } = this.#connection;
     this.#connection.onBytes = undefined;
-    // The status line decides, even if undici cannot parse the rest of the response.
+    // A received status line counts as the answer, even if undici cannot parse the rest of the
+    // response.
     const httpStatus = this.#httpStatus ?? statusOf(Buffer.concat(this.#head).toString('latin1'));
     const retryAfter = this.#retryAfter;
     const isGood = httpStatus !== null && httpStatus < 300;
@@ -332,8 +352,8 @@ class Exchange implements Dispatcher.DispatchHandler {
 }
 
 /**
- * Returns the status of the first complete status line, without informational responses (1xx).
- * Returns null when there is no such line.
+ * Returns the status in the first complete status line. Status lines of informational responses
+ * (1xx) are skipped. Returns null when there is no such line.
  */
 function statusOf(head: string): number | null {
   const informational = /^HTTP\/1\.[01] 1\d\d[ \r\n]/;

@@ -11,7 +11,9 @@ export interface Ping {
   url: string;
   /** The endpoint's secret, in the form whsec_<base64>. */
   secret: string;
-  /** The previous secret while it also signs; otherwise undefined. */
+  /**
+   * The previous secret, if a secret rotation is in progress and the previous secret also signs.
+   */
   previousSecret?: string | undefined;
   /** The merchant's own headers: name, value, name, value. */
   headers?: string[];

@@ -21,8 +21,8 @@ export function signingKeys(secret: string): SigningKeys {
 /**
  * Returns the headers of one request as name, value, name, value. `timestamp` is in Unix seconds.
  * `id` is the event's id, the same for every attempt. During a secret rotation, webhook-signature
- * lists two signatures (newest and previous secret); X-Service-Signature uses only the newest
- * secret.
+ * has a signature by the newest and by the previous secret. X-Service-Signature is by the newest
+ * secret only.
  */
 export function signedHeaders(
   [newest, previous]: readonly [SigningKeys, (SigningKeys | undefined)?],

@@ -15,8 +15,8 @@ export interface SsrfGuard {
    */
   checkLiteral(hostname: string): void;
   /**
-   * Look-up function for net.connect that returns only allowed addresses. When the guard is off, it
-   * is undefined and net.connect uses the system's look-up.
+   * Look-up function for net.connect that returns only allowed addresses. Undefined when the guard
+   * is off. net.connect then uses the system's look-up.
    */
   lookup: LookupFunction | undefined;
 }
@@ -82,8 +82,8 @@ export function createSsrfGuard({
   };
   const vetted = async (hostname: string, family: number) => {
     const found = await resolve(createResolver(nameServers), hostname, family);
-    // One refused address refuses the whole name, because the name's owner controls the order of
-    // the addresses.
+    // One refused address is enough to refuse the whole name, because the owner of the name
+    // controls the order of its addresses.
     for (const { address } of found) check(address);
     return found;
   };
@@ -115,8 +115,8 @@ export function createSsrfGuard({
 
 /**
  * Creates a resolver for one look-up, because a resolver reads /etc/resolv.conf only when it is
- * created. It uses c-ares, because getaddrinfo would block one of libuv's four threads until the
- * name server answers.
+ * created. The resolver uses c-ares, because getaddrinfo would block one of libuv's four threads
+ * until the name server answers.
  */
 function createResolver(nameServers: readonly string[]): Resolver {
   const resolver = new Resolver({ timeout: 2000, tries: 2 });

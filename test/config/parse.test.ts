@@ -7,6 +7,7 @@ import {
   list,
   nameServer,
   oneOf,
+  onrampUrl,
   secrets,
   text,
   url,
@@ -27,6 +28,8 @@ void t.test('valid values are parsed', (t) => {
   for (const server of ['9.9.9.9', '127.0.0.1:53', '2620:fe::fe', '[2620:fe::fe]:53'])
     t.equal(nameServer(server), server);
   t.same(secrets(`${'x'.repeat(32)}, ${'b'.repeat(64)}`), ['x'.repeat(32), 'b'.repeat(64)]);
+  const onramp = 'https://buy.example/?to={address}&usdc={amount}';
+  t.equal(onrampUrl(onramp), onramp);
   t.same([flag('true'), flag('false')], [true, false]);
   t.end();
 });
@@ -53,6 +56,13 @@ void t.test('invalid values are refused with the right form, and a secret is not
     [() => secrets('hunter2'), /^must be at least 32 bytes [^]*openssl rand/],
     [() => secrets(`${'a'.repeat(32)},short`), /^must be at least 32 bytes/],
     [() => secrets(''), /^must be at least 32 bytes/],
+    ...['https://buy.example', 'https://buy.example/{address}/{name}'].map(
+      (value): [() => unknown, RegExp] => [
+        () => onrampUrl(value),
+        /^must be a URL with \{address\} and, if the site takes one, \{amount\}$/,
+      ],
+    ),
+    [() => onrampUrl('http://buy.example/{address}'), /^must be a URL that starts with https/],
     [() => flag('yes'), /^must be one of true, false$/],
   ];
   for (const [parse, message] of wrong) {

@@ -42,6 +42,16 @@ void t.test('SIGHUP to serve: the request in flight is answered, exit code 0', a
   t.match(await serve.ended, { code: 0 });
 });
 
+void t.test('SIGHUP to keeper and dispatch: exit code 0', async (t) => {
+  const env = await daemonEnv(t);
+  for (const name of ['keeper', 'dispatch'] as const) {
+    const daemon = await startReady(t, name, env);
+    daemon.child.kill('SIGHUP');
+    t.match(JSON.parse(await daemon.line('stopping; no new work is taken')), { signal: 'SIGHUP' });
+    t.match(await daemon.ended, { code: 0 }, name);
+  }
+});
+
 void t.test('SIGHUP ends localnet with 0, and the sandbox with all its processes', async (t) => {
   const localnet = start(t, ['localnet', '--port', '0', '--json']);
   await localnet.line('ready');

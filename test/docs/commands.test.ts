@@ -94,7 +94,7 @@ const runners: Record<string, Record<string, string>> = {
   '../README.md': { sh: 'docs/readme.tools.ts', ts: 'client/package.test.ts' },
   'chain.md': { sh: 'docs/cheatcodes.tools.ts' },
   'merchants.md': { ts: 'client/package.test.ts' },
-  'operators.md': { sh: 'docs/operators.tools.ts', sql: 'docs/cells.test.ts' },
+  'operators.md': { sh: 'docs/operators.tools.ts' },
   'quick-start.md': { sh: 'docs/quick-start.tools.ts' },
   'runbook.md': { sh: 'docs/operators.tools.ts' },
   'subscribers.md': { ts: 'docs/subscribers.test.ts' },

@@ -1,5 +1,6 @@
 // Rules for every route, tested on each that the OpenAPI document has, so that a new one is tested
 // too: who may call, ids that are malformed, unknown or of another merchant, bodies, and pages.
+import { PNG } from 'pngjs';
 import t from 'tap';
 import { insertUnregistered } from '../../src/db/unregistered.ts';
 import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
@@ -8,7 +9,7 @@ import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../f
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 interface Operation {
-  requestBody?: { required?: boolean };
+  requestBody?: { required?: boolean; content: Record<string, object> };
   parameters?: { in: string; name: string }[];
 }
 
@@ -47,6 +48,11 @@ const bodies: Record<string, Record<string, unknown>> = {
   },
 };
 
+/** An image that fits, of each operation that asks for one. */
+const images: Record<string, Buffer> = {
+  'POST /merchant/apps/{appId}/logo': PNG.sync.write(new PNG({ width: 1, height: 1 })),
+};
+
 /** A query that fits, of each operation that asks for one. */
 const queries: Record<string, string> = {
   'GET /merchant/apps/{appId}/access': '?externalId=c-1',
@@ -61,6 +67,9 @@ const operations = Object.entries(paths).flatMap(([path, found]) =>
     const method = verb.toUpperCase() as Method;
     return { method, path, operation, name: `${method} ${path}` };
   }),
+);
+const withJson = operations.filter(
+  ({ operation }) => operation.requestBody?.content['application/json'] !== undefined,
 );
 const of = (prefix: string) => operations.filter(({ path }) => path.startsWith(prefix));
 
@@ -120,6 +129,10 @@ const ask = (
   api.call<unknown>(method, `${url}${queries[name] ?? ''}`, {
     token,
     ...(bodies[name] === undefined ? {} : { body: bodies[name] }),
+    ...(images[name] !== undefined && {
+      payload: images[name],
+      headers: { 'content-type': 'image/png' },
+    }),
   });
 
 void t.test(
@@ -182,9 +195,7 @@ void t.test('a malformed or unknown id is 404; another merchant’s row is 403',
 void t.test(
   'a POST without a body ignores Content-Type; a POST that needs a body names the missing field',
   async (t) => {
-    for (const { method, path, operation, name } of operations.filter(
-      ({ operation }) => operation.requestBody !== undefined,
-    )) {
+    for (const { method, path, operation, name } of withJson) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
       const none = await api.call(method, fill(path, { ...other.ids, keyId: missing }), {
         token,
@@ -199,9 +210,7 @@ void t.test(
 );
 
 void t.test('an unknown field is VALIDATION_ERROR and named', async (t) => {
-  for (const { method, path, name } of operations.filter(
-    ({ operation }) => operation.requestBody !== undefined,
-  )) {
+  for (const { method, path, name } of withJson) {
     const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
     const refused = await api.call(method, fill(path, mine.ids), {
       token,

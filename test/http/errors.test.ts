@@ -91,7 +91,6 @@ void t.test(
     const { token } = await api.signIn('merchant');
     const notFound = { status: 404, body: { ...envelope, error: { code: 'NOT_FOUND' } } };
     for (const url of [
-      '/',
       '/merchant',
       '/merchant/',
       '/merchant/nothing',

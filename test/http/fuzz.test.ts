@@ -153,6 +153,7 @@ void t.test(
   async (t) => {
     const api = await chainApi(t, {
       ping: async () => ({ status: 200, durationMs: 1, error: null, response: '' }),
+      readSmallFile: async () => ({ httpStatus: 404, error: null, response: null }),
     });
     const [mine, other] = [await api.merchant(), await api.merchant()];
     await api.sql`update merchants set tier = 'pro' where id = ${mine.merchantId}`;

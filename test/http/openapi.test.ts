@@ -42,6 +42,7 @@ const promised = `
   GET /checkout-sessions/{checkoutSessionId},
   GET /auth/methods, POST /auth/nonce, POST /auth/verify, GET /merchant/api-keys, POST /merchant/api-keys, DELETE /merchant/api-keys/{keyId}, GET /merchant/profile,
   PATCH /merchant/profile, GET /merchant/apps, POST /merchant/apps, GET /merchant/apps/{appId}, PATCH /merchant/apps/{appId},
+  POST /merchant/apps/{appId}/logo, DELETE /merchant/apps/{appId}/logo, POST /merchant/apps/{appId}/website/verify,
   GET /merchant/apps/{appId}/plans, POST /merchant/apps/{appId}/plans, GET /merchant/apps/{appId}/plans/{planId},
   PATCH /merchant/apps/{appId}/plans/{planId}, POST /merchant/apps/{appId}/plans/{planId}/transaction,
   POST /merchant/apps/{appId}/plans/{planId}/pullers-transaction, GET /merchant/apps/{appId}/subscriptions,

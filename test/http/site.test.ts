@@ -64,8 +64,11 @@ void t.test(
 void t.test('scripts keep to their budgets, and name no other host as a source', async (t) => {
   const compressed = async (page: string) =>
     (await readFile(new URL(`assets/${manifest[page] ?? ''}.gz`, built))).length;
-  t.ok((await compressed('subscribe')) <= 110 * 1024, 'subscribe');
-  t.ok((await compressed('account')) <= 110 * 1024, 'account');
+  const catalogues = Object.keys(manifest).filter((name) => name.startsWith('words-'));
+  t.equal(catalogues.length, 5, 'one for each language beside English');
+  const largest = Math.max(...(await Promise.all(catalogues.map(compressed))));
+  for (const page of ['subscribe', 'account'])
+    t.ok((await compressed(page)) + largest <= 110 * 1024, `${page} and one catalogue`);
   t.ok((await compressed('dashboard')) <= 180 * 1024, 'dashboard');
 });
 
@@ -84,7 +87,7 @@ void t.test('a document names the address for reports, escaped', async (t) => {
   for (const url of documents)
     t.match(
       (await app.inject(url)).payload,
-      '<meta name="billing-report" content="https://billing.example/abuse?a=&quot;b&quot;&amp;c=&lt;d>">',
+      '<meta name="billing-report" content="https://billing.example/abuse?a=&#34;b&#34;&#38;c=&#60;d&#62;">',
     );
   const without = await testApi(t);
   t.match(
@@ -167,4 +170,60 @@ void t.test('anyone may read a plan’s public terms', async (t) => {
   t.notOk('email' in body.data, 'no address of the merchant');
   for (const absent of ['x', '01999999-0000-7000-8000-000000000000'])
     t.equal((await api.call('GET', `/plans/${absent}`)).status, 404, absent);
+});
+
+void t.test('a link to a plan has Open Graph tags of the plan, escaped', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const { insertPlan } = await import('../fixtures/rows.ts');
+  const id = await insertPlan(api.sql, merchant);
+  await api.sql`
+    update plans set name = ${'Tea "$&" <b>\u202e'}, amount = 2500000, period_hours = 730`;
+  const { payload } = await api.app.inject(`/s/${id}`);
+  const tags: Record<string, string> = {};
+  for (const [, tag = '', content = ''] of payload.matchAll(
+    /<meta property="(.*?)" content="(.*?)">/g,
+  ))
+    tags[tag] = content;
+  const name = 'Tea &#34;$&#38;&#34; &#60;b&#62; ';
+  t.match(tags, {
+    'og:type': 'website',
+    'og:title': `${name} · Coffee`,
+    'og:description': /^2\.50 USDC every month/,
+    'og:url': new RegExp(`/s/${id}$`),
+  });
+  t.match(payload, `<title>${name} · Coffee</title>`);
+  t.notMatch((await api.app.inject(documents[0] ?? '')).payload, /og:/, 'no such plan');
+  t.equal((await api.app.inject('/s/%3Cscript%3E')).statusCode, 200);
+});
+
+void t.test('pages know where USDC can be bought, if the operator says so', async (t) => {
+  const onrampUrl = 'https://buy.example/?to={address}&usdc={amount}';
+  const { app } = await testApi(t, { onrampUrl });
+  const content = 'https://buy.example/?to={address}&#38;usdc={amount}';
+  t.match(
+    (await app.inject('/account')).payload,
+    `<meta name="billing-onramp" content="${content}">`,
+  );
+});
+
+void t.test('paths that every site has', async (t) => {
+  const { app } = await testApi(t);
+  const redirects = {
+    '/': [302, '/account'],
+    '/favicon.ico': [302, `/assets/${manifest.icon ?? ''}`],
+    '/account/': [301, '/account'],
+    '/dashboard/?a=1': [301, '/dashboard?a=1'],
+    '/s/x/': [301, '/s/x'],
+    '/checkout/x/?b': [301, '/checkout/x?b'],
+  } as const;
+  for (const [url, [status, location]] of Object.entries(redirects)) {
+    const { statusCode, headers } = await app.inject(url);
+    t.same([statusCode, headers.location], [status, location], url);
+  }
+  const robots = await app.inject('/robots.txt');
+  t.equal(robots.statusCode, 200);
+  t.match(robots.headers['content-type'], 'text/plain');
+  t.match(robots.payload, /^User-agent: \*\nAllow: \/s\/\nDisallow: \/\n$/);
+  t.equal((await app.inject('//evil.test/')).statusCode, 404);
 });

@@ -43,7 +43,7 @@ void t.test(
     t.ok((await row()).cancelRequestedAt, 'the service has seen the cancellation');
     await inspect(t, page, 'account-cancelled');
     await page.getByRole('button', { name: /Resume/ }).click();
-    await page.getByText('Your cancellation is taken back').waitFor();
+    await page.getByText('Your cancellation is undone').waitFor();
     t.equal((await row()).cancelRequestedAt, null);
 
     // The wallet takes its approval back with the token program alone.
@@ -65,7 +65,7 @@ void t.test(
     await stage.until('it is cancelled', async () => (await row()).status === 'cancelled');
     await page.reload();
     await page.getByRole('button', { name: /Close and get/ }).click();
-    await page.getByText('The account is closed').waitFor();
+    await page.getByText('The deposit is back in your wallet').waitFor();
     const { value } = await chain.rpc<{ value: unknown }>(
       'getAccountInfo',
       await pdaOf(served.sql),

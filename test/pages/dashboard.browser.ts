@@ -1,4 +1,5 @@
 // The dashboard in a browser, judged by the chain and the database.
+import { PNG } from 'pngjs';
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
@@ -13,6 +14,7 @@ void t.test(
     const { chain, served, merchant } = stage;
     const { sql } = served;
     const receiver = await startReceiver(t, status(410));
+    const site = await startReceiver(t, status(404));
     const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
     const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
 
@@ -99,6 +101,28 @@ void t.test(
     await page.getByLabel('Sites that a checkout may lead back to').fill('https://tea.example');
     await page.getByRole('button', { name: 'Save' }).first().click();
     await page.getByText('Saved.').waitFor();
+
+    // What the app shows of itself: its logo, its terms, and a website that names it.
+    await page.getByLabel('Website').fill(`http://127.0.0.1:${site.port}/`);
+    await page.getByLabel('Support: mail address').fill('help@tea.example');
+    await page.getByLabel('Terms').fill('https://tea.example/terms');
+    await page.getByRole('button', { name: 'Save' }).first().click();
+    await page.getByText('Put this at').waitFor();
+    await page.getByRole('button', { name: 'Check it' }).click();
+    await page.getByText('The website is not proven').waitFor();
+    const [app] = await sql<{ id: string }[]>`select id from apps`;
+    site.answer = (response) => response.end(JSON.stringify({ appId: app?.id }));
+    await page.getByRole('button', { name: 'Check it' }).click();
+    await page.getByText(/^Proven/).waitFor();
+    const logo = { name: 'logo.png', mimeType: 'image/png', buffer: Buffer.from('no image') };
+    await page.getByLabel('Image file').setInputFiles(logo);
+    await page.getByText('must be a PNG image that can be decoded').waitFor();
+    const buffer = PNG.sync.write(new PNG({ width: 64, height: 64 }));
+    await page.getByLabel('Image file').setInputFiles({ ...logo, buffer });
+    await page.getByRole('img', { name: 'The logo of this app' }).waitFor();
+    t.match(faults.splice(0), [/status of 409/, /status of 400/], 'the two refusals');
+    await inspect(t, page, 'dashboard-app-settings');
+
     await page.getByRole('link', { name: 'Checkout links' }).click();
     await page.getByRole('button', { name: 'New link' }).click();
     await page.getByLabel('Your customer’s id').fill('customer-7');
@@ -120,6 +144,16 @@ void t.test(
     const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
     const shop = await stage.open({ prepare: (one) => buyer.install(one) });
     await shop.page.goto(`/s/${plan?.id ?? ''}`);
+    const logoSize = 'document.querySelector("img.logo")?.naturalWidth';
+    await stage.until('the logo is shown', async () => (await shop.page.evaluate(logoSize)) === 64);
+    await shop.page.getByRole('link', { name: `127.0.0.1:${site.port}` }).waitFor();
+    const mail = shop.page.getByRole('link', { name: 'help@tea.example' });
+    t.equal(await mail.getAttribute('href'), 'mailto:help@tea.example');
+    t.equal(
+      await shop.page.getByRole('link', { name: 'Terms' }).getAttribute('href'),
+      'https://tea.example/terms',
+    );
+    await inspect(t, shop.page, 'plan-with-logo');
     await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
     await shop.page.getByText('Paid until').waitFor();
     await stage.until(

@@ -50,7 +50,7 @@ void t.test('a subscriber subscribes, cancels and resumes without a mouse', asyn
     (await sql`select 1 from subscriptions where cancel_requested_at is not null`).length;
   t.equal(await cancelled(), 1);
   await enter(page, /^button Resume/);
-  await page.getByText('Your cancellation is taken back').waitFor();
+  await page.getByText('Your cancellation is undone').waitFor();
   t.equal(await cancelled(), 0);
   t.same(faults, []);
 });

@@ -89,7 +89,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await one.sees('You have cancelled');
     await look(t, one, 'cancelled');
     await one.page.getByRole('button', { name: 'Resume the subscription' }).click();
-    await one.sees('Your cancellation is taken back');
+    await one.sees('Your cancellation is undone');
     await stage.until('the service has seen it', async () => (await cancelled()).at === null);
   });
 

@@ -10,7 +10,9 @@ import { look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
 t.teardown(closeBrowser);
 
 void t.test('states of the subscribe page', async (t) => {
-  const stage = await startStage(t);
+  const stage = await startStage(t, {
+    env: { ONRAMP_URL: 'https://buy.example/?to={address}&usdc={amount}' },
+  });
   const { chain } = stage;
 
   await t.test('a visitor without a wallet gets a code to scan, or links on a phone', async (t) => {
@@ -90,7 +92,7 @@ void t.test('states of the subscribe page', async (t) => {
   });
 
   await t.test(
-    'a wallet without enough USDC sees the missing amount, then subscribes',
+    'a wallet without enough USDC sees where to send it, and subscribes once it is there',
     async (t) => {
       const one = await scene(stage, {}, { gifts: { usdc: 3_000_000n } });
       await one.press();
@@ -98,9 +100,20 @@ void t.test('states of the subscribe page', async (t) => {
       t.ok(await one.page.getByRole('cell', { name: '7.00' }).isVisible(), 'seven are missing');
       t.equal(await one.registrations(), 0);
       await look(t, one, 'short-usdc');
-      chain.fund(one.wallet.address, { usdc: 7_000_000n });
+      await one.sees('Send 7.00 USDC on the Solana network');
+      await one.sees(one.wallet.address);
+      await one.page.getByRole('img', { name: 'QR code of your address' }).waitFor();
+      const buy = one.page.getByRole('link', { name: 'Buy USDC' });
+      t.equal(
+        await buy.getAttribute('href'),
+        `https://buy.example/?to=${one.wallet.address}&usdc=7.00`,
+      );
+      chain.fund(one.wallet.address, { usdc: 4_000_000n });
       chain.mineBlocks(3);
-      await one.page.getByRole('button', { name: 'Check again' }).click();
+      await one.sees('Send 3.00 USDC on the Solana network');
+      chain.fund(one.wallet.address, { usdc: 3_000_000n });
+      chain.mineBlocks(3);
+      // The page goes on by itself.
       await one.sees(subscribed);
     },
   );
@@ -122,7 +135,7 @@ void t.test('states of the subscribe page', async (t) => {
         },
       });
       await one.press();
-      await one.sees('The transaction lapsed');
+      await one.sees('The request expired');
       t.equal(await one.registrations(), 0);
       await look(t, one, 'lapsed');
       one.wallet.switches.beforeSigning = undefined;
@@ -164,7 +177,7 @@ void t.test('states of the subscribe page', async (t) => {
       },
     });
     await one.press();
-    await one.sees('The transaction lapsed');
+    await one.sees('The request expired');
     one.wallet.switches.beforeSigning = undefined;
     await one.page.getByRole('button', { name: 'Try again' }).click();
     await one.sees(subscribed);

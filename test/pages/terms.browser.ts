@@ -48,15 +48,17 @@ void t.test('trial, discount and pause', async (t) => {
     const { page, faults, line, offer, account } = await visit(stage);
     await offer(`/s/${plan.id}`);
     await line('Free trial, once per wallet', '7 days');
-    await line('First payment', 'at most 10.00 USDC');
+    // Of the period of 730 hours, 562 are left after the trial.
+    await line(' to ', '7.70 USDC');
+    await line('Then every month, from', '10.00 USDC');
+    await page.getByText('Counted as 30 days 10 hours').waitFor();
     await inspect(t, page, 'terms-trial-offer');
     await page.getByRole('button', { name: /^Subscribe with/ }).click();
     await page.getByText('You are subscribed').waitFor();
     await page.getByText('Free until').waitFor();
     await inspect(t, page, 'terms-trial-done');
     await account();
-    // Of the period of 730 hours, 562 are left after the trial.
-    await line('Next payment', '7.69863 USDC');
+    await line('Next payment', '7.70 USDC');
     await page.getByText('Free until').waitFor();
     await inspect(t, page, 'terms-trial-account');
     t.ok((await subscriptionOf(plan.id)).trialEndsAt);
@@ -68,8 +70,8 @@ void t.test('trial, discount and pause', async (t) => {
     await offer(`/s/${second.id}`);
     await line('Free trial, once per wallet', '2 days');
     await page.getByRole('button', { name: /^Subscribe with/ }).click();
-    await page.getByText('It gets no free trial: 10.00 USDC are paid').waitFor();
-    await line('First payment, when you subscribe', '10.00 USDC');
+    await page.getByText('you pay 10.00 USDC when you subscribe').waitFor();
+    await line('Today', '10.00 USDC');
     await inspect(t, page, 'terms-no-trial');
     t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);
     await page.getByRole('button', { name: 'Subscribe', exact: true }).click();
@@ -102,14 +104,17 @@ void t.test('trial, discount and pause', async (t) => {
     // Enough for the first payment, though not for the plan's amount.
     const { page, faults, line, offer, account } = await visit(stage, { usdc: 8_000_000n });
     await offer(new URL(url).pathname);
-    await line('Discount', '25 % off 3 payments');
+    await line('Discount', '25% off 3 payments');
+    await line('Today', '7.50 USDC');
+    await line('Then 2 more times every month, from', '7.50 USDC');
+    await line('Then every month, from', '10.00 USDC');
     await inspect(t, page, 'terms-discount-offer');
     await page.getByRole('button', { name: /^Subscribe with/ }).click();
     await page.getByText('Paid until').waitFor();
     await line('Paid', '7.50 USDC');
     t.same(await paid(plan.id), [7_500_000n]);
     await account();
-    await page.getByText('at most').waitFor();
+    await page.getByText('25% off 2 payments').waitFor();
     await line('Next payment', '7.50 USDC');
     await inspect(t, page, 'terms-discount-account');
     t.same(faults, []);

@@ -46,6 +46,17 @@ const rows: Readonly<Record<string, Row>> = {
     switches: always({ features: ['signTransaction'] }),
     asked: ['signTransaction', 'signTransaction'],
   },
+  'an account that signs transactions only': {
+    switches: always({
+      features: ['signMessage', 'signTransaction', 'signAndSendTransaction'],
+      accountFeatures: ['signTransaction'],
+    }),
+    asked: ['signTransaction', 'signTransaction'],
+  },
+  'an account that is only watched': {
+    switches: always({ accountFeatures: [] }),
+    told: { text: 'cannot sign', asked: ['connect'] },
+  },
   'own fee': { switches: always({ ownPrice: OWN_PRICE }) },
   'own fee above the bound': {
     switches: always({ ownPrice: 1000 * OWN_PRICE }),
@@ -90,7 +101,7 @@ const rows: Readonly<Record<string, Row>> = {
       },
     }),
     then: async (t, one) => {
-      await one.sees('The transaction lapsed');
+      await one.sees('The request expired');
       t.equal(await one.registrations(), 0);
       one.wallet.switches.beforeSigning = undefined;
       await one.page.getByRole('button', { name: 'Try again' }).click();

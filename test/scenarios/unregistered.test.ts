@@ -139,6 +139,29 @@ void t.test(
 );
 
 void t.test(
+  'a subscription that was opened without an offer while no stream was open is listed',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan();
+    const merchant = await merchantOf(stage, plan);
+    const other = await stage.plan();
+    const [buyer, registered] = [await stage.buyer(plan), await stage.buyer(plan)];
+    const subscriptionPda = await stage.open(plan, buyer.keypair);
+    const elsewhere = await stage.buyer(other);
+    await stage.open(other, elsewhere.keypair);
+    await registered.buy();
+    await stage.startKeeper();
+    await stage.until('both were listed', async () => {
+      const [row] = await stage.sql<{ count: number }[]>`
+        select count(*)::int as count from unregistered_subscriptions`;
+      return row?.count === 2;
+    });
+    t.match(await merchant.unregistered(), [{ subscriptionPda, subscriberWallet: buyer.wallet }]);
+    t.equal((await merchant.unregistered()).length, 1);
+  },
+);
+
+void t.test(
   'offers of two customers fit the same account: neither is taken, and the wallet’s own registration decides',
   async (t) => {
     const stage = await startApiStage(t);

@@ -116,8 +116,8 @@ const MAX_DERIVED = 100_000;
 const cache = new Map<string, Derived>();
 
 /**
- * Derives a program address from a seed name and further seeds. A string is a Base58 address and
- * gives 32 seed bytes. A bigint gives eight seed bytes.
+ * Derives a program address from the seed `name` and the seeds in `parts`. A string in `parts` is a
+ * Base58 address and becomes a seed of 32 bytes. A bigint becomes a seed of eight bytes.
  */
 function derive(programId: string, name: string, ...parts: readonly (string | bigint)[]): Derived {
   const key = `${programId} ${name} ${parts.join(' ')}`;

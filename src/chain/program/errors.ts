@@ -24,7 +24,7 @@ export type SubscriberReason =
   | 'authority_closed'
   | 'authority_replaced';
 
-/** Reasons why a payment cannot be collected that the subscriber did not cause. */
+/** Reasons for a failed payment that have nothing to do with the subscriber. */
 export const OURS_REASONS = [
   'keeper_out_of_sol',
   'not_a_puller',
@@ -66,8 +66,8 @@ export interface PullContext {
   /** The gross amount of the attempt in base units. */
   readonly gross: bigint;
   /**
-   * The subscriber's token account as read shortly after the failure: null when the account does
-   * not exist, undefined when it was not read.
+   * The subscriber's token account as read shortly after the failure. Null when the account does
+   * not exist. Undefined when the account was not read.
    */
   readonly subscriberAccount: TokenAccount | null | undefined;
 }
@@ -103,8 +103,8 @@ export function failedInstruction(err: unknown): number | null {
 }
 
 /**
- * Returns the id of the program that failed first. This is the innermost program, because the
- * "failed" lines of its callers come later in the logs.
+ * Returns the id of the program that failed first. This program is the innermost one, because the
+ * "failed" lines of the calling programs come later in the logs.
  */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {
@@ -158,7 +158,10 @@ export function classifyPullError(err: unknown, context: PullContext): PullFailu
   return { kind: 'unknown', detail };
 }
 
-/** Classifies an error code of the SPL Token program (spl-token `error.rs`) at a transfer. */
+/**
+ * Classifies the error code with which the SPL Token program (spl-token `error.rs`) failed a
+ * transfer.
+ */
 function tokenFailure(
   code: number,
   { gross, subscriberAccount }: PullContext,
@@ -189,7 +192,7 @@ function tokenFailure(
   }
 }
 
-/** Classifies an error code of the Subscriptions program at a transfer. */
+/** Classifies the error code with which the Subscriptions program failed a transfer. */
 function programFailure(
   code: number,
   { subscriberAccount }: PullContext,
@@ -262,8 +265,8 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
   }
 }
 
-// The errors of the crate solana-transaction-error that `transactionFailure` does not name itself.
-// A transaction with such an error did not change the chain.
+// Errors of the crate solana-transaction-error for which `transactionFailure` has no case of its
+// own. A transaction with such an error did not change the chain.
 const TRANSACTION_ERRORS = new Set([
   'AccountInUse',
   'AccountLoadedTwice',

@@ -114,9 +114,9 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
 }
 
 /**
- * Returns the instruction that called `inner[place]`: the last earlier inner instruction whose
- * stack height is lower by one. Without stack heights the caller is the top-level instruction
- * `outer`.
+ * Returns the instruction that called `inner[place]`. The caller is the last earlier inner
+ * instruction with a stack height that is lower by one. Without stack heights, the top-level
+ * instruction `outer` is the caller.
  */
 function callerOf(
   inner: readonly ExecutedInstruction[],

@@ -13,14 +13,14 @@ import {
 import { i64, u64, u8 } from './bytes.ts';
 
 /**
- * Value of `initId` (i64::MIN) for a subscribe instruction when the same transaction opens the
+ * Value of `initId` (i64::MIN) in a subscribe instruction whose transaction also opens the
  * SubscriptionAuthority.
  */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
 
 /**
- * Opens the wallet's SubscriptionAuthority if it is closed. Approves the authority as delegate of
- * the wallet's associated token account for u64::MAX base units.
+ * Opens the wallet's SubscriptionAuthority if the authority is closed. Approves the authority as
+ * delegate of the wallet's associated token account for u64::MAX base units.
  */
 export function initAuthority(
   programId: string,
@@ -79,8 +79,8 @@ export interface SubscribeTerms {
   readonly periodHours: bigint;
   readonly createdAt: bigint;
   /**
-   * The init id of the SubscriptionAuthority, or UNKNOWN_INIT_ID when the same transaction opens
-   * the authority.
+   * The init id of the SubscriptionAuthority. UNKNOWN_INIT_ID when the transaction of the subscribe
+   * instruction also opens the authority.
    */
   readonly initId: bigint;
 }
@@ -289,8 +289,8 @@ export const sign = meta(true, false);
 export const pay = meta(true, true);
 
 /**
- * Returns the list of accounts for an optional last account of an instruction: empty when the
- * address is undefined.
+ * Returns the account meta of an instruction's optional last account as a list. The list is empty
+ * when the address is undefined.
  */
 export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
   address === undefined ? [] : [account(address)];

@@ -114,8 +114,8 @@ const LENGTH = {
 };
 
 /**
- * Returns the kind of a program account, which its first byte shows. Returns undefined for an
- * unknown kind or truncated data.
+ * Reads the kind of a program account from the first byte of the account's data. Returns undefined
+ * for an unknown kind or truncated data.
  */
 export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
   const kinds = Object.keys(KIND) as (keyof typeof KIND)[];
@@ -123,8 +123,8 @@ export function kindOf(data: Uint8Array): keyof typeof KIND | undefined {
 }
 
 /**
- * Returns stream filters for the program's accounts: all subscriptions, and the plans and
- * authorities of one mint. The filters do not test the length of an account, because accounts can
+ * Returns stream filters for (1) all subscriptions of the program, (2) the plans of `mint`, (3) the
+ * authorities of `mint`. The filters do not test the length of an account, because accounts can
  * grow.
  */
 export function accountFilters(mint: string): { offset: number; bytes: string }[][] {
@@ -141,13 +141,25 @@ const DELEGATOR_OFFSET = 3;
 const INIT_ID_OFFSET = 99;
 
 /**
- * Filter for the accounts that can move tokens through one authority: subscriptions and delegations
- * of a wallet with the authority's init id.
+ * Returns the filters for a wallet's delegation accounts with the init id `initId`, including
+ * subscriptions. Only these accounts can move tokens through the authority with this init id.
  */
 export function delegationFilter(wallet: string, initId: bigint) {
   return [
     { offset: DELEGATOR_OFFSET, bytes: wallet },
     { offset: INIT_ID_OFFSET, bytes: bs58.encode(i64(initId)) },
+  ];
+}
+
+const PLAN_OFFSET = 35;
+const EXPIRES_AT_OFFSET = 147;
+
+/** Filter for the live subscriptions to a plan: those whose `expiresAt` is 0. */
+export function liveSubscriptionFilter(planPda: string) {
+  return [
+    { offset: 0, bytes: bs58.encode(Uint8Array.of(KIND.subscription)) },
+    { offset: PLAN_OFFSET, bytes: planPda },
+    { offset: EXPIRES_AT_OFFSET, bytes: bs58.encode(i64(0n)) },
   ];
 }
 
@@ -197,7 +209,7 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
   return {
     bump: bytes.readUInt8(2),
     subscriber: addressAt(bytes, 3),
-    plan: addressAt(bytes, 35),
+    plan: addressAt(bytes, PLAN_OFFSET),
     payer: addressAt(bytes, 67),
     initId: bytes.readBigInt64LE(99),
     amount: bytes.readBigUInt64LE(107),
@@ -205,7 +217,7 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
     planCreatedAt: bytes.readBigInt64LE(123),
     amountPulled: bytes.readBigUInt64LE(131),
     periodStart: bytes.readBigInt64LE(139),
-    expiresAt: bytes.readBigInt64LE(147),
+    expiresAt: bytes.readBigInt64LE(EXPIRES_AT_OFFSET),
   };
 }
 

@@ -12,7 +12,7 @@ interface Call {
 /**
  * Whether at least one call of `programId` emitted no event. The program emits an event by calling
  * itself (docs/chain.md, Events). A call without an event opens or closes an authority, or closes a
- * subscription or plan. Returns true for truncated logs, which may hide such a call.
+ * subscription or plan. Truncated logs may hide such a call, so the result for them is true.
  */
 export function hasSilentCall(logs: readonly string[], programId: string): boolean {
   const stack: Call[] = [];

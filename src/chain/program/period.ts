@@ -3,10 +3,7 @@
 // allow a pull at a given chain time.
 import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
-/**
- * The program's verdict on a pull. The verdicts are in the order in which the program checks for
- * them.
- */
+/** The program's verdict on a pull, in the order of the program's checks. */
 type PullVerdict =
   | 'plan_closed'
   | 'plan_ended'
@@ -48,20 +45,21 @@ export function periodSeconds(periodHours: bigint): bigint {
 }
 
 /**
- * Returns the last start of a period at or before `now`. Periods are counted from `start`. If
- * `endTs` is not 0, the plan ends at `endTs`, and the returned start is before that end.
+ * Returns the latest start of a period that is at or before `now`. The first period starts at
+ * `start`. If `endTs` is not 0, the plan ends at `endTs`, and the returned start is before that
+ * end.
  */
 function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): bigint {
   if (now - start < length) return start;
   const latest = endTs !== 0n && now >= endTs ? endTs - 1n : now;
-  // The stored start is returned when the plan ends at or before it.
+  // A plan that ends at or before `start` has no period. The result is then `start`.
   return latest < start ? start : start + ((latest - start) / length) * length;
 }
 
 /**
  * Computes whether transfer_subscription would succeed at chain time `now`, and for which period.
- * `plan` is null when the plan's account is closed. A plan whose amount, period or creation time
- * differs from the subscription's copy is a different plan at the same address.
+ * `plan` is null when the plan's account is closed. A plan with another amount, period or creation
+ * time than the subscription's copy of them is a different plan at the same address.
  */
 export function pullPeriod(
   subscription: Pick<

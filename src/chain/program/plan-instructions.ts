@@ -69,7 +69,7 @@ export interface PlanEdit {
 }
 
 /**
- * The plan's fields as its owner saw them when signing an update. Since version 0.5.0 the program
+ * The plan's fields that its owner saw when signing an update. Since version 0.5.0 the program
  * refuses the update (error 522) when the plan on chain differs from these fields.
  */
 export interface PlanSeen extends Omit<PlanEdit, 'status'> {

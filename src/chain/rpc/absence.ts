@@ -1,6 +1,6 @@
-// Decides whether a missing account is gone. A missing account ends a subscription or plan for
-// good, but a single RPC endpoint may fail to return an account that exists. Therefore several
-// endpoints have to confirm that the account is missing.
+// Decides whether an account was closed when an RPC endpoint does not return the account. A closed
+// account ends a subscription or plan for good, but a single endpoint may fail to return an account
+// that exists. Therefore several endpoints have to confirm that the account is missing.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
@@ -10,7 +10,7 @@ import type { Rpc } from './rpc.ts';
 export interface Absence {
   /** Addresses for which every endpoint that responded has no account. */
   readonly absent: ReadonlySet<string>;
-  /** Addresses for which some endpoints have an account and others do not. */
+  /** Addresses at which some endpoints have an account and other endpoints have none. */
   readonly disputed: ReadonlySet<string>;
   /** Number of endpoints that responded. */
   readonly witnesses: number;
@@ -83,13 +83,13 @@ const DISPUTE_MS = 120_000;
 /** Minimum number of missing accounts that count as a mass disappearance. */
 const MIN_MASS = 3;
 /**
- * Time (ms) for which the accounts of a mass disappearance are not treated as gone. An operator can
- * act in this time.
+ * Time (ms) after a mass disappearance for which the missing accounts are not treated as gone. In
+ * this time an operator can act.
  */
 const MASS_DELAY_MS = 86_400_000;
 /**
- * Callers report only missing accounts. An account without a new report counts as present again
- * after this time (ms). The slowest caller, which settles expired attempts, reports every 5
+ * Time (ms) after which a missing account counts as present again without a new report. Callers
+ * report only missing accounts. The slowest caller, which settles expired attempts, reports every 5
  * minutes.
  */
 const FORGOTTEN_MS = 600_000;
@@ -169,7 +169,7 @@ class Judge implements AbsenceJudge {
   }
 
   /**
-   * If a mass disappearance is detected, sets `delayedUntil` for all accounts that are part of it.
+   * Detects a mass disappearance and then sets `delayedUntil` for all accounts that are part of it.
    */
   #delayMass(now: number): void {
     const recent: Suspect[] = [];

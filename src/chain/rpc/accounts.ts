@@ -43,6 +43,21 @@ function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   };
 }
 
+function listConfig(
+  filters: readonly object[],
+  {
+    commitment = 'confirmed',
+    addressesOnly = false,
+  }: Parameters<Rpc['getProgramAccounts']>[2] = {},
+) {
+  return {
+    commitment,
+    encoding: 'base64',
+    filters: filters.map((memcmp) => ({ memcmp })),
+    ...(addressesOnly && { dataSlice: { offset: 0, length: 0 } }),
+  };
+}
+
 export function accountMethods(
   reads: Failover,
   clock: TrustedClockOptions | undefined,
@@ -102,11 +117,8 @@ export function accountMethods(
       );
       return response.value;
     },
-    getProgramAccounts: (programId, filters, { commitment = 'confirmed' } = {}) => {
-      const all = filters.map((memcmp) => ({ memcmp }));
-      const config = { commitment, encoding: 'base64', filters: all };
-      return reads.call('getProgramAccounts', [programId, config], programAccounts);
-    },
+    getProgramAccounts: (programId, filters, options) =>
+      reads.call('getProgramAccounts', [programId, listConfig(filters, options)], programAccounts),
     getMinimumBalanceForRentExemption: (length) =>
       reads.call('getMinimumBalanceForRentExemption', [length], (result) =>
         big(result, 'rent exemption'),

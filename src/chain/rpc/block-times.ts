@@ -71,7 +71,7 @@ export function createBlockTimes(
       [...new Set(slots)].sort((a, b) => (a < b ? -1 : 1)),
       learnt,
     );
-    // The cache `known` is shared by concurrent batches. Clearing it here is safe, because each
+    // Concurrent batches share the cache `known`. Clearing the cache here is safe, because each
     // batch keeps its own copy of the times that it needs.
     if (known.size >= MAX_KNOWN) known.clear();
     for (const [slot, time] of learnt.times) known.set(slot, time);

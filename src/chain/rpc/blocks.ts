@@ -12,9 +12,9 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
  */
 export const BLOCKHASH_LIFE = 150n;
 /**
- * Maximum number of blockhashes that one call checks at one endpoint, and the number of them that
- * are checked in parallel. More than 64 are rarely needed, because many transactions share a
- * blockhash.
+ * Maximum number of blockhashes that one call checks at one endpoint. More than 64 are rarely
+ * needed, because many transactions share a blockhash. BLOCKHASHES_AT_ONCE of them are checked in
+ * parallel.
  */
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
@@ -25,9 +25,9 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
 }
 
 /**
- * Asks one endpoint, at commitment finalized, whether blockhashes have expired. A blockhash whose
- * slot is not finalized yet also counts as invalid at this commitment. Therefore the endpoint must
- * have finalized the slot from which the blockhash came.
+ * Asks one endpoint, at commitment finalized, whether blockhashes have expired. At this commitment,
+ * a blockhash also counts as invalid until its slot is finalized. Therefore the endpoint must have
+ * finalized the slot from which the blockhash came.
  */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);

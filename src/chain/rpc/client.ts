@@ -2,6 +2,7 @@
 import { accountMethods } from './accounts.ts';
 import { blockMethods } from './blocks.ts';
 import { Failover, type FailoverOptions } from './failover.ts';
+import type { Rate } from './rate-limit.ts';
 import type { Rpc } from './rpc.ts';
 import { historyMethods, sendMethods } from './transactions.ts';
 import type { TrustedClockOptions } from './trusted-clock.ts';
@@ -10,7 +11,7 @@ export interface RpcOptions extends FailoverOptions {
   /** URLs of the endpoints that transactions are sent to. Default: `urls`. */
   readonly sendUrls?: readonly string[] | undefined;
   /** Maximum number of transactions per second to each endpoint. */
-  readonly sendsPerSecond?: number | undefined;
+  readonly sendsPerSecond?: Rate | undefined;
   /**
    * Checks the clock of each endpoint and skips an endpoint whose clock is implausible. Undefined
    * on a local chain, whose users may set the clock to any time.
@@ -21,7 +22,7 @@ export interface RpcOptions extends FailoverOptions {
 /**
  * Creates the endpoints for sending. They have their own rate limits, so that a 429 on a send does
  * not delay reads. Send-only endpoints lack getGenesisHash, so their genesis hash is not checked.
- * An endpoint of another chain drops a transaction because it does not know the blockhash.
+ * This is safe: an endpoint of another chain does not know the blockhash and drops the transaction.
  */
 function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Failover {
   return new Failover({
@@ -40,6 +41,8 @@ function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Fail
 export function createRpc(options: RpcOptions): Rpc {
   const reads = new Failover(options);
   const sends = createSends(options);
+  const { sendsPerSecond = Infinity } = options;
+  const perSecond = typeof sendsPerSecond === 'number' ? () => sendsPerSecond : sendsPerSecond;
   return {
     ...accountMethods(reads, options.clock),
     ...blockMethods(reads),
@@ -47,7 +50,7 @@ export function createRpc(options: RpcOptions): Rpc {
     ...sendMethods(reads, sends),
     endpoints: () => reads.size,
     readDelay: () => reads.delay(),
-    sendRate: () => ({ perSecond: options.sendsPerSecond ?? Infinity, allowed: sends.allowed() }),
+    sendRate: () => ({ perSecond: perSecond(), allowed: sends.allowed() }),
     health: () => [...reads.health(), ...(options.sendUrls === undefined ? [] : sends.health())],
     async close() {
       await Promise.all([reads.close(), sends.close()]);

@@ -89,8 +89,8 @@ export class EndpointPlaces {
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint) ?? slot);
     const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
-    // An endpoint whose slot is too far ahead gets a lag of the same size, so that it is called
-    // last.
+    // `newest` is the newest plausible slot. An endpoint with an implausible slot above `newest`
+    // also gets the difference as its lag. The failover therefore calls this endpoint last.
     for (const { endpoint, slot } of reported) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

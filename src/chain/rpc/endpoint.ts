@@ -11,7 +11,7 @@ import {
   timeoutText,
   readResult,
 } from './json-rpc.ts';
-import { createRateLimit, type RateLimit } from './rate-limit.ts';
+import { createRateLimit, type Rate, type RateLimit } from './rate-limit.ts';
 
 /** The health of an endpoint, used to rank endpoints and shown to operators. */
 export interface EndpointHealth {
@@ -35,7 +35,7 @@ export interface EndpointHealth {
 
 export interface EndpointOptions {
   readonly timeoutMs: number;
-  readonly requestsPerSecond?: number | undefined;
+  readonly requestsPerSecond?: Rate | undefined;
 }
 
 const MAX_CONNECTIONS = 64;
@@ -93,8 +93,8 @@ export class RpcEndpoint {
   }
 
   /**
-   * Whether the endpoint counts as down: it is in backoff after a failure, or one request is
-   * currently testing whether it works again.
+   * Whether the endpoint counts as down. An endpoint is down in two cases: (1) it is in backoff
+   * after a failure, (2) one request is testing whether it works again.
    */
   down(now: number): boolean {
     return this.#failures > 0 && (now < this.#downUntil || this.#isOnTrial);
@@ -121,9 +121,9 @@ export class RpcEndpoint {
   }
 
   /**
-   * Makes one JSON-RPC call; `read` parses the result. Throws EndpointFailure when another endpoint
-   * may succeed, RpcError when every endpoint would refuse. `last` is the latest time
-   * (performance.now()) at which the request may be sent.
+   * Makes one JSON-RPC call. `read` parses the result. Throws EndpointFailure when another endpoint
+   * may succeed, and RpcError when every endpoint would refuse the request. `last` is the latest
+   * time (performance.now()) at which the request may be sent.
    */
   async call<T>(
     method: string,
@@ -167,7 +167,8 @@ export class RpcEndpoint {
     this.#id = (this.#id + 1) % 0x7fffffff;
     const body = JSON.stringify({ jsonrpc: '2.0', id: this.#id, method, params });
     // The server may close a kept-alive connection while the client writes a request to it. The
-    // request is then sent once more. Repeating any method is safe, including sendTransaction.
+    // client then sends the request a second time. A repeated request is safe for every method,
+    // including sendTransaction.
     const response = await this.#post(body, last).catch((error: unknown) => {
       if (this.#isClosed || codeOf(error) !== 'UND_ERR_SOCKET') throw error;
       return this.#post(body, last);
@@ -248,8 +249,8 @@ export class RpcEndpoint {
     const now = performance.now();
     if (failure.fault === 'rate_limited')
       this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
-    // Requests that were in flight at the same time count as one failure of the endpoint, even when
-    // the last of them fails much later.
+    // When requests that were in flight at the same time fail, they count as one failure of the
+    // endpoint, even if the last request fails much later.
     else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
       this.#failures += 1;
       this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });
@@ -257,8 +258,9 @@ export class RpcEndpoint {
     return failure;
   }
 }
-// Costs (in ms of latency) that rank the endpoints: one for each position further down in the
-// configured list, one for an endpoint with unknown latency, one for each slot of lag.
+// An endpoint's cost is its latency plus these amounts (ms): PREFERENCE_MS for each position
+// further down in the configured list, and SLOT_MS for each slot of lag. UNKNOWN_LATENCY_MS
+// replaces an unknown latency.
 const PREFERENCE_MS = 100;
 const UNKNOWN_LATENCY_MS = 50;
 const SLOT_MS = 400;
@@ -269,8 +271,8 @@ const SHORT_WAIT_MS = 250;
 const LAG_TOLERANCE = 2;
 
 /**
- * Sorts endpoints, best first: up without a wait, up with a wait of at most 250 ms, down, and last
- * all endpoints with a longer wait. `endpoints` is in the configured order of preference.
+ * Sorts endpoints, best first: (1) up without a wait, (2) up with a wait of at most 250 ms, (3)
+ * down, (4) up or down with a longer wait. `endpoints` is in the configured order of preference.
  */
 export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
   return endpoints

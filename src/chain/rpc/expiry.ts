@@ -3,7 +3,7 @@
 import { newestSlot } from './responses.ts';
 import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
-/** Evidence that a blockhash has expired, from every endpoint that responded about it. */
+/** Evidence of the endpoints that a blockhash has expired. */
 export interface Expiry {
   /** Number of endpoints that reported the expiry. */
   readonly witnesses: number;
@@ -19,8 +19,8 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
   `${blockhash} ${lastValidBlockHeight} ${slot}`;
 
 /**
- * Maximum number of slots that an endpoint may be behind the most advanced endpoint. A response
- * from further behind cannot show that a blockhash is still valid.
+ * Maximum lag (slots) of an endpoint behind the most advanced endpoint. An endpoint with a larger
+ * lag cannot show that a blockhash is still valid.
  */
 const MAX_BEHIND = 150n;
 

@@ -8,6 +8,7 @@ import { errorOfAll, outcomeOf, tooSlow } from './call-errors.ts';
 import { EndpointPlaces } from './endpoint-places.ts';
 import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
 import { EndpointFailure, isUnreadable, RpcUnreachable } from './errors.ts';
+import type { Rate } from './rate-limit.ts';
 import type { TrustedSlotsOptions } from './trusted-slots.ts';
 
 export interface FailoverOptions {
@@ -16,7 +17,7 @@ export interface FailoverOptions {
   /** Timeout of one request to one endpoint in milliseconds. */
   readonly timeoutMs?: number | undefined;
   /** Maximum number of requests per second to each endpoint. */
-  readonly requestsPerSecond?: number | undefined;
+  readonly requestsPerSecond?: Rate | undefined;
   /**
    * Interval (ms) at which the Clock account of each endpoint is read. The account is read only
    * while calls are made, and only when several endpoints are configured.
@@ -60,8 +61,8 @@ export class Failover {
   readonly #endpoints: readonly RpcEndpoint[];
   readonly #closing = new AbortController();
   /**
-   * Endpoints whose genesis hash was accepted. `#pending` has the requests for genesis hashes in
-   * flight.
+   * `#admitted` has the endpoints whose genesis hash was accepted. `#pending` has the requests in
+   * flight that read genesis hashes.
    */
   readonly #admitted = new Set<RpcEndpoint>();
   readonly #pending = new Map<RpcEndpoint, Promise<void>>();
@@ -93,7 +94,10 @@ export class Failover {
     return this.#endpoints.map((endpoint) => endpoint.health());
   }
 
-  /** The highest number of requests that the rate limit of any endpoint allows now. */
+  /**
+   * Number of requests that may be sent now to the endpoint whose rate limit allows the most
+   * requests.
+   */
   allowed(): number {
     const now = performance.now();
     return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));
@@ -144,7 +148,8 @@ export class Failover {
       } catch (error) {
         if (!(error instanceof EndpointFailure)) throw error;
         failures.set(best, error);
-        // A rate-limited endpoint stays in the list and is called again after its pause.
+        // A rate-limited endpoint stays in `left`, so this call tries the endpoint again after its
+        // pause.
         if (error.fault !== 'rate_limited') left.delete(best);
       }
     }
@@ -191,9 +196,9 @@ export class Failover {
   }
 
   /**
-   * Returns one function for each endpoint that is up and within its rate limit now. The function
-   * calls that endpoint once. When there is no such endpoint, returns a single function that waits
-   * for an endpoint.
+   * Returns one function for each endpoint that is up and within its rate limit now. Each function
+   * calls its endpoint once. When there is no such endpoint, returns a single function. This
+   * function waits for an endpoint.
    */
   #ready(options?: AskOptions): Ask[] {
     this.#places.refresh();
@@ -275,8 +280,8 @@ export class Failover {
   }
 
   /**
-   * Resolves once the endpoint's genesis hash is accepted, and rejects with EndpointFailure when it
-   * is refused. Returns undefined when the hash was accepted before. The call then continues
+   * Resolves once the endpoint's genesis hash is accepted. Rejects with EndpointFailure when the
+   * hash is refused. Returns undefined when the hash was accepted before. The call then continues
    * without an await, so that the request counts against the rate limit at once.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {

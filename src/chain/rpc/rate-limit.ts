@@ -20,10 +20,21 @@ export interface RateLimit {
 const WINDOW_MS = 1050;
 
 /**
- * Creates a limit of `perSecond` requests in any second. Without `perSecond`, requests are delayed
- * only by pauses that the endpoint requested.
+ * Requests per second: a fixed number, or a function that returns the current number. The number
+ * changes, for example, when processes share a rate.
  */
-export function createRateLimit(perSecond = Infinity): RateLimit {
+export type Rate = number | (() => number);
+
+/** When the rate is 0, the caller reads the rate again after this time (ms). */
+const NO_RATE_MS = 100;
+
+/**
+ * Creates a limit of `rate` requests in any second. Without `rate`, only pauses that the endpoint
+ * requested delay requests. When the rate falls, requests sent in the last second also count
+ * against the new rate.
+ */
+export function createRateLimit(rate: Rate = Infinity): RateLimit {
+  const perSecond = typeof rate === 'number' ? () => rate : rate;
   // Times of the requests sent within the last window.
   const times: number[] = [];
   let pausedUntil = -Infinity;
@@ -33,15 +44,17 @@ export function createRateLimit(perSecond = Infinity): RateLimit {
   return {
     delay(now) {
       forget(now);
-      const before = times[times.length - perSecond];
-      return Math.max(0, before === undefined ? 0 : before + WINDOW_MS - now, pausedUntil - now);
+      const before = times[times.length - perSecond()];
+      const isNone = perSecond() <= 0;
+      const own = isNone ? NO_RATE_MS : before === undefined ? 0 : before + WINDOW_MS - now;
+      return Math.max(0, own, pausedUntil - now);
     },
     allowed(now) {
       forget(now);
-      return now < pausedUntil ? 0 : Math.max(0, perSecond - times.length);
+      return now < pausedUntil ? 0 : Math.max(0, perSecond() - times.length);
     },
     take(now) {
-      if (perSecond !== Infinity) times.push(now);
+      if (perSecond() !== Infinity) times.push(now);
     },
     pauseUntil(until) {
       pausedUntil = Math.max(pausedUntil, until);

@@ -5,9 +5,10 @@ import { newestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
- * Reads chain state at least as new as all `slots`. If no endpoint has reached the newest slot,
- * reads at the newest slot that an endpoint has reached, and the caller skips the rows that need
- * newer state. The state is never older than `minSlot`. Throws RpcUnreachable or RpcError.
+ * Reads chain state at least as new as all `slots`. If no endpoint has reached the newest of them,
+ * reads the state at the newest slot that an endpoint has reached. The caller then skips the rows
+ * that need newer state. The state is never older than `minSlot`. Throws RpcUnreachable or
+ * RpcError.
  */
 export async function readReachable<T>(
   rpc: Pick<Rpc, 'getSlot'>,

@@ -238,8 +238,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const err = errorIn(effects);
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
-  // A versioned transaction numbers its own keys first. The writable keys of its lookup tables
-  // follow, then the read-only keys of its lookup tables.
+  // The account indexes of a versioned transaction count its own keys first. The writable keys from
+  // its lookup tables follow, then the read-only keys from its lookup tables.
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );
@@ -255,7 +255,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
     };
   };
   // A failed transaction may lack inner instructions, because it may have executed nothing. A
-  // successful transaction must have inner instructions, because they show its pulls.
+  // successful transaction must have inner instructions, because the transaction's pulls are read
+  // from them.
   const groups = err === null ? innerInstructions : (innerInstructions ?? []);
   const inner = array(groups, 'innerInstructions').map((group) => {
     const { index, instructions: calls } = object(group, 'inner instructions');

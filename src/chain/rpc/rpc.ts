@@ -47,9 +47,9 @@ export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;
   /**
-   * One entry per requested blockhash. `live`: a transaction with the blockhash may still land. A
-   * slot: as of this slot no transaction with the blockhash can land any more. Undefined: the
-   * endpoint did not respond about the blockhash.
+   * One entry per requested blockhash. `live` means that a transaction with the blockhash may still
+   * land. A slot means that from this slot on no transaction with the blockhash can land. Undefined
+   * means that the endpoint did not respond about the blockhash.
    */
   readonly ends: readonly ('live' | bigint | undefined)[];
 }
@@ -69,8 +69,8 @@ export interface Rpc {
     options?: Pick<ReadOptions, 'commitment'>,
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }[]>;
   /**
-   * Reads the cluster's clock, which on-chain programs use as their time. The clock is an account,
-   * so it can also be read together with other accounts (`decodeClock`).
+   * Reads the cluster's clock, from which on-chain programs get the time. The clock is an account,
+   * so a caller can also read the clock together with other accounts (`decodeClock`).
    */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
@@ -108,13 +108,13 @@ export interface Rpc {
   isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
   /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
-   * endpoint. An endpoint checks only a limited number of blockhashes, and only those whose last
-   * valid height is below its own finalized height.
+   * endpoint. An endpoint checks a limited number of blockhashes. It checks only blockhashes whose
+   * last valid block height is below the endpoint's finalized block height.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that serve reads. */
   endpoints(): number;
-  /** Reads the slot and the block height of the same block. */
+  /** Reads the slot and the block height of one block. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
   /** Reads slot and block height from every endpoint that responds. */
   getHeights(options?: {
@@ -162,12 +162,12 @@ export interface Rpc {
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
   /**
    * Reads the program's accounts whose data has these bytes (Base58) at these offsets. Many
-   * endpoints limit or refuse this method.
+   * endpoints limit or refuse this method. With `addressesOnly` the data is left out.
    */
   getProgramAccounts(
     programId: string,
     filters: readonly { offset: number; bytes: string }[],
-    options?: { commitment?: Commitment },
+    options?: { commitment?: Commitment; addressesOnly?: boolean },
   ): Promise<{ address: string; account: ChainAccount }[]>;
   /**
    * Reads the network fee of a message in lamports; null when the message's blockhash has expired.
@@ -179,8 +179,8 @@ export interface Rpc {
   /** Milliseconds until the rate limit of an endpoint allows a read. */
   readDelay(): number;
   /**
-   * The send rate of each endpoint: transactions per second, and the number allowed now. Both are
-   * Infinity without a limit.
+   * The send rate of each endpoint: transactions per second, and the number of transactions that
+   * may be sent now. Both are Infinity without a limit.
    */
   sendRate(): { readonly perSecond: number; readonly allowed: number };
   health(): EndpointHealth[];

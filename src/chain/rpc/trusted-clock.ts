@@ -18,9 +18,9 @@ const REPORT_MS = 3_600_000;
 export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
- * Creates a check for clock readings. The check rejects a reading that is more than ten minutes
- * from both this machine's clock and the last confirmed reading. `readAll` then asks all endpoints
- * in the background, and two endpoints that agree confirm the reading.
+ * Creates a check for clock readings. The check rejects a reading that differs by more than ten
+ * minutes from this machine's clock and also from the last confirmed reading. `readAll` then asks
+ * all endpoints in the background. Two endpoints that agree confirm the reading.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,

@@ -1,6 +1,6 @@
-// Checks the slots that endpoints report. The service stores such a slot with a database row and
-// then changes the row only by chain state of this slot or later. A stored slot in the far future
-// would block the row.
+// Checks the slots that endpoints report. The service stores such a slot in a database row, and
+// later changes the row only with chain state of the stored slot or a newer slot. A stored slot in
+// the far future would block the row.
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
 import { EndpointFailure } from './errors.ts';
@@ -57,10 +57,10 @@ export function placeIn(result: unknown): ClockAccount {
 }
 
 /**
- * Rejects a slot that is further ahead than the time since the last known slot explains. The last
- * known slot comes from another endpoint, or from the same endpoint when it is the only one. The
- * time counts from the chain's time of that slot, so that an endpoint that hangs does not lower the
- * bound for a good endpoint.
+ * Rejects a slot that is too far ahead of the last known slot. The last known slot comes from
+ * another endpoint, or from the same endpoint when no other is known. The allowed distance grows
+ * with the time since the chain's time of that slot. An endpoint that hangs therefore does not
+ * cause the rejection of a good endpoint's slot.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;

@@ -51,8 +51,8 @@ export interface AccountFollower {
 }
 
 /**
- * Maximum number of unanswered requests per connection. It is limited because providers rate limit
- * requests.
+ * Maximum number of unanswered requests per connection. The number is limited because providers
+ * rate limit requests.
  */
 const AT_ONCE = 50;
 
@@ -126,8 +126,8 @@ class AccountsConnection {
   readonly #addresses = new Set<string>();
   readonly #waiting = new Set<string>();
   /**
-   * `#asked` has addresses by the id of their request in flight. `#followed` has addresses by the
-   * node's subscription number.
+   * `#asked` maps the id of a request in flight to the request's address. `#followed` maps the
+   * node's subscription number to the followed address.
    */
   readonly #asked = new Map<number, string>();
   readonly #followed = new Map<number, string>();

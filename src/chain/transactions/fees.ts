@@ -33,7 +33,8 @@ const MARGIN = 1.2;
 const RAISE_PAUSE_MS = 30_000;
 /**
  * Limit in bytes for the accounts that only one payment loads: subscription, plan, authority and
- * three token accounts. They have about 1,500 bytes; the rest of the limit lets accounts grow.
+ * three token accounts. These accounts have about 1,500 bytes. The rest of the limit lets them
+ * grow.
  */
 export const OWN_DATA_BYTES = 4096;
 const MAX_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
@@ -47,8 +48,8 @@ const ACCOUNTS_BYTES = 64 * 64;
 export interface Shape {
   readonly pulls: number;
   /**
-   * Number of bump seeds that each pull rejects before it finds the address of the subscriber's
-   * token account. The number differs by wallet.
+   * Number of rejected bump seeds in each pull. A pull tries bump seeds until it finds the address
+   * of the subscriber's token account. The number differs by wallet.
    */
   readonly tries: number;
 }
@@ -67,7 +68,8 @@ export interface PaidPeriod {
 interface Learnt {
   samples: number;
   /**
-   * Compute units of the simulation that used the most units. `tries` is from the same simulation.
+   * Compute units of the simulation that used the most units. `tries` comes from this simulation
+   * too.
    */
   units: number;
   tries: number;
@@ -128,8 +130,7 @@ export class Fees {
 
   /**
    * Returns the number of expired attempts of this payment. Attempts of an earlier period do not
-   * count: if another keeper collected that period, this object was never told that the payment
-   * landed.
+   * count, because another keeper may have collected that period without a call of `landed`.
    */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);

@@ -1,6 +1,6 @@
-// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode. A version 1
-// transaction has up to 4,096 bytes. Its header contains the compute limits and the priority fee,
-// and its signatures are at the end.
+// Encodes version 1 transactions (SIMD-0385). web3.js 1.99 can decode them but not encode them. A
+// version 1 transaction has up to 4,096 bytes. The header contains the compute limits and the
+// priority fee. The signatures are at the end.
 import { TransactionMessage } from '@solana/web3.js';
 import { type Keypair, signatureOf } from '../keypair.ts';
 import { addressBytes, publicKey } from '../program/addresses.ts';

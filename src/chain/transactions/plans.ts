@@ -7,7 +7,7 @@ import { walletTransaction } from './wallet.ts';
 /**
  * Builds the unsigned transaction (base64) with which a merchant's wallet creates a plan, and
  * derives the plan's address. If the wallet has no token account for the mint, the transaction also
- * creates this account and the merchant pays its rent.
+ * creates the token account, and the merchant pays the account's rent.
  */
 export function createPlanTransaction(
   programId: string,

@@ -156,7 +156,7 @@ function bytesLegacy(instructions: readonly Instruction[], keyCount: number): nu
       1 + compactBytes(keys.length) + keys.length + compactBytes(data.length) + data.length,
   );
   // The number of signatures takes one byte. A second byte would be needed from 128 signatures on,
-  // which exceed the length limit.
+  // but 128 signatures exceed the length limit.
   const counts = 1 + compactBytes(keyCount) + compactBytes(instructions.length);
   return LEGACY_FIXED_BYTES + counts + sum(each);
 }

@@ -7,8 +7,9 @@ import { COMPUTE_BUDGET_PROGRAM } from '../program/addresses.ts';
 import { LAMPORTS_PER_SIGNATURE, MICRO } from './system-instructions.ts';
 
 /**
- * Address of the Lighthouse program. Wallets append its assertion instructions, which make a
- * transaction fail when its effect differs from the simulation.
+ * Address of the Lighthouse program. Wallets append instructions of this program to a transaction.
+ * These instructions make the transaction fail when its effect differs from the wallet's
+ * simulation.
  */
 const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
 /** Maximum fee of a transaction whose compute limit or price a wallet changed: 0.01 SOL. */
@@ -51,7 +52,7 @@ interface Decoded {
 
 /**
  * Decodes a legacy or version 0 message without lookup tables. Returns undefined for any other
- * message, and for a message that has other bytes when it is encoded again.
+ * message. Also returns undefined when encoding the decoded message gives other bytes.
  */
 function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {
@@ -149,8 +150,8 @@ function sameInstruction(a: DecodedInstruction, b: DecodedInstruction): boolean 
 }
 
 /**
- * Checks the compute limit and price that a wallet set. A wallet may choose both, because they can
- * only cost the network fee. Only the fee has a maximum.
+ * Checks the compute limit and price that a wallet set. A wallet may choose both values, because
+ * they only change the network fee. The network fee has a maximum.
  */
 function changedBudget(budget: readonly DecodedInstruction[]): string | undefined {
   const dataOf = ({ code, length }: { code: number; length: number }) =>
@@ -174,8 +175,8 @@ function changedBudget(budget: readonly DecodedInstruction[]): string | undefine
 }
 
 /**
- * Checks the accounts that the message names apart from its instructions. The runtime locks each
- * writable account and may take rent from it, even if no instruction uses the account.
+ * Checks that a wallet made no further account writable and added no unused account. The runtime
+ * locks each writable account and may take rent from it, even if no instruction uses the account.
  */
 function changedAccounts(original: Decoded, changed: Decoded): string | undefined {
   if (new Set(changed.keys).size !== changed.keys.length) return 'it names an account twice';

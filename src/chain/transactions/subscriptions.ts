@@ -104,8 +104,8 @@ export function subscribeTransaction(
 
 /**
  * Builds the unsigned transaction (base64) with which a wallet approves its SubscriptionAuthority
- * as delegate again. If they are missing, the transaction first creates the wallet's token account
- * and opens the authority.
+ * as delegate again. The transaction first creates the wallet's token account and opens the
+ * authority if they do not exist.
  */
 export function approveTransaction(
   programId: string,
@@ -132,8 +132,9 @@ export function cancelTransaction(
 }
 
 /**
- * Builds the unsigned transaction (base64) that undoes a cancellation. With `approves`, it first
- * approves the wallet's authority again and creates a missing token account.
+ * Builds the unsigned transaction (base64) that undoes a cancellation. With `approves`, the
+ * transaction first approves the wallet's authority again. If `hasTokenAccount` is false, the
+ * transaction also creates the wallet's token account.
  */
 export function resumeTransaction(
   programId: string,
@@ -156,8 +157,8 @@ export function resumeTransaction(
 
 /**
  * Builds the unsigned transaction (base64) with which the subscriber closes an expired subscription
- * account. The account's rent goes to the wallet `payer`. With `revokes`, it also revokes the
- * approval of the wallet's token account for this mint.
+ * account. The account's rent goes to the wallet `payer`. With `revokes` (a mint), the transaction
+ * also revokes the approval of the wallet's token account for this mint.
  */
 export function closeTransaction(
   programId: string,
@@ -172,8 +173,8 @@ export function closeTransaction(
 
 /**
  * Builds the unsigned transaction (base64) that revokes the approval of the wallet's token account.
- * With `authorityPayer`, it also closes the authority, whose rent goes to that wallet; every
- * subscription under the authority is then dead for good.
+ * With `authorityPayer`, the transaction also closes the authority. The authority's rent goes to
+ * `authorityPayer`, and no subscription under this authority can be charged again.
  */
 export function revokeTransaction(
   programId: string,

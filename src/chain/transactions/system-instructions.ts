@@ -45,8 +45,8 @@ export function loadedDataLimit(bytes: number): Instruction {
 }
 
 /**
- * Writes a memo, which explorers show and which makes a transaction unique. A memo does not prove
- * who wrote it, because anyone can write any memo.
+ * Writes a memo. Explorers show the memo, and the memo makes a transaction unique. A memo does not
+ * prove who wrote it, because anyone can write any memo.
  */
 export function memo(text: string): Instruction {
   return new TransactionInstruction({

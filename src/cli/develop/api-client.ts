@@ -26,7 +26,7 @@ export function withApp(command: Command): Command {
 /** Thrown when the API responds with an error. */
 export class ApiRefusal extends OperatorError {
   readonly status: number;
-  /** The value of the Retry-After header in seconds, if the API sent one. */
+  /** The value of the Retry-After header in seconds, if the API sent the header. */
   readonly retryAfter: number | undefined;
 
   constructor(status: number, message: string, retryAfter: number | undefined) {

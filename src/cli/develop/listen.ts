@@ -58,11 +58,11 @@ interface Feed {
 }
 
 const WAIT_SECONDS = 15;
-/** A poll fails when no response has arrived this many milliseconds after WAIT_SECONDS. */
+/** A poll fails when no response arrives within WAIT_SECONDS plus this number of milliseconds. */
 const GRACE_MS = 10_000;
 /**
- * Retry delays in milliseconds while the local server refuses connections, such as while it
- * restarts.
+ * Retry delays in milliseconds while the local server refuses connections, for example during a
+ * restart.
  */
 const refusedMs = [200, 400, 800, 1600];
 
@@ -169,8 +169,8 @@ export async function forwardAll(
 }
 
 /**
- * Posts one event as the dispatcher does. Retries while the local server refuses connections. No
- * event is sent twice by a retry, because a refused connection delivers nothing.
+ * Posts one event as the dispatcher does. Retries while the local server refuses connections. A
+ * retry never sends an event twice, because a refused connection delivers nothing.
  */
 async function forward(
   url: string,

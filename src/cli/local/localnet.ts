@@ -1,5 +1,5 @@
 // `billing localnet` runs the local chain. `billing localnet fund` gives a wallet SOL and USDC on
-// that chain. The optional packages of both are imported when the command runs.
+// that chain. The optional packages of both commands are imported when a command runs.
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { ENDING_SIGNALS } from '../../errors.ts';

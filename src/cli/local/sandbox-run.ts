@@ -35,7 +35,8 @@ export function sandbox(flags: SandboxFlags): Promise<number> {
     try {
       return await runSandbox(flags, signal);
     } catch (error) {
-      // An interruption stops the scenario, and the running steps of the scenario then fail.
+      // After an interruption the running steps of the scenario fail. Their error is then reported
+      // as the interruption.
       if (signal.aborted)
         throw Interrupted.by(signal, flags.once === true ? CUT_SHORT : 'Interrupted.', {
           cause: error,
@@ -64,7 +65,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
   };
   const progress: ScenarioProgress = { step: '', outcome: null };
   let onLine = printLine;
-  // No log lines on a live screen, because they would overwrite the screen.
+  // A live screen gets no log lines, because log lines would overwrite the screen.
   const log = createLog('sandbox', {
     level: live ? 'silent' : 'warn',
     pretty: process.stderr.isTTY,

@@ -1,4 +1,5 @@
-// `billing actions`: the audit log. It has one row for each command that changed something.
+// `billing actions`: the audit log. The audit log has one row for each command that changed
+// something.
 import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
 import { listActions } from '../../db/admin-actions.ts';

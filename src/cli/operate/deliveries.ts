@@ -40,7 +40,8 @@ export function addDeliveries(command: Command, finish: Finish): void {
   withApi(command).action(async (flags: DeliveriesFlags) =>
     finish(await (asksApi(flags) ? deliveriesOverApi(flags) : deliveries(flags))),
   );
-  // An option belongs to the command that precedes it, because "cancel" has the same filters.
+  // With positional options, a flag belongs to the command before the flag. This is needed because
+  // `deliveries` and `deliveries cancel` have the same filter flags.
   addCancel(command.enablePositionalOptions(), finish);
 }
 

@@ -228,7 +228,7 @@ async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Pro
 }
 
 /**
- * Sends a POST that no signal can abort: after an abort it would be unknown whether the request
+ * Sends a POST that no signal can abort. After an abort it would be unknown whether the request
  * took effect.
  */
 async function call<T>(client: ApiClient, path: string, body?: object): Promise<T> {

@@ -190,8 +190,8 @@ function erase(text: string, flags: EraseFlags): Promise<number> {
       const question = `Erase names, e-mail, URLs, API keys, webhooks and the texts of events of ${wallet}? This cannot be undone.`;
       if (!(await confirm(question, signal))) return 1;
     }
-    // The action is recorded before the erasure starts, because an interrupted run has erased a
-    // part.
+    // The action is recorded before the erasure starts, because an interrupted erasure may have
+    // erased a part of the data.
     await record(sql, 'merchants erase', `merchant ${wallet}`, flags);
     const erased = await withProgress('erasing', () => eraseMerchant(sql, { id, wallet }));
     log.info({ merchantId: id, ...erased }, 'merchant erased');

@@ -69,7 +69,10 @@ function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): 
   );
 }
 
-/** Leaves the schema of a newer release alone. Its rights of roles are not known here. */
+/**
+ * Does not change the schema of a newer release. With `roles` it throws an OperatorError, because
+ * only the newer release knows which rights the roles need.
+ */
 function leaveSchema(
   version: number,
   { roles, json }: { roles: string | undefined; json: boolean },

@@ -1,5 +1,5 @@
-// Prints lists and reads them page by page. JSON lines are printed while reading, so memory holds
-// one page.
+// Prints lists and reads them page by page. JSON lines are printed while reading, so that memory
+// holds only one page.
 import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table, type Cell } from '../terminal/table.ts';

@@ -1,5 +1,5 @@
-// `billing merchants suspend|resume|approve` and `billing wallets suspend|resume|list`: brakes for
-// one merchant or one subscriber.
+// `billing merchants suspend|resume|approve` and `billing wallets suspend|resume|list`: stop one
+// merchant or one subscriber, or let them continue.
 import bs58 from 'bs58';
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';

@@ -24,7 +24,7 @@ import { type Freshness, freshness } from './poll.ts';
 import { useKeys, useNow, useSize } from './screen.tsx';
 
 export interface DetailView extends Freshness {
-  /** undefined before the first read; null when the delivery was deleted meanwhile. */
+  /** undefined before the first read; null when the delivery was deleted in the meantime. */
   item: WholeItem | null | undefined;
 }
 
@@ -174,7 +174,10 @@ interface BodyProps {
   detail: { view: DetailView; lines: ReturnType<typeof deliveryLines>; scrollMax: number };
 }
 
-/** Shows the part of the screen between title and keys, which depends on the mode. */
+/**
+ * Shows the part of the screen between title and keys. The content of this part depends on the
+ * mode.
+ */
 function Body({ state, types, width, height, detail }: BodyProps): ReactNode {
   const { mode, apps } = state;
   switch (mode.name) {

@@ -15,7 +15,10 @@ export interface AttemptView {
   error: string | null;
   response: Buffer | null;
   address: string | null;
-  /** Names and values of the headers in turn, or a text that says why they are unknown. */
+  /**
+   * Alternating names and values of the headers, or a text that explains why the headers are
+   * unknown.
+   */
   headers: string[] | string;
 }
 

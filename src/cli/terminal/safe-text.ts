@@ -41,18 +41,21 @@ function spelled(code: number): string {
 }
 
 /**
- * Returns bytes as lines of text. Bytes outside of UTF-8 become \xNN. When more than a tenth of the
- * bytes are outside of UTF-8 or a byte is zero, the result is a hex dump.
+ * Returns bytes as lines of text. A byte that is not valid UTF-8 becomes \xNN. If more than a tenth
+ * of the bytes are not valid UTF-8, or a byte is zero, the result is a hex dump.
  */
 export function bytesAsLines(bytes: Buffer): string[] {
   if (isUtf8(bytes) && !bytes.includes(0)) return safeLines(bytes.toString('utf8'));
   const { text, strangers } = decode(bytes);
   if (bytes.includes(0) || strangers > bytes.length / 10) return hexDump(bytes);
-  // decode() has escaped the bytes outside of UTF-8.
+  // decode() has escaped the bytes that are not valid UTF-8.
   return safeLines(text);
 }
 
-/** Decodes UTF-8. Bytes outside of UTF-8 characters become \xNN, and `strangers` counts them. */
+/**
+ * Decodes UTF-8. A byte that is not valid UTF-8 becomes \xNN. `strangers` is the number of these
+ * bytes.
+ */
 function decode(bytes: Buffer): { text: string; strangers: number } {
   let text = '';
   let strangers = 0;

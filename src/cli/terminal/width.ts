@@ -11,7 +11,7 @@ export function cut(text: string, width: number): string {
   return width < 1 ? '' : `${headOf(text, width - 1)}…`;
 }
 
-/** Returns the longest prefix of at most `width` columns. */
+/** Returns the longest prefix of `text` that takes at most `width` columns. */
 function headOf(text: string, width: number): string {
   let used = 0;
   for (const { segment, index } of graphemes.segment(text)) {
@@ -28,8 +28,8 @@ export function fit(text: string, width: number): string {
 }
 
 /**
- * Wraps a line into lines of at most `width` columns, each with the indent of the first. A line
- * breaks at its last space if that space is in the second half of the line.
+ * Wraps a line into lines of at most `width` columns, each with the indent of the first line. A
+ * line breaks at its last space if that space is in the second half of the line.
  */
 export function wrap(text: string, width: number): string[] {
   if (stringWidth(text) <= width) return [text];
@@ -65,9 +65,9 @@ export function wrap(text: string, width: number): string[] {
 }
 
 /**
- * Yields the graphemes of a text, which stay together on a line. A grapheme wider than a line is
- * yielded character by character: combining marks that take a column can make a grapheme of any
- * width.
+ * Yields the parts between which a line may break: the graphemes of the text. Combining marks that
+ * take a column can make a grapheme of any width. A grapheme wider than a line is yielded character
+ * by character.
  */
 function* partsOf(text: string, width: number): Iterable<string> {
   for (const { segment } of graphemes.segment(text)) {

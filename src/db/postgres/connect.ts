@@ -57,9 +57,9 @@ export interface ConnectOptions {
   /** No limits apply when undefined: commands and migrations may run for any time. */
   limits?: ConnectionLimits | undefined;
   /**
-   * The same database past a pooler in transaction mode. If given, the pool prepares no statements
-   * and sets nothing on its sessions, whose settings are those of the role (roles.ts). Only
-   * `listen` uses this URL.
+   * URL of the same database without the pooler. If given, `url` leads to a pooler in transaction
+   * mode: the pool prepares no statements, and its sessions have the settings of the role
+   * (roles.ts). Only `listen` uses the direct URL.
    */
   directUrl?: string | undefined;
 }
@@ -125,7 +125,7 @@ function optionsOf(
       ...(commandLine !== undefined && { options: commandLine }),
     },
   };
-  // The published type lacks lists of hosts and ports.
+  // The published type does not know lists of hosts and ports.
   const { options } = postgres(given as unknown as PoolOptions);
   return { ...options, place: placeOf(parsed), direct: undefined };
 }
@@ -148,7 +148,7 @@ function optionsLike(sql: Sql, max: number, settings: Settings): ReadOptions {
 /** The parsed options of a pool. postgres.js accepts them in place of a URL. */
 interface ReadOptions {
   place: Place;
-  /** Options of the pool for `listen`, where the pool itself leads to a pooler. */
+  /** Options for the direct connection of `listen`; undefined for a pool without a pooler. */
   direct: ReadOptions | undefined;
 }
 
@@ -171,7 +171,10 @@ function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   return watched;
 }
 
-/** Lets a pool listen on a connection of other options. It connects on the first `listen`. */
+/**
+ * Makes `listen` use a separate connection with the options `direct`. The connection opens on the
+ * first `listen`.
+ */
 function listenOn(sql: Sql, direct: ReadOptions, silentMs: number): void {
   const listening = openPool(
     { ...direct, shared: { retries: 0, typeArrayMap: {} } } as ReadOptions,

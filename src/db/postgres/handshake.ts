@@ -15,9 +15,12 @@ import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 interface Handshake {
   /** The driver's first message. It is sent to each host that is tried. */
   startup: Buffer;
-  /** Gives a request of the server to the driver, which responds with one message. */
+  /**
+   * Passes an authentication request from the server to the driver. Resolves with the driver's
+   * response.
+   */
   authenticate: (request: Buffer) => Promise<Buffer>;
-  /** Gives the driver a message that needs no response. */
+  /** Passes a message from the server to the driver. The message needs no response. */
   inform: (message: Buffer) => void;
   /** Called with each TCP socket. */
   onOpened?: ((tcp: Socket) => void) | undefined;

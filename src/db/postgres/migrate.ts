@@ -24,11 +24,14 @@ export interface Migration {
   name: string;
   text: string;
   checksum: string;
-  /** The oldest release that runs on the schema with this migration: "-- min_release: 0.1.0". */
+  /**
+   * The oldest release that can run on the schema after this migration. A comment in the
+   * migration's file names the release: "-- min_release: 0.1.0".
+   */
   minRelease: string | null;
 }
 
-/** A migration that the database has. */
+/** A migration that was applied to the database. */
 interface Applied {
   checksum: string;
   minRelease: string | null;
@@ -56,7 +59,7 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
     { exists: boolean }[]
   >`select to_regclass('schema_migrations') is not null as exists`;
   if (found?.exists !== true) return new Map();
-  // Builds before 0.1.0 made the table without min_release.
+  // Builds before 0.1.0 created the table without the column min_release.
   const rows = await sql<({ version: number } & Applied)[]>`
     select version, checksum, to_jsonb(m) ->> 'min_release' as min_release
     from schema_migrations m order by version`;
@@ -65,9 +68,9 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
 
 /**
  * Applies pending migrations and grants the daemon roles their rights. Returns the names of the
- * applied files. `onStep` gets the name of each step. A concurrent run waits for the advisory lock.
- * Does nothing on the schema of a newer release that this one runs on. Throws an OperatorError on
- * another newer schema, when a file has changed or a table stays locked.
+ * applied files. Does nothing if the schema is newer and allows this release. Waits while another
+ * process migrates. `onStep` gets the name of each step. Throws an OperatorError if (1) the schema
+ * is newer and does not allow this release, (2) a file has changed, or (3) a table stays locked.
  */
 export async function migrate(
   sql: Sql,
@@ -101,8 +104,8 @@ export async function migrate(
     await giveBack();
     return pending.map(({ name }) => name);
   } catch (error) {
-    // A lost connection no longer holds the lock. Another statement on it would crash postgres.js
-    // (connect.ts).
+    // If the connection is lost, Postgres has released the lock. A statement on a lost connection
+    // would crash postgres.js (connect.ts).
     if (!isLost(error)) await giveBack();
     throw error;
   }
@@ -147,7 +150,7 @@ export interface Planned extends Migration {
   locks: TableLock[];
 }
 
-/** Lists the pending migrations with their locks on tables of the database. Changes nothing. */
+/** Lists the pending migrations with their locks on existing tables. Changes nothing. */
 export async function planMigrations(sql: Sql): Promise<Planned[]> {
   const migrations = await listMigrations();
   const applied = await appliedVersions(sql);
@@ -164,14 +167,18 @@ export async function planMigrations(sql: Sql): Promise<Planned[]> {
     .map((migration) => ({ ...migration, locks: locksOf(migration.text, tables, tableOf) }));
 }
 
-/** Returns the schema's version where it is newer than this build and allows this release. */
+/**
+ * Returns the schema's version if it is newer than this build, otherwise undefined. Throws an
+ * OperatorError if the newer schema does not allow this release.
+ */
 export async function newerSchema(sql: Sql): Promise<number | undefined> {
   return newerVersion(await listMigrations(), await appliedVersions(sql));
 }
 
 /**
- * Checks that this build runs on the schema. Returns the schema's version where it is newer.
- * Otherwise throws an OperatorError with the command to run.
+ * Checks that this build can run on the schema. Returns the schema's version if it is newer than
+ * this build, otherwise undefined. Throws an OperatorError that names the command to run if the
+ * build cannot run.
  */
 export async function assertSchema(sql: Sql): Promise<number | undefined> {
   const migrations = await listMigrations();
@@ -189,9 +196,10 @@ export async function assertSchema(sql: Sql): Promise<number | undefined> {
 }
 
 /**
- * Returns the schema's version where it is newer than this build and allows this release. Throws an
- * OperatorError for a schema that does not (exit code 1, because the release may be about to be
- * installed), or whose migrations differ (2).
+ * Returns the schema's version if the schema is newer than this build and allows this release;
+ * undefined if it is not newer. Throws an OperatorError if (1) the schema does not allow this
+ * release (exit code 1, because the newer release may be about to be installed), or (2) an applied
+ * migration differs from this build's file (exit code 2).
  */
 function newerVersion(
   migrations: readonly Migration[],

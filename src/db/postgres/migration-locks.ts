@@ -1,8 +1,11 @@
-// The locks that the statements of a migration take on tables that are there already. Read from the
-// text: running a migration to see its locks would take them.
+// The locks that a migration's statements take on existing tables. The locks are derived from the
+// text of the statements, because running a migration would take the locks.
 // https://www.postgresql.org/docs/current/explicit-locking.html
 
-/** Weakest first. Locks below ROW EXCLUSIVE, which readers take, are not named. */
+/**
+ * Lock modes, weakest first. The list omits the modes below ROW EXCLUSIVE, because those are the
+ * locks of reading statements.
+ */
 const LOCKS = [
   'ROW EXCLUSIVE',
   'SHARE UPDATE EXCLUSIVE',
@@ -18,7 +21,10 @@ export interface TableLock {
   mode: LockMode;
 }
 
-/** A statement's form, its lock, and in the group the table or index that is locked. */
+/**
+ * A pattern of a statement, and the statement's lock. The pattern's group captures the locked table
+ * or index.
+ */
 const RULES: readonly (readonly [RegExp, LockMode])[] = [
   [/^alter table (?:if exists )?(?:only )?(\w+)/, 'ACCESS EXCLUSIVE'],
   [/^drop (?:table|index) (?:if exists )?(\w+)/, 'ACCESS EXCLUSIVE'],
@@ -34,8 +40,8 @@ const FOREIGN_KEY = /\breferences (\w+)/g;
 const FOREIGN_KEY_LOCK: LockMode = 'SHARE ROW EXCLUSIVE';
 
 /**
- * Returns the strongest lock that the statements take on each table of `tables`, in the order in
- * which they take them. `tableOf` maps the name of an index to its table.
+ * Returns one lock per table of `tables`: the strongest lock that the statements take on the table.
+ * The order is that of the first lock on each table. `tableOf` maps an index name to its table.
  */
 export function locksOf(
   text: string,
@@ -61,8 +67,8 @@ export function locksOf(
 }
 
 /**
- * Splits a migration into its statements: in lower case, on one line, without comments, the text of
- * strings and the bodies of functions.
+ * Splits a migration into statements. Each statement is one line in lower case. Comments, string
+ * contents and function bodies are removed.
  */
 function statementsOf(text: string): string[] {
   return text

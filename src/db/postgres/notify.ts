@@ -18,7 +18,7 @@ const MAX_NAMED = 200;
 /** Name in a payload that means "any endpoint", for a sender that does not know the endpoint. */
 export const ANY_ENDPOINT = '*';
 
-/** Name of an app in a payload. The name of an endpoint is its id. */
+/** A payload names an app by this text, and an endpoint by its id. */
 export const appName = (appId: string): string => `@${appId}`;
 
 export interface Notifier {

@@ -1,5 +1,5 @@
-// Checks of Postgres: whether daemons can use it now, and at start whether encoding, settings and
-// commits are as the service needs them.
+// Checks of Postgres. At start: encoding, session settings and commits are as the service needs
+// them. In operation: daemons can read and write now.
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { silenceOf, type Sql } from './connect.ts';
@@ -42,13 +42,13 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
 export interface Usable {
   /** Also checks that a crash of Postgres cannot lose a commit. */
   durable?: boolean | undefined;
-  /** `url` may lead to a pooler: the settings that its sessions need. */
+  /** The settings that sessions behind a pooler need. If given, `url` may lead to a pooler. */
   pooled?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
- * Checks in one query that Postgres responds, that encoding and settings of its sessions are as the
- * service needs them, and that no pooler is between unless `pooled` allows it. Otherwise throws an
+ * Checks that (1) Postgres responds, (2) its encoding and session settings are as the service needs
+ * them, and (3) `url` leads to no pooler unless `pooled` is given. Otherwise throws an
  * OperatorError with the next step (exit code 1 for no response, else 2).
  */
 export async function assertUsable(
@@ -102,8 +102,9 @@ function poolerFound(url: string): OperatorError {
 }
 
 /**
- * Checks that DATABASE_DIRECT_URL leads to the same database as DATABASE_URL, and not to a pooler.
- * Otherwise throws an OperatorError (exit code 1 where a failover may be the reason, else 2).
+ * Checks that DATABASE_DIRECT_URL leads to no pooler, and to the same database as DATABASE_URL.
+ * Otherwise throws an OperatorError: exit code 2 for a pooler; exit code 1 for another database,
+ * because a failover may be the reason.
  */
 export async function assertDirect(
   pooled: { sql: Sql; url: string },
@@ -156,7 +157,7 @@ async function readSettings(
   return { settings, role: rows[0]?.role ?? '', database: rows[0]?.database ?? '' };
 }
 
-/** PgBouncer's refusal of a setting that a session begins with. */
+/** PgBouncer's error message when it refuses a setting in the first message of a session. */
 const UNSUPPORTED = /unsupported startup parameter/;
 
 async function asking<T>(url: string, question: () => PromiseLike<T>): Promise<T> {

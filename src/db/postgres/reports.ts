@@ -1,4 +1,4 @@
-// Connections for reports: analytics, exports and replay counts, which read more rows than other
+// Connections for reports: analytics, exports and replay counts. Reports read more rows than other
 // statements and may take longer.
 import { connect, type Queryable, type Sql, type Transaction } from './connect.ts';
 import { reportLimits, sessionSettings } from './settings.ts';
@@ -6,42 +6,81 @@ import { reportLimits, sessionSettings } from './settings.ts';
 export interface Reports {
   /** Runs statements with the limits of reports. */
   run<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
-  /** The same in one transaction. */
+  /** Runs statements that only read. They run on the replica if REPORTS_DATABASE_URL names one. */
+  read<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
+  /** Returns the maximum age, in seconds, of the data that `read` returns from now on. */
+  readAge(): Promise<number>;
+  /** Runs statements in one transaction, with the limits of reports. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
   end(): Promise<void>;
 }
 
-/** Number of connections. Further reports wait for a connection. */
+/** Maximum number of connections. Further reports wait for a connection. */
 const CONNECTIONS = 3;
 /** Behind a pooler, reports of one process use at most one of the role's connections. */
 const POOLED_CONNECTIONS = 1;
 const REPORT = { planning: 'report', limits: reportLimits } as const;
 
-/** Opens the connections. With `directUrl`, `url` leads to a pooler (connect.ts). */
+/**
+ * Opens a pool for reports. If `directUrl` is given, `url` leads to a pooler (connect.ts). If
+ * `replicaUrl` is given, `read` uses that server.
+ */
 export function openReports(
   url: string,
-  { name, directUrl }: { name: string; directUrl?: string | undefined },
+  {
+    name,
+    directUrl,
+    replicaUrl,
+  }: { name: string; directUrl?: string | undefined; replicaUrl?: string | undefined },
 ): Reports {
   const isPooled = directUrl !== undefined;
   const max = isPooled ? POOLED_CONNECTIONS : CONNECTIONS;
-  return reportsOn(connect(url, { max, name, directUrl, ...REPORT }), isPooled);
+  const replica =
+    replicaUrl === undefined
+      ? undefined
+      : connect(replicaUrl, { max: CONNECTIONS, name, ...REPORT });
+  return reportsOn(connect(url, { max, name, directUrl, ...REPORT }), isPooled, replica);
 }
 
-/** Reports on the connections of a pool. `isPooled`: its sessions are those of a pooler. */
-export function reportsOn(sql: Sql, isPooled: boolean): Reports {
+/** Runs reports on an existing pool. `isPooled`: the pool connects to a pooler. */
+export function reportsOn(sql: Sql, isPooled: boolean, replica?: Sql): Reports {
   const transaction = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> =>
     (await sql.begin(async (tx) => {
       if (isPooled) await setLocally(tx, sessionSettings(REPORT));
       return work(tx);
     })) as T;
+  const run: Reports['run'] = isPooled ? transaction : (work) => work(sql);
   return {
-    run: isPooled ? transaction : (work) => work(sql),
+    run,
+    read: replica === undefined ? run : (work) => work(replica),
+    readAge: () => (replica === undefined ? Promise.resolve(0) : readAge(replica)),
     transaction,
-    end: () => sql.end({ timeout: 1 }),
+    async end() {
+      await Promise.all([sql.end({ timeout: 1 }), replica?.end({ timeout: 1 })]);
+    },
   };
 }
 
-/** Changes settings for the transaction: the next one may have another session of the pooler. */
+/**
+ * Returns the maximum number of seconds that a standby is behind, and 0 for a primary. A connected
+ * standby that has replayed everything it received is 0 seconds behind.
+ */
+async function readAge(replica: Sql): Promise<number> {
+  const [row] = await replica<{ age: number }[]>`
+    select case
+      when not pg_is_in_recovery() then 0
+      when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()
+        and exists (select from pg_stat_wal_receiver) then 0
+      else ceil(greatest(0, extract(epoch from
+        clock_timestamp() - coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time()))))
+      end::int as age`;
+  return row?.age ?? 0;
+}
+
+/**
+ * Changes settings for this transaction only. A pooler may run the next transaction on another
+ * session.
+ */
 async function setLocally(tx: Transaction, settings: Record<string, string>): Promise<void> {
   const [names, values] = [Object.keys(settings), Object.values(settings)];
   await tx`

@@ -36,6 +36,9 @@ const running = {
   update: { daemons: ['id', 'name'] },
 };
 
+/** The columns of rate_leases that identify a holder. No role may update these columns. */
+const rateHolder = ['name', 'holder', 'place', 'pid'];
+
 /**
  * Rights of each role. test/db/postgres/roles.test.ts checks that every table of the schema is
  * listed.
@@ -63,6 +66,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_attempts',
       'idempotency_keys',
       'rate_budgets',
+      'rate_leases',
       'sample_events',
       'event_readers',
       'offered_transactions',
@@ -72,10 +76,12 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'endpoint_health',
       'endpoint_hours',
       'unregistered_subscriptions',
+      'app_logos',
     ],
     insert: [
       ...running.insert,
       'suspensions',
+      'app_logos',
       'auth_nonces',
       'apps',
       'plans',
@@ -86,6 +92,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'deliveries',
       'idempotency_keys',
       'rate_budgets',
+      'rate_leases',
       'sample_events',
       'event_readers',
       'offered_transactions',
@@ -103,23 +110,27 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_queue',
       'idempotency_keys',
       'rate_budgets',
+      'rate_leases',
       'sample_events',
       'event_readers',
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
+      'app_logos',
     ],
     update: {
       ...running.update,
       merchants: ['id', 'wallet', 'tier', 'fee_bps'],
       api_keys: ['id', 'merchant_id', 'prefix', 'hash', 'created_at'],
       apps: ['id', 'merchant_id'],
+      app_logos: ['app_id'],
       plans: planTerms,
       subscriptions: [...subscriptionTerms, 'paid_through', 'period_pulled'],
       webhook_endpoints: ['id', 'app_id', 'url'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
       idempotency_keys: ['scope', 'key'],
       rate_budgets: [],
+      rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
       offered_transactions: offerTerms,
       checkout_sessions: sessionTerms,
@@ -149,6 +160,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
+      'rate_leases',
     ],
     insert: [
       ...running.insert,
@@ -161,8 +173,9 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_queue',
       'collection_holds',
       'admin_actions',
+      'rate_leases',
     ],
-    delete: [...running.delete, 'unregistered_subscriptions'],
+    delete: [...running.delete, 'unregistered_subscriptions', 'rate_leases'],
     update: {
       ...running.update,
       offered_transactions: offerTerms,
@@ -176,6 +189,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       refunds: refundTerms,
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
+      rate_leases: rateHolder,
     },
   },
   dispatch: {
@@ -192,16 +206,18 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'delivery_attempts',
       'endpoint_health',
       'endpoint_hours',
+      'rate_leases',
     ],
     insert: [
       'daemons',
+      'rate_leases',
       'events',
       'deliveries',
       'earlier_attempts',
       'endpoint_health',
       'endpoint_hours',
     ],
-    delete: [...running.delete, 'delivery_queue', 'endpoint_hours'],
+    delete: [...running.delete, 'delivery_queue', 'endpoint_hours', 'rate_leases'],
     update: {
       ...running.update,
       webhook_endpoints: [
@@ -223,6 +239,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
         'settings_at',
       ],
       endpoint_health: ['endpoint_id'],
+      rate_leases: rateHolder,
       endpoint_hours: ['endpoint_id', 'hour'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
     },
@@ -240,10 +257,11 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'transactions',
       'payment_attempts',
       'last_reconciliation',
+      'rate_leases',
     ],
-    insert: ['last_reconciliation'],
-    delete: [],
-    update: { last_reconciliation: ['single'] },
+    insert: ['last_reconciliation', 'rate_leases'],
+    delete: ['rate_leases'],
+    update: { last_reconciliation: ['single'], rate_leases: rateHolder },
   },
 };
 

@@ -88,7 +88,7 @@ const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
   report: { enable_seqscan: 'on', jit: 'off' },
 };
 
-/** Returns the settings for these options. Times have no unit, which means ms. */
+/** Returns the settings for these options. Postgres reads times without a unit as milliseconds. */
 export function sessionSettings({
   planning,
   limits,
@@ -108,8 +108,8 @@ export function sessionSettings({
 
 /**
  * Settings that "billing migrate --roles" gives the role of each daemon in this database, for
- * sessions behind a pooler. The dispatcher's are those of its claims: its other statements need no
- * other plans.
+ * sessions behind a pooler. The dispatcher's role gets the planner settings `queue`, because its
+ * claims need them. Its other statements need no other planner settings.
  */
 export const ROLE_SETTINGS: Readonly<
   Record<Exclude<DaemonRole, 'reconcile'>, Readonly<Record<string, string>>>
@@ -123,12 +123,12 @@ export const ROLE_SETTINGS: Readonly<
 };
 
 /**
- * Marks a session that the service began itself. A pooler refuses or drops a setting that it does
- * not know, so a session without the mark is a pooler's.
+ * Marks a session that the service opened without a pooler. A pooler refuses or drops unknown
+ * settings, so a session without the mark goes through a pooler.
  */
 export const DIRECT_MARK = 'billing.direct';
 
-/** Settings that every session without a pooler begins with. */
+/** Settings that the driver sends at the start of every session without a pooler. */
 export const DIRECT_SETTINGS: Readonly<Record<string, string>> = {
   ...SESSION_SETTINGS,
   [DIRECT_MARK]: 'on',

@@ -66,7 +66,7 @@ class PostgresSocket extends Duplex {
    * hosts.
    */
   readonly #requests: ((response: Buffer) => void)[] = [];
-  /** The socket of the session; undefined until it begins. */
+  /** The socket of the session; undefined until the session begins. */
   #session: Pick<Session, 'tcp' | 'stream'> | undefined;
   #isGreeted = false;
   /** True when postgres.js has received a session or the server's refusal. */
@@ -195,8 +195,8 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Passes a request to the driver and waits for the response. If the host fails first, a later
-   * response is dropped with this promise.
+   * Passes a request to the driver and waits for the driver's response. If the host has failed by
+   * then, the response is ignored.
    */
   #authenticate(request: Buffer): Promise<Buffer> {
     return new Promise((resolve) => {

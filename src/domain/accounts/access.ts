@@ -38,7 +38,7 @@ export function coveredUntil({
   return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
 }
 
-/** Whether the paid time is a period whose payment was refunded before the wallet resumed. */
+/** Whether the last paid period was refunded before the wallet resumed. */
 const isRefunded = ({ paidThrough, refundedThrough }: AccessTerms): boolean =>
   paidThrough !== null && refundedThrough !== null && paidThrough <= refundedThrough;
 
@@ -94,8 +94,9 @@ export interface Access {
 }
 
 /**
- * How long the caller may cache an answer (ms), by the reason of access. Paid time cannot be
- * revoked, so its answer lasts longest. Other answers change with the next payment or a forced end.
+ * How long the caller may cache an answer (ms), by the reason of access. `paid` lasts longest,
+ * because paid time cannot be revoked. The other answers change with the next payment or a forced
+ * end.
  */
 const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 

@@ -4,8 +4,8 @@
 import type { DayRow } from '../../db/analytics.ts';
 
 /**
- * Figures of one span of time. active, pastDue and mrr are as of its end; other figures are sums
- * over the span.
+ * Figures of one span of time. active, pastDue and mrr are the values at the end of the span. All
+ * other figures are sums over the span.
  */
 export interface Figures extends Omit<DayRow, 'day' | 'liveBefore'> {
   /** Succeeded payments divided by attempted payments; null when no payment was attempted. */

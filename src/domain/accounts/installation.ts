@@ -39,8 +39,8 @@ export async function installationOf(config: Config): Promise<Installation> {
 }
 
 /**
- * Describes each value that differs in one line with both values. The fee and the window are only
- * compared when they are recorded.
+ * Returns one line for each value that differs, with both values. The fee and the window are
+ * compared only if they are recorded.
  */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
@@ -52,9 +52,9 @@ export function differences(recorded: RecordedInstallation, own: Installation): 
 }
 
 /**
- * Records the configured installation if none is recorded. Otherwise throws an OperatorError (exit
- * code 2) when the two differ, with both values of each difference. A keeper without KEEPER_ADDRESS
- * only knows its own address, which must be one of the recorded keepers.
+ * Records the configured installation if none is recorded. Otherwise compares the two, and throws
+ * an OperatorError (exit code 2) that lists their differences. A keeper without KEEPER_ADDRESS only
+ * knows its own address, which must be one of the recorded keepers.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
   const own = await installationOf(config);

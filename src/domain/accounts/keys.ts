@@ -9,10 +9,11 @@ const markers = { development: 'sk_test_', production: 'sk_live_' } as const;
 const SHOWN_AFTER_MARKER = 6;
 
 export interface NewKey {
-  /** The whole key, which is shown once. */
+  /** The whole key. The key is shown only once. */
   key: string;
   /**
-   * The environment marker and the next six characters, which identify a key without exposing it.
+   * The environment marker and the next six characters. This prefix identifies a key without
+   * exposing it.
    */
   prefix: string;
   hash: Buffer;

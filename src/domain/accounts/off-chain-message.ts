@@ -51,7 +51,8 @@ function version1Text(bytes: Buffer, wallet: string): Buffer | undefined {
 }
 
 /**
- * Returns the place after a list of signers that names only `wallet`; undefined for other lists.
+ * Returns the byte offset after a list of signers, if the list contains only `wallet`. Returns
+ * undefined for other lists.
  */
 function placeAfterSigner(bytes: Buffer, countPlace: number, wallet: string): number | undefined {
   const end = countPlace + 1 + KEY_LENGTH;

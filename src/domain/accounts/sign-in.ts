@@ -36,8 +36,8 @@ const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
  * Returns the origins of the service's own pages. A developer may open a page under any name in
- * LOOPBACK. A PUBLIC_URL with a name in LOOPBACK therefore stands for all these names, with its
- * scheme and port.
+ * LOOPBACK. A PUBLIC_URL with one of these names therefore gives an origin for each of these names,
+ * with the scheme and port of PUBLIC_URL.
  */
 function ownOrigins(publicUrl: string): string[] {
   const own = new URL(publicUrl);
@@ -59,8 +59,9 @@ export function signInPage(
 }
 
 /**
- * The roles that a page of this origin may sign in for, the default first. A shop's page must not
- * get a merchant's token, which creates API keys. A request without an Origin comes from no page.
+ * The roles that a page of this origin may sign in for, the default role first. The page of a shop
+ * must not get a merchant's token, because this token can create API keys. A request without an
+ * Origin comes from no page.
  */
 export function rolesOf(
   origin: string | undefined,
@@ -72,8 +73,8 @@ export function rolesOf(
 }
 
 /**
- * The ways to sign in, in the order in which a page tries them, with the Wallet Standard feature
- * that each needs. A transaction signs in subscribers only.
+ * The methods of signing in, in the order in which a page tries them. Each method needs a feature
+ * of the Wallet Standard. Merchants cannot sign in with a transaction.
  */
 export const signInMethods = [
   { method: 'signIn', feature: 'solana:signIn', roles },
@@ -118,9 +119,9 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
 }
 
 /**
- * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued
- * message, without additional ones. It may prefix the chain with its namespace (solana:mainnet).
- * The statement is required, because it names the role to the wallet's owner.
+ * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued message
+ * and no other fields. The wallet may write the chain with its namespace (solana:mainnet). The
+ * statement is required, because it names the role to the wallet's owner.
  */
 function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];

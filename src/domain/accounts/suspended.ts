@@ -24,8 +24,9 @@ export function suspended({ reason, waiting }: Pick<Suspension, 'reason' | 'wait
 }
 
 /**
- * Throws FORBIDDEN when the subscriber's wallet is suspended, or the merchant of the plan if
- * `planId` is given. The merchant's reason is not told to subscribers.
+ * Throws FORBIDDEN when the subscriber's wallet is suspended. If `planId` is given, also throws
+ * FORBIDDEN when the plan's merchant is suspended. The subscriber does not learn the reason of the
+ * merchant's suspension.
  */
 export async function refuseSuspended(
   sql: Queryable,

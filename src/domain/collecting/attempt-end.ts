@@ -96,7 +96,8 @@ interface Seen {
 
 /**
  * Derives the resolution of an attempt and the changes of its subscription. `row` is the
- * subscription as it is now, `signed` as it was at the signing. Pure.
+ * subscription as it is now. `signed` is the subscription as it was when the attempt was signed.
+ * Pure.
  */
 export function outcomeOf(
   rules: Rules,

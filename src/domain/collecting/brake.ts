@@ -1,9 +1,7 @@
-// Stops the signing of payments while an operator holds collection, of suspended wallets, and after
-// a failover of Postgres.
-//
-// All other work continues: the keeper sends and settles attempts that are already committed,
-// records changes on chain, and ends subscriptions. A held payment stays due and does not fail, so
-// a hold makes no subscriber past due or expired.
+// Stops the signing of payments (1) while an operator holds collection, (2) for suspended wallets,
+// and (3) after a failover of Postgres. All other work continues: the keeper sends and settles
+// attempts that are already committed, records changes on chain, and ends subscriptions. A held
+// payment stays due and does not fail, so a hold makes no subscriber past due or expired.
 import { type Brake, type Hold, lockBrake, type Parties } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
@@ -42,9 +40,9 @@ export function isSuspended(
 }
 
 /**
- * Returns whether the brake stops this decision. A hold stops a decision that signs a transaction
- * or that counts a payment as failed. A suspension does not stop closings, so that subscriptions
- * still end.
+ * Returns whether the brake stops this decision. Holds and suspensions stop decisions that sign a
+ * payment or count a payment as failed. Only holds stop decisions that close an account, so the
+ * keeper still closes the accounts of suspended wallets.
  */
 export function isBraked(
   brake: Brake,
@@ -58,9 +56,10 @@ export function isBraked(
 }
 
 /**
- * Returns a function that tells whether an attempt must not be committed in `tx`. stopped() itself
- * takes the shared lock of holds, so callers call stopped() before they lock any row. `timeline` is
- * the timeline of Postgres when the accounts were read; undefined allows any timeline.
+ * Returns a function that tells whether the brake forbids committing an attempt in `tx`. stopped()
+ * itself takes the shared lock of holds, so callers call stopped() before they lock any row.
+ * `timeline` is the timeline of Postgres when the accounts were read; undefined allows any
+ * timeline.
  */
 export async function stopped(
   tx: Transaction,
@@ -80,7 +79,7 @@ export async function stopped(
     attempt !== undefined && (isOther || isHeld(brake, row) || isSuspended(brake, row));
 }
 
-/** Describes a hold in words: the payments that it stops, and the reason. */
+/** Describes a hold in words: the payments that the hold stops, and the reason of the hold. */
 export function heldInWords({
   merchantWallet,
   planId,

@@ -103,8 +103,8 @@ export function decide(
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
         if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
-        // If the period is paid, only a further pull in it is unknown. After three tries this pull
-        // no longer delays later payments.
+        // In a paid period, the unknown pull is a further pull. After three failed tries, the
+        // unknown pull no longer delays later payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
         // The RPC history lacks the pull, and may have pruned it for good. After the last try, an
         // unknown pull of a past period no longer blocks the payment of the current period.
@@ -128,8 +128,8 @@ export function decide(
 }
 
 /**
- * Returns the account if it is the registered one, else null. An account can be closed and reopened
- * at the same address with other periods or terms.
+ * Returns the account if it is the account of this registration, else null. An account can be
+ * closed and reopened at the same address with other periods or terms.
  */
 export function registeredAccount(
   row: KeeperSubscription,
@@ -145,9 +145,9 @@ export function registeredAccount(
 }
 
 /**
- * Whether a missing account is really gone. An account that was read before, or that another
- * account has replaced, is gone. An account that no keeper has read yet may just be missing at a
- * lagging RPC endpoint.
+ * Whether a missing account counts as closed: another account has replaced the missing account, a
+ * keeper has read it before, or its registration is old enough. Otherwise the RPC endpoint may just
+ * lag behind.
  */
 function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
@@ -169,7 +169,7 @@ function observeDelegation(
 }
 
 /**
- * Makes a past-due payment due now if nothing prevents it any more, before its next scheduled retry
+ * Makes a past-due payment due before its next scheduled retry, once the subscriber can pay it
  * (early-tries.ts limits how often).
  */
 function observeRepair(
@@ -226,8 +226,8 @@ function awaitPlan(update: SubscriptionUpdate, period: PullPeriod): Decision {
 }
 
 /**
- * The amounts to collect and the treasury that receives the fee. If no treasury can receive it,
- * only the net amount is collected and the fee stays owed.
+ * The amounts to collect and the treasury that receives the fee. If no treasury can receive the
+ * fee, only the net amount is collected and the fee stays owed.
  */
 function receivable(
   gross: bigint,
@@ -244,9 +244,9 @@ function receivable(
 }
 
 /**
- * The decision when nothing can be collected now, because the subscription is paused, paid or in a
- * trial, because its renewal waits for the end of the window, or because the chain contradicts the
- * row. Otherwise undefined.
+ * The decision when nothing can be collected now: (1) the subscription is paused, paid or in a
+ * trial, (2) its renewal waits for the end of the window, or (3) the chain contradicts the row.
+ * Otherwise undefined.
  */
 function notYet(
   update: SubscriptionUpdate,
@@ -268,8 +268,8 @@ function notYet(
     return awaitDue(update, view, account, ahead);
   }
   if (period.verdict === 'not_started') return retryAt(update, account.periodStart);
-  // All known pulls of this period were recorded before, so the chain must count no pull in an
-  // unpaid period.
+  // The database has recorded all known pulls of this period, and the period is unpaid. The chain
+  // contradicts the row if the chain counts a pull in this period.
   if (period.verdict !== 'collectable' || period.pulled !== 0n) {
     return {
       ...keeperFailure(update, view),
@@ -334,7 +334,7 @@ function collection(
     collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
   };
 }
-/** For the look-ahead. `owed`: what the wallet owes to other plans before the next payment. */
+/** `owed`: base units that the wallet owes to other plans before the next payment. */
 type Ahead = Pick<Rules, 'minimumAmount'> & { readonly owed: bigint };
 
 // The functions below decide when the keeper next reads a subscription with nothing due, and
@@ -382,7 +382,7 @@ function awaitNextPeriod(
 
 /**
  * Announces the next payment, unless `amount` is 0. `issue`: why the wallet could not pay now.
- * `notices` have come due by now; those that were missed are left out.
+ * `notices`: number of notices whose time has come. Several such notices are sent as one event.
  */
 function applyUpcoming(
   { state, events }: SubscriptionUpdate,

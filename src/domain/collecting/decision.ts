@@ -87,9 +87,9 @@ export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): D
 const MAX_BEHIND = 150n;
 
 /**
- * Waits until an RPC endpoint reaches the slot that is recorded in the subscription's row. If the
- * endpoints lag by more than MAX_BEHIND slots, either they or the recorded slot is wrong, and an
- * alert is raised.
+ * Waits until an RPC endpoint reaches the slot that is recorded in the subscription's row. Raises
+ * an alert if the endpoints lag by more than MAX_BEHIND slots, because then either the endpoints or
+ * the recorded slot are wrong.
  */
 export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision {
   const { observedSlot } = update.row;

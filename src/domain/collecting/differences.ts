@@ -36,6 +36,7 @@ export interface Difference {
 
 export interface KeeperPull {
   subscriptionPda: string;
+  planPda: string;
   pull: Pull;
 }
 
@@ -55,11 +56,11 @@ export function keeperPullsIn(
     const transfers = programEvents(transaction, programId).filter(
       (event) => event.kind === 'transfer',
     );
-    const pdas = new Set(transfers.map(({ subscription }) => subscription));
-    return [...pdas].flatMap((subscriptionPda) =>
+    const plans = new Map(transfers.map(({ subscription, plan }) => [subscription, plan]));
+    return [...plans].flatMap(([subscriptionPda, planPda]) =>
       pullsIn(transaction, { programId, keepers, treasuries, subscriptionPda })
         .filter(({ source }) => source === 'keeper')
-        .map((pull) => ({ subscriptionPda, pull })),
+        .map((pull) => ({ subscriptionPda, planPda, pull })),
     );
   });
 }

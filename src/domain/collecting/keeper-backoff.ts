@@ -9,9 +9,9 @@ const PUT_OFF_SECONDS = 30n;
 const HELD_SECONDS = 60n;
 
 /**
- * Returns when to retry after `setbacks` consecutive keeper failures, the last one at `now`. Both
- * times are of the chain's clock; `now` is in Unix seconds. The delay is 10 s, 20 s, 40 s and so
- * on, up to 15 min.
+ * Returns when to retry after `setbacks` consecutive keeper failures. `now` is the time of the last
+ * failure in Unix seconds. Both times are by the chain's clock. The delay is 10 s, 20 s, 40 s and
+ * so on, up to 15 min.
  */
 export function keeperRetryAt(now: bigint, setbacks: number): Date {
   return timeOf(

@@ -19,8 +19,8 @@ export function lookAheadAt(due: Date, periodHours: number): Date {
 }
 
 /**
- * The chain times at which a payment is announced, ascending: the plan's noticeHours before `due`,
- * or once by default.
+ * Chain times of a payment's notices, ascending. Each of the plan's noticeHours gives one notice
+ * before `due`. If noticeHours is null, lookAheadAt() gives the only notice.
  */
 function noticeTimes(
   due: Date,
@@ -33,7 +33,7 @@ function noticeTimes(
     .sort((a, b) => a.getTime() - b.getTime());
 }
 
-/** Number of the notices of a payment whose time has come. */
+/** How many notices of the payment due at `due` have a time up to `now`. */
 export function noticesUntil(
   now: Date,
   due: Date,
@@ -44,8 +44,8 @@ export function noticesUntil(
 }
 
 /**
- * Whether a notice of the next payment is still to be sent. `notices` is the number of notices per
- * payment. A past-due payment is not announced, because payment_failed has reported it.
+ * Whether a notice of the next payment has yet to be sent. `notices` is the number of notices that
+ * each payment gets. A past-due payment is not announced, because payment_failed has reported it.
  */
 export function isToAnnounce(
   { status, cancelRequestedAt, nextPaymentDue, announcedDue, announcedNotices }: SubscriptionState,
@@ -55,7 +55,7 @@ export function isToAnnounce(
   return nextPaymentDue.getTime() !== announcedDue?.getTime() || announcedNotices < notices;
 }
 
-/** The time of the next notice; undefined when none is to be sent. */
+/** The time of the next notice; undefined when all notices of the next payment were sent. */
 function nextNotice(
   state: SubscriptionState,
   periodHours: number,
@@ -81,9 +81,10 @@ export function isDueSoon(
 }
 
 /**
- * Chain time at which the keeper next reads a subscription with nothing due: that of the next
- * notice, then that of the payment. Both are at the end of a window (window.ts), but a notice is
- * not later than its payment. Null when there is no next payment.
+ * Chain time at which the keeper next reads a subscription with nothing due: the time of the next
+ * notice or, after the last notice, the time of the payment. Either time is moved to the end of its
+ * window (window.ts), but a notice is not moved past its payment. Null when there is no next
+ * payment.
  */
 export function nextRead(
   state: SubscriptionState,

@@ -1,9 +1,9 @@
-// What a wallet owes to other plans before a payment, for the look-ahead: its balance must cover
-// all of it. Pure.
+// Computes what a wallet owes to other plans before a payment. The look-ahead checks that the
+// wallet's balance covers these amounts and the payment. Pure.
 import type { WalletDue } from '../../db/wallet-dues.ts';
 import { amountPastDue, nextAmount } from './price.ts';
 
-/** The payment whose wallet is asked. */
+/** The payment before which the wallet's other payments are summed up. */
 export interface AskedPayment {
   readonly id: string;
   readonly subscriberWallet: string;
@@ -12,8 +12,8 @@ export interface AskedPayment {
 }
 
 /**
- * The sum (base units) of the next payments that the wallet owes earlier than this one, or at the
- * same time to an older subscription.
+ * The sum (base units) of the wallet's other payments that come before `payment`: payments that are
+ * due earlier, and payments of older subscriptions that are due at the same time.
  */
 export function owedBefore(payment: AskedPayment, dues: readonly WalletDue[]): bigint {
   const { id, subscriberWallet, mint, nextPaymentDue: at } = payment;

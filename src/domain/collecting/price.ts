@@ -1,6 +1,6 @@
 // The price of a period. The chain enforces the plan's amount as the maximum, and a discount
 // reduces the price. If a trial or a pause ends inside a period, or the wallet resumes or registers
-// inside one, only the rest of that period is charged. Every division rounds down. Pure.
+// inside a period, only the rest of the period is charged. Every division rounds down. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 
 const SECONDS_PER_HOUR = 3600n;
@@ -72,9 +72,9 @@ export function amountDue(
 }
 
 /**
- * The amount to collect for a period. This is the amount due, but 0 if it is for a part of a period
- * and below `minimum`, because a collection costs the operator lamports. The price of a whole
- * period is always collected.
+ * The amount to collect for a period: the amount due. If only a part of the period is charged and
+ * the amount due is below `minimum`, the amount to collect is 0, because each collection costs the
+ * operator lamports.
  */
 export function amountToCollect(
   terms: PriceTerms,
@@ -98,8 +98,8 @@ export function usesDiscount(
 }
 
 /**
- * The amount of the next payment, ignoring that the plan may end inside its period. Null when no
- * payment is due.
+ * The amount of the next payment. Assumes that the plan does not end inside the period of this
+ * payment. Null when no payment is due.
  */
 export function nextAmount(
   terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
@@ -112,8 +112,8 @@ export function nextAmount(
 
 /**
  * The amount that a past-due subscription owes. Null when the subscription is not past due or has
- * no next attempt. The next attempt is at the start of the next period at the latest, so the unpaid
- * period is the one that contains the second before it.
+ * no next attempt. The next attempt is made in the unpaid period or at its end, so the unpaid
+ * period contains the second before the next attempt.
  */
 export function amountPastDue(
   terms: PriceTerms & {

@@ -79,8 +79,8 @@ export function pullLookup(row: KeeperSubscription, result: LookupResult): PullL
 }
 
 /**
- * Returns whether the on-chain account counts a payment that is not recorded. This is so when the
- * current period of the account is unpaid in the database, or paid there with a smaller amount.
+ * Returns whether the on-chain account counts a payment that is not recorded: the current period of
+ * the account is unpaid in the database, or paid in the database with a smaller amount.
  */
 export function hasUnknownPull(
   state: Pick<KeeperSubscription, 'paidThrough' | 'periodPulled'>,
@@ -129,7 +129,7 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
   } else applyPayment(update, pull, next);
 }
 
-/** Records on-chain payments in `update`, those of the oldest period first. */
+/** Records on-chain payments in `update`, from the oldest period to the newest. */
 export function recordPulls(
   update: SubscriptionUpdate,
   pulls: readonly KnownPull[],
@@ -169,9 +169,9 @@ export function startOfNext(period: PullPeriod): Date | null {
 }
 
 /**
- * Finds the on-chain payments of newly registered subscriptions in the database. A subscription is
- * in the result only if earlier registrations have recorded the full amount that the on-chain
- * account counts. No RPC history is then needed for it. An RPC endpoint may not keep the history of
+ * Finds the on-chain payments of newly registered subscriptions in the database. The result has a
+ * subscription only if earlier registrations have recorded the full amount that the on-chain
+ * account counts. Such a subscription needs no RPC history, which an RPC endpoint may not keep for
  * a whole period.
  */
 export async function findInBooks(

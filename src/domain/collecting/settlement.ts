@@ -94,10 +94,10 @@ const nothing: Settled<never> = {
 };
 
 /**
- * Writes assessments. A row whose claim is lost, or whose address has another open attempt, is in
- * neither list of the result. An attempt is only committed while collection is not held. `timeline`
- * is the timeline of Postgres when the assessment began; if the timeline has changed since, no
- * attempt is committed.
+ * Writes assessments. A row whose claim is lost, or whose address has another open attempt, is
+ * neither in `written` nor in `changed`. An attempt is only committed while collection is not held.
+ * `timeline` is the timeline of Postgres when the assessment began; if the timeline has changed
+ * since, no attempt is committed.
  */
 export async function settle<A extends ClaimedAssessment>(
   sql: Sql,
@@ -277,9 +277,9 @@ export function rowByRow<O extends Assessment>(
 }
 
 /**
- * Returns whether the row needs no write when its attempt is committed. This is so if only
- * observedSlot would change, because the end of the attempt writes observedSlot anyway. The lease
- * then still runs from the time of the claim.
+ * Returns whether the row needs no write when its attempt is committed: only observedSlot would
+ * change, and the end of the attempt writes observedSlot anyway. Without a write, the lease still
+ * ends at the time that the claim has set.
  */
 function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
   if (attempt === undefined || events.length > 0) return false;

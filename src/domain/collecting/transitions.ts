@@ -115,8 +115,8 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const terms = { ...row, discountPeriods: state.discountPeriods };
   if (pull.source === 'keeper' && usesDiscount(terms, period, due))
     state.discountPeriods = (state.discountPeriods ?? 1) - 1;
-  // A late found pull of an earlier period is recorded, but does not change paidThrough or the
-  // status.
+  // A pull of an earlier period that was found late is recorded, but paidThrough and the status do
+  // not change.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
     settleUp(update, periodEnd, pull.gross, next);
   events.push({
@@ -148,8 +148,8 @@ export function applyCover(
 }
 
 /**
- * Marks a period as paid for which nothing is collected (price.ts, amountToCollect). No payment is
- * recorded and no event is sent.
+ * Marks a period as paid although nothing is collected for it (price.ts, amountToCollect). No
+ * payment is recorded and no event is sent.
  */
 export function applyUncollected(
   update: SubscriptionUpdate,
@@ -263,8 +263,8 @@ export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigi
 }
 
 /**
- * Records that the subscriber resumed on chain. The next payment is due at `next`. If the paid
- * period was refunded meanwhile, it gives no access any more.
+ * Records that the subscriber resumed on chain. The next payment is due at `next`. If the payment
+ * of the paid period was refunded before the resume, the period gives no access.
  */
 export function applyResume({ row, state, events }: SubscriptionUpdate, next: Date | null): void {
   state.cancelRequestedAt = null;

@@ -7,7 +7,7 @@ import { graceMs } from '../accounts/access.ts';
 import { periodAt } from './price.ts';
 
 /**
- * In the last seconds of a period no payment is signed for it, because the payment could land in
+ * No payment is signed in the last CLOSING_SECONDS of a period, because the payment could land in
  * the next period.
  */
 export const CLOSING_SECONDS = 60n;
@@ -38,8 +38,9 @@ export function windowEnd(time: Date, terms: WindowTerms): Date {
 }
 
 /**
- * Chain time at which the next payment is collected; null when no payment is due. It is later than
- * nextPaymentDue only for a renewal whose period and plan continue beyond the window's end.
+ * Chain time at which the next payment is collected; null when no payment is due. A renewal is
+ * collected later than nextPaymentDue if its period and its plan continue beyond the end of the
+ * window. All other payments are collected at nextPaymentDue.
  */
 export function collectAt(
   terms: WindowTerms,

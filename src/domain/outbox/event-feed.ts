@@ -13,8 +13,8 @@ export interface FeedPage {
 }
 
 /**
- * First delay in milliseconds before a woken reader that found no event reads again. An older
- * transaction that is still open may hide the event. The delay quadruples with each further read.
+ * A woken reader that finds no event reads again after this delay (ms), because an older open
+ * transaction may hide the event. The delay quadruples with each further read.
  */
 const FIRST_RETRY_MS = 50;
 

@@ -4,7 +4,8 @@
 export const MAX_HEADERS = 10;
 const MAX_VALUE = 1000;
 
-// Ours, those of the connection (RFC 9110, 7.6.1), and those that would change the request's form.
+// Headers that a merchant cannot set: headers of this service, headers of the connection (RFC 9110,
+// 7.6.1), and headers that would change the form of the request.
 const RESERVED = new Set([
   'connection',
   'content-encoding',
@@ -22,14 +23,14 @@ const RESERVED = new Set([
 ]);
 const RESERVED_PREFIX = /^(webhook-|x-service-|proxy-)/;
 const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]{1,100}$/;
-// Visible ASCII, with spaces and tabs inside.
+// A header value is visible ASCII. Spaces and tabs may occur inside, not at either end.
 const VALUE = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
 
 export type Headers = Readonly<Record<string, string>>;
 
 /**
- * Returns the headers with names in lower case. `fault` gets the name of a header that cannot be
- * sent and the rule, and throws.
+ * Returns the headers with names in lower case. For a header that cannot be sent, calls `fault`
+ * with the header's name and the violated rule. `fault` throws.
  */
 export function customHeaders(
   given: Headers,
@@ -49,5 +50,5 @@ export function customHeaders(
   return headers;
 }
 
-/** Returns headers as name, value, name, value. */
+/** Returns the headers as one list: name, value, name, value. */
 export const flatHeaders = (headers: Headers): string[] => Object.entries(headers).flat();

@@ -201,7 +201,7 @@ export async function requeueForNext(
   // reads `until` again, so deliveries that the first round queued are newer than `until` of the
   // second round. No event is therefore queued twice.
   for (const status of ['pending', 'cancelled']) {
-    // What an operator cancelled before is not queued.
+    // Deliveries that an operator cancelled while the previous endpoint was in use are not queued.
     const finishedSince = status === 'cancelled' ? replaced.endedAt : null;
     const selection = { ...everything, endpointId: replaced.id, status, finishedSince };
     const until = await readNow(tx);
@@ -245,8 +245,8 @@ async function queueStep(
 }
 
 /**
- * Returns whether a selection includes events that were never queued for delivery. This is so for a
- * selection of an app with the status `unsent` or without a status.
+ * Returns whether a selection includes events that were never queued for delivery: it selects an
+ * app, and either the status `unsent` or all statuses.
  */
 function takesUnsent({ appId, status }: Selection): boolean {
   return appId !== null && (status === null || status === 'unsent');
@@ -282,13 +282,16 @@ function canonical(selection: Selection): string {
   });
 }
 
-/** Events of transactions that began before an endpoint was disabled may be older by this much. */
+/**
+ * A transaction may begin before an endpoint is disabled and commit afterwards. An event of this
+ * transaction can be older than the disabling by up to this time (ms).
+ */
 const OVERLAP_MS = 60_000;
 
 /**
- * Enables an endpoint and starts runs that queue what it missed: deliveries that were cancelled
- * when it was disabled, and events since then. Resolves with the number of events; undefined when
- * the endpoint was not disabled. The caller wakes the worker of replays.
+ * Enables an endpoint and starts runs that queue (1) the deliveries that were cancelled when the
+ * endpoint was disabled, and (2) the events since then. Resolves with the number of events;
+ * undefined when the endpoint was not disabled. The caller wakes the worker of replays.
  */
 export async function enableWithReplay(
   tx: Transaction,

@@ -1,6 +1,6 @@
-// The approval that a wallet gives its authority: counts the accounts that still use the approval,
-// and revokes it. All subscriptions of a wallet share one approval, including subscriptions of
-// other services that use the program.
+// The approval that a wallet gives its authority. This file counts the accounts that still use the
+// approval, and builds the transaction that revokes it. All subscriptions of a wallet share one
+// approval, including subscriptions of other services that use the program.
 import { authorityIn, tokenAccountIn } from '../../chain/program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import {
@@ -81,7 +81,7 @@ async function countUsers(
   }
 }
 
-/** Whether the account may still move tokens. Only an expired subscription certainly may not. */
+/** Whether the account may still move tokens. False only for an expired subscription. */
 function isUser(data: Buffer, now: bigint): boolean {
   if (kindOf(data) !== 'subscription') return true;
   try {
@@ -110,13 +110,16 @@ export async function isLastUser(
 }
 
 export interface Revocation extends Unsigned {
-  /** Number of accounts that can no longer collect afterwards; null when it is unknown. */
+  /**
+   * Number of accounts that cannot collect after the revocation; null when the number is unknown.
+   */
   users: number | null;
 }
 
 /**
- * Builds the transaction that revokes the approval. `closesAuthority` also closes the authority,
- * which ends every subscription under it for good. Throws CONFLICT when there is nothing to revoke.
+ * Builds the transaction that revokes the approval. If `closesAuthority` is set, the transaction
+ * also closes the authority and thus ends every subscription under it for good. Throws CONFLICT
+ * when there is nothing to revoke.
  */
 export async function revokingTransaction(
   chain: ChainReader,

@@ -40,8 +40,9 @@ export type ChainSender = ChainReader &
   >;
 
 /**
- * An unsigned transaction (base64), its blockhash, the last block height at which it can land, and
- * the slot as of which endpoints know the blockhash.
+ * An unsigned transaction (base64) and its blockhash. `lastValidBlockHeight` is the last block
+ * height at which the transaction can land. An RPC endpoint that has reached `slot` knows the
+ * blockhash.
  */
 export interface Unsigned {
   readonly transaction: string;

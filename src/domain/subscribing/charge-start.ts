@@ -16,9 +16,9 @@ import { type ChainReader, type Network, reaching } from './chain-reads.ts';
  */
 const MAX_PROMPT_SECONDS = 600n;
 /**
- * Number of the account's newest transactions in which the resume is searched. A few are enough,
- * because the wallet has just resumed. The number is limited, because anyone can make the history
- * longer.
+ * Number of the account's newest transactions that are searched for the resume. A few transactions
+ * are enough, because the wallet has just resumed. The number is limited, because anyone can make
+ * the history longer.
  */
 const MAX_READ = 10;
 
@@ -27,7 +27,7 @@ interface Registered {
   readonly period: PullPeriod;
   /** Chain time of the registration, Unix seconds. */
   readonly now: bigint;
-  /** Whether the account has an earlier registration, which has ended. */
+  /** Whether the account has an earlier registration that has ended. */
   readonly isRenewed: boolean;
 }
 

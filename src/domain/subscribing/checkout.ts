@@ -46,7 +46,7 @@ export async function openCheckoutSession(
   return session;
 }
 
-/** The error when a session cannot be bound to the wallet or completed. */
+/** The error when binding a session to a wallet, or completing the session, is refused. */
 export function refusedCheckout(): ServiceError {
   return new ServiceError(
     'CONFLICT',

@@ -51,7 +51,8 @@ export async function refuseSecondOf(
 
 /**
  * Reserves the customer for an offer, in the transaction that stores the offer. Throws CONFLICT
- * when the customer has a live subscription, or an offer for another address that may still land.
+ * when the customer has a live subscription, or when an earlier offer to the customer for another
+ * address may still land.
  */
 export async function reserveCustomer(
   sql: Transaction,

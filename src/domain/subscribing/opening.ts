@@ -46,7 +46,10 @@ interface Parts {
   network: Network;
 }
 
-/** The transaction, the subscription's address, and whether it resumes a cancelled account. */
+/**
+ * The transaction, the subscription's address, and whether the transaction resumes a cancelled
+ * account.
+ */
 export interface Opening extends Unsigned {
   subscriptionPda: string;
   resumes: boolean;

@@ -20,7 +20,7 @@ const MAX_PULLERS = 4;
  * Builds the unsigned transaction (base64) with which the owner's wallet sets the service's keepers
  * as the plan's pullers. The former keeper is removed; foreign pullers are kept while there is
  * room. Throws CONFLICT when the pullers would not change or the program would refuse the change,
- * and as readAccounts() does.
+ * and INTERNAL_ERROR when the chain is unreachable.
  */
 export async function pullersTransaction(
   chain: ChainReader,

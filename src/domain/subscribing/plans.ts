@@ -36,10 +36,10 @@ export interface PlanParties {
 type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | 'chainCreatedAt'>;
 
 /**
- * Whether an on-chain plan matches its record: same owner, mint, amount and period, a keeper among
- * the pullers, both destinations. A pending plan must have the same end. A plan seen on chain
- * before must have the same creation time. Its owner may change the end and `metadataUri`, so these
- * are not compared.
+ * Whether an on-chain plan matches its record. Owner, mint, amount, period and both destinations
+ * must be equal, and a keeper must be among the pullers. A pending plan must also have the recorded
+ * end; a plan seen before, the recorded creation time. The owner may later change the end and
+ * `metadataUri`.
  */
 export function planMatches(
   record: PlanRecord,
@@ -268,8 +268,8 @@ export async function planTransaction(
 }
 
 /**
- * The parties that a registered plan must name on chain. Its recorded puller and all keepers of the
- * service are accepted as pullers.
+ * The parties that a registered plan must name on chain. The plan's recorded puller and all keepers
+ * of the service are accepted as pullers.
  */
 export const partiesOf = (plan: PlanRow, network: Network): PlanParties => ({
   ...plan,

@@ -16,8 +16,8 @@ export interface PriceWarning {
 }
 
 /**
- * The ratio to other prices from which a price is suspicious: the decimal point is misplaced by one
- * digit.
+ * A price that differs from other prices by this factor is suspicious: its decimal point may be
+ * misplaced by one digit.
  */
 const FACTOR = 10n;
 

@@ -1,5 +1,5 @@
-// Refunds: the service builds the transfer, the merchant's wallet signs it, and a keeper records it
-// once it is finalized.
+// Refunds: the service builds the transfer, the merchant's wallet signs the transfer, and a keeper
+// records the finalized transfer.
 //
 //   pending -> succeeded (the transfer is finalized)
 //   pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
@@ -176,8 +176,8 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
 }
 
 /**
- * Whether the transfer can never land. Where two endpoints are configured, two must show that its
- * blockhash has expired, because the amount can then be refunded again.
+ * Whether the transfer can never land, because its blockhash has expired. If several RPC endpoints
+ * are configured, two of them must show the expiry, because the amount can then be refunded again.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
@@ -221,9 +221,10 @@ async function findTransfer(
 }
 
 /**
- * The oldest successful transactions of a refund's reference, oldest first. `isWhole` tells whether
- * these are all. Undefined when the history is too long to read. An overdue refund is looked up at
- * all RPC endpoints, because one endpoint may lag or keep no history.
+ * The oldest successful transactions of a refund's reference, oldest first. `isWhole` is true if
+ * the list has all successful transactions. Undefined when the history is too long to read. An
+ * overdue refund is looked up at all RPC endpoints, because one endpoint may lag or keep no
+ * history.
  */
 async function listOldest(
   rpc: RecordingParts['rpc'],

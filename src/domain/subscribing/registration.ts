@@ -259,8 +259,8 @@ async function claim(sql: Transaction, id: string, given: RegistrationToStore): 
 }
 
 /**
- * Ends the registration of an earlier account at the address. Returns the id of a keeper's
- * registration of this account, which now belongs to the wallet.
+ * Ends the registration of an earlier account at the address. If a keeper has registered this
+ * account, claims the keeper's registration for the wallet and returns its id.
  */
 async function endEarlierRegistration(
   sql: Transaction,

@@ -26,7 +26,10 @@ const RESEND_MS = 2000;
  */
 const MESSAGE_OFFSET = 65;
 
-/** What a wallet needs to sign an unsigned transaction, and to send it by itself. */
+/**
+ * An unsigned transaction for a wallet to sign. `minContextSlot` lets the wallet send the
+ * transaction without the relay.
+ */
 export interface Offer {
   transaction: string;
   /** Identifies the offer in the request to the relay. */

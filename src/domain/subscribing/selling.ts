@@ -22,7 +22,7 @@ export function blockOf(
   return planObstacle(onChain, 1n, { keepers, merchant, mint: plan.mint }) ?? null;
 }
 
-/** The error when a wallet wants to subscribe to a plan that cannot be collected. */
+/** The error when a wallet wants to subscribe but the plan's payments cannot be collected. */
 export function blockedPlan(reason: string): ServiceError {
   return new ServiceError(
     'CONFLICT',

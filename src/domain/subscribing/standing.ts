@@ -33,7 +33,7 @@ import { isSameAccount } from './registration.ts';
 import { blockOf } from './selling.ts';
 
 /**
- * Network fee of the longest opening transaction, which creates the token account, opens the
+ * Network fee of the longest opening transaction: it creates the token account, opens the
  * authority, closes an ended subscription and subscribes.
  */
 const networkFee = walletFee(4);
@@ -57,8 +57,8 @@ export interface Standing {
    */
   endedByMerchant: boolean;
   /**
-   * Another program's approval on the wallet's token account, which subscribing would replace; null
-   * if there is none. A token account has only one delegate.
+   * The approval of another program on the wallet's token account; null if there is none.
+   * Subscribing would replace this approval, because a token account has only one delegate.
    */
   replaces: { delegate: string; amount: bigint } | null;
   /**
@@ -205,7 +205,8 @@ export interface Shortage {
 }
 
 /**
- * Lists what the wallet lacks for subscribing, and another program's approval that it would lose.
+ * Lists what the wallet lacks for subscribing, and another program's approval that subscribing
+ * would replace.
  */
 export function shortagesOf({
   usdc,

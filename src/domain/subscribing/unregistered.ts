@@ -23,8 +23,8 @@ interface Parts {
 export type SeenOutcome = 'registered' | 'listed' | 'absent';
 
 /**
- * Registers or lists the live account at `subscriptionPda`, which is a subscription to `plan`.
- * Throws as the RPC client and the database do.
+ * Registers the live account at `subscriptionPda`, or lists the account to the merchant. The
+ * account is a subscription to `plan`. Throws as the RPC client and the database do.
  */
 export async function registerSeen(
   parts: Parts,

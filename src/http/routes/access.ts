@@ -38,7 +38,7 @@ const Access = Type.Object(
 );
 
 /**
- * Registers the route of the access check. The check is fast enough for a merchant's server to call
+ * Registers the route of the access check. The check is so fast that a merchant's server can call
  * it for each request of a customer.
  */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {

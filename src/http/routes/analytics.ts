@@ -87,7 +87,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
         response: { 200: success(Analytics), ...failures(400, 401, 403, 404) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { from: since = request.query.since, to: until = request.query.until } = request.query;
       const untilNow = until === undefined;
       const to = timeOrNull(until) ?? new Date(Math.ceil(await readClock(deps.sql)));
@@ -100,11 +100,9 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
             : undefined;
       if (message !== undefined) throw invalidField('from', message);
       const { id } = await ownApp(deps, request, request.params.appId);
-      return ok({
-        from,
-        to,
-        ...reportOf(await deps.reports.run((sql) => dailyFigures(sql, id, { from, to, untilNow }))),
-      });
+      reply.header('x-data-age', await deps.reports.readAge());
+      const days = await deps.reports.read((sql) => dailyFigures(sql, id, { from, to, untilNow }));
+      return ok({ from, to, ...reportOf(days) });
     },
   );
 }

@@ -1,11 +1,12 @@
 import { Type } from '@sinclair/typebox';
-import { insertApp, listApps, updateApp } from '../../db/apps.ts';
+import { type AppFields, type AppRow, insertApp, listApps, updateApp } from '../../db/apps.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, Name, NameInput, nullable, Time, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
+import { logoUrlOf } from '../logo-url.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 
 const description = Type.String({
@@ -15,9 +16,16 @@ const description = Type.String({
 });
 const websiteUrl = Type.String({
   format: 'http-url',
-  description: 'Shown to subscribers.',
+  description: 'Shown to subscribers: as a link once it is proven, else as a claim.',
   examples: ['https://coffee.example'],
 });
+const supportEmail = Type.String({
+  format: 'email',
+  description: 'Address for support.',
+  examples: ['help@coffee.example'],
+});
+const linkUrl = (description: string) =>
+  Type.String({ format: 'http-url', description, examples: ['https://coffee.example/terms'] });
 const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
   maxItems: 10,
   uniqueItems: true,
@@ -25,23 +33,37 @@ const returnOrigins = Type.Array(Type.String({ format: 'origin' }), {
   examples: [['https://coffee.example']],
 });
 const registerUnclaimed = Type.Boolean({
+  title: 'RegisterUnclaimed',
   description:
     'Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered.',
 });
 const onePerCustomer = Type.Boolean({
+  title: 'OnePerCustomer',
   description:
     'Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond.',
 });
 const ownIdsBySubscriber = Type.Boolean({
+  title: 'OwnIdsBySubscriber',
   description:
     'Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false.',
 });
-const App = Type.Object(
+/** The fields of an app that subscribers see beside the app's name. Each field can be null. */
+const shown = {
+  description: nullable(description),
+  websiteUrl: nullable(websiteUrl),
+  supportEmail: nullable(supportEmail),
+  supportUrl: nullable(linkUrl('Page for support.')),
+  termsUrl: nullable(linkUrl('Terms.')),
+  privacyUrl: nullable(linkUrl('Privacy notice.')),
+};
+/** Schema of an app in a response. */
+export const App = Type.Object(
   {
     id: Id,
     name: Name,
-    description: nullable(description),
-    websiteUrl: nullable(websiteUrl),
+    ...shown,
+    websiteProvenAt: nullable({ ...Time, description: 'When the website named the app.' }),
+    logoUrl: nullable(Type.String({ description: 'Where the logo is served.' })),
     returnOrigins,
     registerUnclaimed,
     onePerCustomer,
@@ -52,8 +74,7 @@ const App = Type.Object(
   { title: 'App' },
 );
 const optional = {
-  description: Type.Optional(nullable(description)),
-  websiteUrl: Type.Optional(nullable(websiteUrl)),
+  ...Type.Partial(Type.Object(shown)).properties,
   returnOrigins: Type.Optional(returnOrigins),
   registerUnclaimed: Type.Optional(registerUnclaimed),
   onePerCustomer: Type.Optional(onePerCustomer),
@@ -62,14 +83,24 @@ const optional = {
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
 
+/** Returns the fields of the schema `App`. */
+export function appView({ publicUrl }: ApiDeps, app: AppRow) {
+  return { ...app, logoUrl: logoUrlOf(publicUrl, app.id, app.logoVersion) };
+}
+
 /**
- * Throws VALIDATION_ERROR for an origin without TLS in production: a checkout leads the customer
- * there with the session's id.
+ * Throws VALIDATION_ERROR in production for a return origin or a link without TLS. A checkout sends
+ * the customer to a return origin with the session's id, and a plan's page shows the links.
  */
-function refuseInsecure({ environment }: ApiDeps, origins: readonly string[] = []): void {
-  const at = origins.findIndex((origin) => !origin.startsWith('https:'));
-  if (environment === 'production' && at >= 0)
+function refuseInsecure({ environment }: ApiDeps, fields: AppFields): void {
+  if (environment !== 'production') return;
+  const { returnOrigins = [], supportUrl, termsUrl, privacyUrl } = fields;
+  const at = returnOrigins.findIndex((origin) => !origin.startsWith('https:'));
+  if (at >= 0)
     throw invalidField(`returnOrigins.${at}`, 'must be an https:// origin in production');
+  for (const [field, url] of Object.entries({ supportUrl, termsUrl, privacyUrl }))
+    if (typeof url === 'string' && !url.toLowerCase().startsWith('https:'))
+      throw invalidField(field, 'must be an https:// URL in production');
 }
 
 export function appRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
@@ -92,7 +123,9 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       pages.send(
         request,
         reply,
-        await listApps(deps.sql, merchantOf(request).id, pages.read(request)),
+        (await listApps(deps.sql, merchantOf(request).id, pages.read(request))).map((app) =>
+          appView(deps, app),
+        ),
       ),
   );
 
@@ -106,7 +139,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         response: { 200: success(App), ...failures(401, 403, 404) },
       },
     },
-    async (request) => ok(await ownApp(deps, request, request.params.appId)),
+    async (request) => ok(appView(deps, await ownApp(deps, request, request.params.appId))),
   );
 }
 
@@ -124,11 +157,11 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request, reply) => {
-      refuseInsecure(deps, request.body.returnOrigins);
+      refuseInsecure(deps, request.body);
       const { id } = merchantOf(request);
       return respondOnce(deps, request, reply, 201, async () => async (tx) => {
         await checkQuota(tx, id, 'apps');
-        return insertApp(tx, id, request.body);
+        return appView(deps, await insertApp(tx, id, request.body));
       });
     },
   );
@@ -138,7 +171,8 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Change an app',
-        description: 'Omitted fields keep their values; null clears description and websiteUrl.',
+        description:
+          'Omitted fields keep their values; null clears one. Another websiteUrl is yet to be proven.',
         tags,
         params,
         body: Type.Object(
@@ -149,11 +183,11 @@ function writeRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      refuseInsecure(deps, request.body.returnOrigins);
+      refuseInsecure(deps, request.body);
       const { id } = await ownApp(deps, request, request.params.appId);
       const app = await updateApp(deps.sql, id, request.body);
       if (app === undefined) throw absent('app');
-      return ok(app);
+      return ok(appView(deps, app));
     },
   );
 }

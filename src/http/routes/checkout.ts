@@ -29,7 +29,7 @@ import {
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
-import { PublicPlan } from './public-plan.ts';
+import { PublicPlan, publicPlanView } from './public-plan.ts';
 
 const returnUrl = Type.String({
   format: 'http-url',
@@ -236,7 +236,8 @@ async function checkPlan(
  * Registers the route that reads the public view of a checkout session, rate limited per address.
  * The session's id is a secret, and anyone who has the id may read the session.
  */
-export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
+export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
+  const { sql } = deps;
   api.get(
     '/checkout-sessions/:checkoutSessionId',
     {
@@ -266,7 +267,7 @@ export function publicCheckoutRoutes(api: Api, { sql }: ApiDeps): void {
         status: now,
         expiresAt,
         ...urls,
-        plan,
+        plan: publicPlanView(deps, plan, session),
         discount: discountView(session),
       });
     },

@@ -95,8 +95,8 @@ const filtersOf = ({ status, type, since, until }: Filters) => ({
 });
 
 /**
- * Registers the routes of deliveries. One list has all deliveries of an app, including deliveries
- * to deleted endpoints. The other list has the deliveries of one endpoint.
+ * Registers the routes of deliveries. There are two lists: (1) all deliveries of an app, including
+ * deliveries to deleted endpoints, and (2) the deliveries of one endpoint.
  */
 export function deliveryRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;

@@ -18,7 +18,8 @@ import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
 /**
- * Maximum time in seconds that a request waits for events. Common proxies time out later than this.
+ * Maximum time in seconds that a request waits for events. Common proxies time out after a longer
+ * time.
  */
 const MAX_WAIT_SECONDS = 15;
 /**
@@ -176,7 +177,9 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Conne
   );
 }
 
-/** Limits the waiting requests of each merchant and of all merchants together in this process. */
+/**
+ * Limits the requests that wait for events in this process: per merchant, per address and in all.
+ */
 class WaitingPlaces {
   readonly #connections: Connections;
   readonly #taken = new Map<string, number>();

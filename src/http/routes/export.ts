@@ -14,7 +14,9 @@ import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
 /** Number of rows per page. V8 collects the rows of such a small page in the young generation. */
 const ROWS_AT_ONCE = 200;
-/** Maximum number of concurrent exports in this process. Each merchant may run one. */
+/**
+ * Maximum number of concurrent exports in this process. Each merchant may run one export at a time.
+ */
 const MAX_EXPORTS = 4;
 /** Value of Retry-After when an export is refused, in seconds. */
 const RETRY_SECONDS = 10;
@@ -94,6 +96,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
       // finished() also calls back when the response is already closed. The client may have
       // disconnected while the app was read.
       finished(reply.raw, done);
+      reply.header('x-data-age', await deps.reports.readAge());
       return reply
         .removeHeader('retry-after')
         .type('text/csv; charset=utf-8')
@@ -116,7 +119,7 @@ async function* lines(
   yield (hasMark ? '\uFEFF' : '') + stringify([columns], csv);
   for (let after: string | null = null; ;) {
     const page = { after, limit: ROWS_AT_ONCE };
-    const rows: TransactionRow[] = await reports.run((sql) =>
+    const rows: TransactionRow[] = await reports.read((sql) =>
       listTransactions(sql, appId, filters, page),
     );
     if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });

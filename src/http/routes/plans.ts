@@ -52,8 +52,8 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
- * Returns the plan of the path. Throws NOT_FOUND when the plan does not exist, FORBIDDEN when the
- * app belongs to another merchant.
+ * Returns the plan whose id is in the request's path. Throws NOT_FOUND when the plan does not
+ * exist, FORBIDDEN when the app belongs to another merchant.
  */
 async function ownPlan(
   deps: ApiDeps,

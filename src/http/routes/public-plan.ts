@@ -1,8 +1,11 @@
 import { Type } from '@sinclair/typebox';
-import { findPublicPlan } from '../../db/plans.ts';
+import { findPublicPlan, type PublicPlanRow } from '../../db/plans.ts';
+import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
+import { logoUrlOf } from '../logo-url.ts';
+import { Schedule, scheduleView } from '../schedule.ts';
 
 const text = (description: string) => Type.String({ description });
 export const PublicPlan = Type.Object(
@@ -22,6 +25,7 @@ export const PublicPlan = Type.Object(
       }),
     ),
     endsAt: nullable(Time),
+    schedule: Schedule,
     blocked: Type.Boolean({
       description:
         'Whether the plan takes no subscribers at the moment, because its payments cannot be collected.',
@@ -30,6 +34,14 @@ export const PublicPlan = Type.Object(
     appName: text('The app’s name.'),
     appDescription: nullable(text('The app’s description.')),
     websiteUrl: nullable(text('The app’s website.')),
+    websiteProven: Type.Boolean({
+      description: 'Whether the website named the app; else it is the merchant’s claim.',
+    }),
+    supportEmail: nullable(text('Address for support.')),
+    supportUrl: nullable(text('Page for support.')),
+    termsUrl: nullable(text('Terms.')),
+    privacyUrl: nullable(text('Privacy notice.')),
+    logoUrl: nullable(text('The app’s logo.')),
     merchantName: nullable(text('The merchant’s name.')),
     merchantWallet: Wallet,
     available: Type.Boolean({
@@ -40,8 +52,21 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** Registers the public terms of a plan, rate limited per address. */
-export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
+/** Returns the public fields of a plan. `discount` is the discount of the checkout session. */
+export function publicPlanView(
+  { publicUrl, planMinimumAmount }: ApiDeps,
+  plan: PublicPlanRow,
+  discount?: DiscountTerms,
+) {
+  return {
+    ...plan,
+    schedule: scheduleView(plan, planMinimumAmount, discount),
+    logoUrl: logoUrlOf(publicUrl, plan.appId, plan.logoVersion),
+  };
+}
+
+/** Registers the route that reads the public terms of a plan, rate limited per address. */
+export function publicPlanRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/plans/:planId',
     {
@@ -54,9 +79,9 @@ export function publicPlanRoutes(api: Api, { sql }: ApiDeps): void {
       },
     },
     async (request) => {
-      const plan = await findPublicPlan(sql, idOf(request.params.planId, 'plan'));
+      const plan = await findPublicPlan(deps.sql, idOf(request.params.planId, 'plan'));
       if (plan === undefined) throw absent('plan');
-      return ok(plan);
+      return ok(publicPlanView(deps, plan));
     },
   );
 }

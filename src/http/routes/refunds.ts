@@ -47,8 +47,8 @@ const params = Type.Object({ appId: PathId, transactionId: PathId });
 const tags = ['transactions'];
 
 /**
- * Returns the payment of the path. Throws NOT_FOUND when the payment does not exist, FORBIDDEN when
- * the app belongs to another merchant.
+ * Returns the payment whose id is in the request's path. Throws NOT_FOUND when the payment does not
+ * exist, FORBIDDEN when the app belongs to another merchant.
  */
 async function ownPayment(
   deps: ApiDeps,

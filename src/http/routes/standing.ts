@@ -8,6 +8,7 @@ import { readStanding } from '../../domain/subscribing/standing.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, meaning, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
+import { Schedule, scheduleView } from '../schedule.ts';
 
 const Lamports = Type.Unsafe<bigint>({
   type: 'string',
@@ -64,6 +65,7 @@ const Standing = Type.Object(
         description: 'Trial hours that the wallet would get; null: none, or already used.',
       }),
     ),
+    schedule: Schedule,
     lamports: Lamports,
     lamportsNeeded: {
       ...Lamports,
@@ -112,7 +114,9 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
           : await checkoutSessionOf(sql, checkoutSessionId, found.id);
       const standing = await readStanding(deps, plan, wallet, session);
       const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
-      return ok({ ...standing, subscriptionId: subscriptionId ?? null });
+      const { trialHours } = standing;
+      const schedule = scheduleView({ ...plan, trialHours }, deps.planMinimumAmount, session);
+      return ok({ ...standing, schedule, subscriptionId: subscriptionId ?? null });
     },
   );
 }

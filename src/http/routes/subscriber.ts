@@ -36,7 +36,10 @@ const params = Type.Object({ subscriptionId: PathId });
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
 
-/** Registers a wallet's view of its own subscriptions, and the unsigned transactions for them. */
+/**
+ * Registers the routes with which a wallet reads its own subscriptions and gets unsigned
+ * transactions for them.
+ */
 export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   registerRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -45,8 +48,8 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
- * Returns the subscription of the path. Throws NOT_FOUND when the subscription does not exist,
- * FORBIDDEN when it belongs to another wallet.
+ * Returns the subscription whose id is in the request's path. Throws NOT_FOUND when the
+ * subscription does not exist, FORBIDDEN when the subscription belongs to another wallet.
  */
 async function ownSubscription(
   { sql }: ApiDeps,

@@ -122,8 +122,8 @@ const expand = several(['plan'], 'Objects to include in full: plan, as the field
 const tags = ['subscriptions'];
 
 /**
- * Returns the subscription of the path. Throws NOT_FOUND when the subscription does not exist,
- * FORBIDDEN when the app belongs to another merchant.
+ * Returns the subscription whose id is in the request's path. Throws NOT_FOUND when the
+ * subscription does not exist, FORBIDDEN when the app belongs to another merchant.
  */
 export async function ownSubscription(
   deps: ApiDeps,

@@ -41,7 +41,8 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
           maxPerSecond,
         });
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
-      // Counting the missed events may take as long as a report.
+      // Counting the missed events may take long, so the transaction runs on the connections for
+      // reports.
       const missedEvents =
         disabled === false
           ? await reports.transaction((tx) => enableWithReplay(tx, endpoint))

@@ -85,8 +85,8 @@ function listRoute(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request) => {
-      // The list has at most one row, so the service never issues a cursor for it. read() refuses
-      // any cursor.
+      // The list has at most one row, so the service never issues a cursor for this list. read()
+      // refuses any cursor.
       pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
       return ok(await listEndpoints(sql, id));

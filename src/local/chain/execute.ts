@@ -33,8 +33,8 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
     state.data.length < TOKEN_ACCOUNT_LENGTH
   )
     return false;
-  // Byte 108 of a token account is its state, which is 0 before initialization. A Token-2022
-  // account with extensions has one more byte after the base layout, the type of the account.
+  // Byte 108 of a token account is the account's state. The state is 0 before initialization. In a
+  // Token-2022 account with extensions, the byte after the base layout is the type of the account.
   return (
     state.data[108] !== 0 &&
     (state.data.length === TOKEN_ACCOUNT_LENGTH ||
@@ -133,9 +133,9 @@ export function hasLiveBlockhash(
 
 /**
  * Runs a transaction in the block being built. A failed transaction lands with its error and pays
- * its fee. With `undoFailure` (preflight), a failed transaction is refused without any change. A
- * wrong signature, or a payer without the lamports for the fee, also causes a refusal. `verified`
- * skips the check of signatures.
+ * its fee. With `undoFailure` (preflight), it is refused and changes nothing. A wrong signature, or
+ * a payer that cannot pay the fee, also causes a refusal. With `verified`, signatures are not
+ * checked.
  */
 export function execute(
   chain: Chain,

@@ -1,6 +1,6 @@
 // Gives SOL and USDC to test wallets with transactions that the faucet's keypair signs. A random
-// memo makes every transaction unique; without it, two equal transfers in one block would have the
-// same signature.
+// memo makes every transaction unique. Without the memo, two equal transfers in one block would
+// have the same signature.
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';

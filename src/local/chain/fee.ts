@@ -52,8 +52,9 @@ function budgetOf({ source, keys, instructions }: WireMessage) {
 }
 
 /**
- * Computes price and fee of a version 1 message, given the lamports for its signatures. The message
- * sets its priority fee in lamports; the price is the priority fee per compute unit.
+ * Computes price and fee of a version 1 message. `signatures` is the fee for the signatures in
+ * lamports. The message sets its priority fee in lamports. The price is the priority fee divided by
+ * the compute units.
  */
 function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures: number): Offer {
   const units = BigInt(computeUnitLimit ?? 0);

@@ -19,9 +19,9 @@ function transactionsAbove(chain: Chain, target: number): Landed[] {
 
 /**
  * Starts a new fork: drops the block being built and the last `count` sealed blocks, and restores
- * the accounts that these blocks changed. The new fork continues the slot numbers and reuses the
- * dropped heights. `replay` runs the dropped transactions again if their blockhash remains. Returns
- * the number of dropped transactions. Throws ChainRefusal when a block to drop is finalized.
+ * the accounts that these blocks changed. Slot numbers continue. With `replay`, dropped
+ * transactions run again if the new fork has their blockhash. Returns the number of dropped
+ * transactions. Throws ChainRefusal when a block to drop is finalized.
  */
 export function forgetBlocks(chain: Chain, count: number, replay: boolean): number {
   const last = head(chain);
@@ -33,7 +33,7 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
     );
   }
   // After the fork the newest block has a lower height, so the height of finalized blocks would
-  // fall too. `floor` keeps the blocks finalized that were finalized before the fork.
+  // fall too. `floor` prevents this: blocks that were finalized before the fork stay finalized.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = transactionsAbove(chain, target);
   const restored = new Map<Key, AccountState | null>();

@@ -60,10 +60,10 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
 }
 
 /**
- * Opens a new chain, or the chain stored in `dataDir`, whose blocks count as finalized. With
+ * Opens a new chain, or the chain stored in `dataDir`. Stored blocks count as finalized. With
  * `blockMs` 0, blocks are made only on demand, with times SLOT_MS apart. Without
- * `rentLamportsPerByte`, a new chain uses RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent.
- * Throws an OperatorError when the program's binary is missing or the directory is unusable.
+ * `rentLamportsPerByte`, a new chain gets RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent.
+ * Throws an OperatorError for a missing program binary or an unusable directory.
  */
 export function openChain(
   blockMs: number,

@@ -24,8 +24,8 @@ export interface LocalnetOptions {
    */
   readonly wsPort?: number | undefined;
   /**
-   * Port of a second HTTP endpoint, which localnet_setFault {kind: 'lag'} puts behind the main
-   * endpoint. Without `lagPort` there is no second endpoint.
+   * Port of a second HTTP endpoint. The fault localnet_setFault {kind: 'lag'} puts this endpoint
+   * behind the main endpoint. Without `lagPort` there is no second endpoint.
    */
   readonly lagPort?: number | undefined;
   /**

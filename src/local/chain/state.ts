@@ -16,9 +16,9 @@ export const FINALITY_BLOCKS = 32;
 /** Maximum number of blocks by which the second HTTP endpoint can be behind the main endpoint. */
 export const MAX_LAG = 160;
 /**
- * Number of blocks whose account changes are kept, so that they can be undone. This covers the
- * oldest state that a request can read (finalized on the lagging endpoint) and the longest possible
- * fork.
+ * Number of blocks whose account changes are kept, so that the changes can be undone. This number
+ * covers the oldest state that a request can read (finalized on the lagging endpoint) and the
+ * longest possible fork.
  */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
 /**
@@ -197,8 +197,9 @@ export interface Chain {
   /** The kept blocks in order of height, without gaps. The last block is being built. */
   readonly blocks: Block[];
   /**
-   * Height up to which blocks count as finalized, even if too few blocks follow them. These are the
-   * first block, blocks from a data directory, and blocks that were finalized before a fork.
+   * Height up to which blocks count as finalized, even if too few blocks follow them. Such blocks
+   * are (1) the first block, (2) blocks from a data directory, (3) blocks that were finalized
+   * before a fork.
    */
   floor: number;
   /** Milliseconds by which the chain's clock is ahead of the machine's clock. */

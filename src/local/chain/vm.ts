@@ -1,6 +1,6 @@
-// Uses LiteSVM through its native layer, because its TypeScript wrapper encodes every transaction
-// again and needs another @solana/kit. The native layer ends the process on malformed transactions.
-// It therefore only receives bytes that wire/decode.ts has decoded.
+// Uses LiteSVM through its native layer. LiteSVM's TypeScript wrapper is not used, because it
+// encodes every transaction again and needs another @solana/kit. The native layer ends the process
+// on malformed transactions, so it only receives bytes that wire/decode.ts has decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -36,7 +36,7 @@ export interface AccountState {
   readonly rentEpoch: bigint;
 }
 
-/** An inner instruction: an instruction that a program called, not one of the message. */
+/** An instruction that a program called. The message of the transaction does not contain it. */
 export interface InnerInstruction {
   readonly programIndex: number;
   readonly accounts: Buffer;
@@ -103,8 +103,8 @@ function stateOf(account: Account): AccountState {
   return {
     lamports: account.lamports(),
     owner: keyOf(account.owner()),
-    // The data is copied into its own ArrayBuffer. A pooled Buffer of Node shares its ArrayBuffer
-    // with others, and the native code would read the whole ArrayBuffer.
+    // The data is copied into an ArrayBuffer of its own. A pooled Buffer of Node shares its
+    // ArrayBuffer with other Buffers, and the native code would read the whole ArrayBuffer.
     data: Buffer.from(data),
     executable: account.executable(),
     rentEpoch: account.rentEpoch(),
@@ -218,8 +218,8 @@ export function openVm(snapshot?: Uint8Array): Vm {
       svm.setClock(
         new Clock(BigInt(slot), BigInt(epochStart), BigInt(epoch), BigInt(epoch + 1), BigInt(time)),
       ),
-    // The second argument is the exemption threshold of the rent sysvar, which is 1 since
-    // SIMD-0194. The third is the burn percentage, which has no effect on this chain.
+    // The second argument is the exemption threshold of the rent sysvar. The threshold is 1 since
+    // SIMD-0194. The third argument is the burn percentage, which has no effect on this chain.
     setRent: (lamportsPerByte) => svm.setRent(new Rent(BigInt(lamportsPerByte), 1, 50)),
     rentExempt: (length) => svm.minimumBalanceForRentExemption(BigInt(length)),
     snapshot: () => svm.toBytes(),

@@ -51,7 +51,7 @@ interface Envelope {
 
 /**
  * Milliseconds for which a request is repeated while the server is down. The sandbox itself kills
- * its servers, and they need time to start again.
+ * its servers, and a killed server needs time to start again.
  */
 const PATIENCE_MS = 20_000;
 

@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import pRetry from 'p-retry';
 
 /**
- * Starts the guard of a server: a shell that waits for the end of its stdin. Its stdin closes when
- * this process ends for any reason; the shell then ends `server`. Call dismiss() when the server
- * has ended, because the system may reuse the pid. Returns undefined on Windows.
+ * Starts the guard of a server: a shell that waits for the end of its stdin. The stdin of the shell
+ * closes when this process ends for any reason. The shell then ends `server`. Call dismiss() when
+ * the server has ended, because the system may reuse the pid. Returns undefined on Windows.
  */
 export function guardOf(server: ChildProcess): ChildProcess | undefined {
   if (server.pid === undefined || platform() === 'win32') return undefined;

@@ -41,9 +41,9 @@ const periodSeconds = BigInt(PERIOD_HOURS * 3600);
 const FAILING_MERCHANT = 1;
 
 /**
- * Creates subscribers: first one of each role, then half steady ones and half with a random role. A
- * subscriber acts in the second period at the earliest, and early enough that the consequences end
- * before the last period does.
+ * Creates `count` subscribers. The first subscribers have one role each. Of the other subscribers,
+ * about half are steady and the rest have random roles. A subscriber acts in the second period at
+ * the earliest, and early enough that the consequences end before the last period ends.
  */
 export function cast(
   count: number,

@@ -108,7 +108,7 @@ async function open(
     ...settingsOf(home, mint),
     SOLANA_RPC_URL: rpcUrl,
     SOLANA_WS_URL: wsUrl,
-    // The chain runs on this machine.
+    // No rate limit (0), because the chain runs on this machine.
     SOLANA_SERVE_RATE: '0',
     PORT: String(apiPort),
   };
@@ -140,7 +140,7 @@ async function open(
   };
 }
 
-/** The sandbox's data directory, and the secrets and log directory in it. */
+/** The sandbox's data directory, the log directory in it, and the secrets that it stores. */
 interface Home {
   directory: string;
   logDirectory: string;

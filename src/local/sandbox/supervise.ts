@@ -56,8 +56,8 @@ export function supervise({
   const start = () => {
     const startedAt = Date.now();
     // The IPC channel closes when this process ends for any reason, and the child process then
-    // stops by itself. The child gets its own process group, so Ctrl-C does not reach all processes
-    // at once; stop() ends them in order.
+    // stops by itself. The child process gets its own process group, so that Ctrl-C does not end
+    // all processes at once and stop() can end them in order.
     child = spawn(process.execPath, [...nodeArgs, program, ...args], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

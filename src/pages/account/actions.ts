@@ -1,5 +1,7 @@
 // A subscriber's actions on a subscription. The wallet signs a transaction and the service sends
 // it. The page then waits until the service has seen the effect.
+import { reasonOf } from '../shared/errors.ts';
+import { words } from '../shared/language.ts';
 import { type Session, type Standing, submit, type Subscription } from '../shared/session.ts';
 
 export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
@@ -7,12 +9,16 @@ export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
 const POLL_MS = 1000;
 const SEEN_MS = 60_000;
 
-export const done: Readonly<Record<Verb, string>> = {
-  cancel: 'Cancelled. Nothing more is collected; you keep what you have paid for.',
-  resume: 'Your cancellation is taken back. The subscription goes on.',
-  repair: 'Payments are approved again.',
-  close: 'The account is closed and its deposit is back in your wallet.',
-};
+/** Returns the message that the user sees after an action. */
+export function doneText(verb: Verb): string {
+  const { account, panel } = words;
+  return {
+    cancel: account.cancelled,
+    resume: panel.resumed,
+    repair: panel.approved,
+    close: account.closed,
+  }[verb];
+}
 
 export function readStanding(session: Session, { planId }: Subscription): Promise<Standing> {
   return session.client.get('/subscriber/plans/{planId}/standing', { path: { planId } });
@@ -37,8 +43,10 @@ function shows(verb: Verb, subscription: Subscription, standing: Standing): bool
 export interface Acted {
   subscription: Subscription;
   standing: Standing;
-  /** Why the action failed or its effect is not visible yet. */
-  problem?: string;
+  /**
+   * The reason why the action failed or why its effect is not visible yet, in the page's language.
+   */
+  problem?: () => string;
 }
 
 /**
@@ -49,7 +57,7 @@ export async function act(
   session: Session,
   before: Subscription,
   verb: Verb,
-  step: (text: string) => void,
+  step: (name: 'confirm' | 'waiting') => void,
 ): Promise<Acted> {
   const path = { subscriptionId: before.id };
   const read = async () => ({
@@ -59,20 +67,18 @@ export async function act(
   const ask = () =>
     session.client.post(`/subscriber/subscriptions/{subscriptionId}/${verb}`, { path });
   const { status, reason } = await submit(session, ask, (name) =>
-    step(name === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…'),
+    step(name === 'sign' ? 'confirm' : 'waiting'),
   );
-  if (status === 'lapsed')
+  if (status === 'lapsed') return { ...(await read()), problem: () => words.account.lapsed };
+  if (status === 'failed')
     return {
       ...(await read()),
-      problem: 'The transaction lapsed: it is good for about half a minute. Try again.',
+      problem: () => (reason === null ? words.account.refused : reasonOf(reason)),
     };
-  if (status === 'failed')
-    return { ...(await read()), problem: reason ?? 'The network refused it.' };
   for (const deadline = Date.now() + SEEN_MS; ;) {
     const now = await read();
     if (shows(verb, now.subscription, now.standing)) return now;
-    if (Date.now() > deadline)
-      return { ...now, problem: 'It is on its way. Load the page again in a minute.' };
+    if (Date.now() > deadline) return { ...now, problem: () => words.account.slow };
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }

@@ -1,4 +1,4 @@
 import { mount } from '../shared/mount.tsx';
 import { AccountPage } from './page.tsx';
 
-mount(<AccountPage />);
+void mount(() => <AccountPage />, { isTranslated: true });

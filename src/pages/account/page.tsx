@@ -1,12 +1,14 @@
 // /account: a wallet's subscriptions to all merchants of this installation.
 import { type ReactElement, useCallback } from 'react';
+import { LanguageSwitch } from '../shared/language-switch.tsx';
+import { words } from '../shared/language.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Address, Button } from '../shared/parts.tsx';
 import { Report } from '../shared/report.tsx';
 import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
-import { ZoneSwitch } from '../shared/time.tsx';
+import { ZoneSwitch } from '../shared/zone-switch.tsx';
 import { SubscriptionCard } from './subscription-card.tsx';
 
 export function AccountPage(): ReactElement {
@@ -16,23 +18,26 @@ export function AccountPage(): ReactElement {
     <>
       <header className="top">
         <a className="brand" href="/account">
-          <Brand text="My subscriptions" />
+          <Brand text={words.mySubscriptions} />
         </a>
-        {session !== undefined && (
-          <span className="actions">
-            <ZoneSwitch />
-            <Address of={session.address} label="your address" />
-            <Button kind="link" onClick={session.end}>
-              Sign out
-            </Button>
-          </span>
-        )}
+        <span className="actions">
+          <LanguageSwitch />
+          {session !== undefined && (
+            <>
+              <ZoneSwitch />
+              <Address of={session.address} label={words.yourAddress} />
+              <Button kind="link" onClick={session.end}>
+                {words.signOut}
+              </Button>
+            </>
+          )}
+        </span>
       </header>
       {session === undefined ? (
         <SignIn
           role="subscriber"
-          title="See and manage your subscriptions"
-          text="Sign in with the wallet that pays for them. Signing in costs nothing and moves no money."
+          title={words.account.title}
+          text={words.account.text}
           place={place}
         />
       ) : (
@@ -47,16 +52,13 @@ function Subscriptions({ session }: { session: Session }): ReactElement {
   const list = usePages(open);
   return (
     <main className="column">
-      <h1>Your subscriptions</h1>
+      <h1>{words.account.heading}</h1>
       <ListOf
         list={list}
         empty={
           <>
-            <strong>No subscriptions yet</strong>
-            <span>
-              Subscriptions of this wallet appear here. If you pay with another wallet, sign in with
-              that one.
-            </span>
+            <strong>{words.account.none}</strong>
+            <span>{words.account.noneText}</span>
           </>
         }
       >

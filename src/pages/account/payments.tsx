@@ -1,4 +1,5 @@
 import { type ReactElement, useCallback } from 'react';
+import { words } from '../shared/language.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Badge, Signature, Usdc } from '../shared/parts.tsx';
@@ -8,7 +9,7 @@ import { Time } from '../shared/time.tsx';
 
 const LIVE_MS = 10_000;
 
-/** A subscription's payments, newest first. */
+/** Lists a subscription's payments, newest first. */
 export function Payments({
   session,
   subscription: { id },
@@ -25,20 +26,20 @@ export function Payments({
   );
   const list = usePages(open, LIVE_MS);
   return (
-    <ListOf list={list} empty="No payments yet.">
+    <ListOf list={list} empty={words.account.noPayments}>
       <Table
-        label="Payments"
+        label={words.account.payments}
         rows={list.rows}
         columns={[
-          { head: 'Date', cell: ({ occurredAt }) => <Time at={occurredAt} /> },
-          { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
+          { head: words.account.date, cell: ({ occurredAt }) => <Time at={occurredAt} /> },
+          { head: words.account.state, cell: ({ status }) => <Badge status={status} /> },
           {
-            head: 'Amount',
+            head: words.account.amount,
             isNumber: true,
             cell: ({ amountGross }) => <Usdc units={amountGross} />,
           },
           {
-            head: 'Transaction',
+            head: words.account.transaction,
             cell: ({ txSignature }) =>
               txSignature === null ? '–' : <Signature of={txSignature} />,
           },

@@ -1,9 +1,14 @@
 import { type ReactElement, type ReactNode, useEffect, useState } from 'react';
+import { discountText } from '../shared/discount.ts';
 import { wordsOf } from '../shared/errors.ts';
+import { Fill } from '../shared/fill.tsx';
+import { words } from '../shared/language.ts';
 import { Address, Button, Notice, Spinner, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
+import { SellerLinks } from '../shared/seller.tsx';
 import {
   anonymous,
+  type Payment,
   type PublicPlan,
   type Session,
   type Standing,
@@ -11,7 +16,7 @@ import {
 } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-import { act, done, readStanding, type Verb } from './actions.ts';
+import { act, doneText, readStanding, type Verb } from './actions.ts';
 import { Payments } from './payments.tsx';
 
 const plans = new Map<string, Promise<PublicPlan>>();
@@ -37,8 +42,9 @@ export function SubscriptionCard({
   const [subscription, setSubscription] = useState(initial);
   const [standing, setStanding] = useState<Standing>();
   const [plan, setPlan] = useState<PublicPlan>();
-  const [busy, setBusy] = useState<{ verb: Verb; text: string }>();
-  const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: string }>();
+  const [lastFailure, setLastFailure] = useState<Payment['failureReason']>(null);
+  const [busy, setBusy] = useState<{ verb: Verb; step: 'preparing' | 'confirm' | 'waiting' }>();
+  const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: () => string }>();
   const [open, setOpen] = useState(false);
   const { planId, status } = subscription;
   const ending = status === 'active' && subscription.cancelRequestedAt !== null;
@@ -58,28 +64,44 @@ export function SubscriptionCard({
     };
   }, [session, initial, planId]);
 
+  useEffect(() => {
+    if (status !== 'past_due') return;
+    let live = true;
+    const path = { subscriptionId: initial.id };
+    session.client
+      .get('/subscriber/subscriptions/{subscriptionId}/transactions', { path, query: { limit: 1 } })
+      .then(
+        ([latest]) => live && setLastFailure(latest?.failureReason ?? null),
+        () => undefined,
+      );
+    return () => {
+      live = false;
+    };
+  }, [session, initial.id, status]);
+
   const run = (verb: Verb) => {
     setMessage(undefined);
-    setBusy({ verb, text: 'Preparing…' });
-    act(session, subscription, verb, (text) => setBusy({ verb, text })).then(
+    setBusy({ verb, step: 'preparing' });
+    act(session, subscription, verb, (step) => setBusy({ verb, step })).then(
       (acted) => {
         setBusy(undefined);
         setSubscription(acted.subscription);
         setStanding(acted.standing);
         setMessage(
           acted.problem === undefined
-            ? { kind: 'success', text: done[verb] }
+            ? { kind: 'success', text: () => doneText(verb) }
             : { kind: 'warning', text: acted.problem },
         );
       },
       (error: unknown) => {
         setBusy(undefined);
-        setMessage({ kind: 'warning', text: wordsOf(error) });
+        setMessage({ kind: 'warning', text: () => wordsOf(error) });
       },
     );
   };
 
-  const title = plan === undefined ? 'Subscription' : foreign(plan.name, 120);
+  const text = words.account;
+  const title = plan === undefined ? words.account.subscription : foreign(plan.name, 120);
   const button = (verb: Verb, label: string, kind: 'primary' | 'plain' | 'danger' = 'plain') => (
     <Button
       kind={kind}
@@ -105,31 +127,39 @@ export function SubscriptionCard({
                 <bdi>{foreign(plan.merchantName ?? plan.appName, 80)}</bdi> ·{' '}
               </>
             )}
-            {subscription.discount !== null && 'at most '}
             <Usdc units={subscription.amount} /> {everyPeriod(subscription.periodHours)}
+            {subscription.discount !== null && <>, {discountText(subscription.discount)}</>}
           </p>
         </div>
         <SubscriptionBadge of={subscription} />
       </div>
-      <State subscription={subscription} standing={standing} />
-      {busy !== undefined && <Spinner>{busy.text}</Spinner>}
-      {message !== undefined && <Notice kind={message.kind}>{message.text}</Notice>}
+      <State subscription={subscription} standing={standing} lastFailure={lastFailure} />
+      {busy !== undefined && (
+        <Spinner>{busy.step === 'preparing' ? words.preparing : text[busy.step]}</Spinner>
+      )}
+      {message !== undefined && <Notice kind={message.kind}>{message.text()}</Notice>}
       <div className="actions">
         {standing?.onChain === 'live' &&
           standing.approval === 'missing' &&
-          button('repair', 'Approve payments again', 'primary')}
-        {standing?.onChain === 'cancelled' && ending && button('resume', 'Resume', 'primary')}
-        {standing?.onChain === 'ended' && button('close', 'Close and get the deposit back')}
-        {standing?.onChain === 'live' && button('cancel', 'Cancel subscription', 'danger')}
+          button('repair', words.panel.approve, 'primary')}
+        {standing?.onChain === 'cancelled' && ending && button('resume', text.resume, 'primary')}
+        {standing?.onChain === 'ended' && button('close', text.close)}
+        {standing?.onChain === 'live' && button('cancel', text.cancel, 'danger')}
         <Button kind="link" aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? 'Hide payments' : 'Payments'}
+          {open ? text.hidePayments : text.payments}
         </Button>
       </div>
       {open && <Payments session={session} subscription={subscription} />}
+      {plan !== undefined && <SellerLinks plan={plan} />}
       {open && plan !== undefined && (
         <p className="muted small">
-          Paid to <Address of={subscription.merchantWallet} label="merchant’s wallet" /> ·
-          subscription <Address of={subscription.subscriptionPda} label="subscription’s address" />
+          <Fill
+            text={text.paidTo}
+            merchant={<Address of={subscription.merchantWallet} label={words.merchantWallet} />}
+            subscription={
+              <Address of={subscription.subscriptionPda} label={words.subscriptionAddress} />
+            }
+          />
         </p>
       )}
     </article>
@@ -139,12 +169,15 @@ export function SubscriptionCard({
 function State({
   subscription,
   standing,
+  lastFailure,
 }: {
   subscription: Subscription;
   standing: Standing | undefined;
+  lastFailure: Payment['failureReason'];
 }): ReactElement {
   const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = subscription;
   const { trialEndsAt, pausedAt, nextAmount } = subscription;
+  const text = words.account;
   const inTrial = status === 'active' && trialEndsAt !== null && new Date(trialEndsAt) > new Date();
   const line = (name: string, value: ReactNode) => (
     <div>
@@ -159,38 +192,38 @@ function State({
           cancelRequestedAt === null &&
           nextPaymentDue !== null &&
           line(
-            'Next payment',
+            text.next,
             <>
               {nextAmount !== null && (
                 <>
-                  <Usdc units={nextAmount} />,{' '}
+                  <Usdc units={nextAmount} partOf={subscription.amount} />,{' '}
                 </>
               )}
               <Time at={nextPaymentDue} />
             </>,
           )}
-        {inTrial && line('Free until', <Time at={trialEndsAt} />)}
-        {pausedAt !== null && line('Paused by the merchant', <Time at={pausedAt} dateOnly />)}
+        {inTrial && line(text.freeUntil, <Time at={trialEndsAt} />)}
+        {pausedAt !== null && line(text.paused, <Time at={pausedAt} dateOnly />)}
         {status === 'past_due' &&
           nextPaymentDue !== null &&
-          line('Payment was due', <Time at={nextPaymentDue} />)}
+          line(text.wasDue, <Time at={nextPaymentDue} />)}
         {paidThrough !== null &&
-          line(cancelRequestedAt === null ? 'Paid until' : 'Ends', <Time at={paidThrough} />)}
-        {line('Since', <Time at={subscription.createdAt} dateOnly />)}
+          line(cancelRequestedAt === null ? text.paidUntil : text.ends, <Time at={paidThrough} />)}
+        {line(text.since, <Time at={subscription.createdAt} dateOnly />)}
       </dl>
       {status === 'past_due' && (
-        <Notice kind="warning" title="The last payment failed.">
-          Make sure that the wallet has enough USDC. The payment is tried again automatically.
+        <Notice kind="warning" title={text.lastFailed}>
+          {words.unpaid[lastFailure ?? 'unknown']}
         </Notice>
       )}
       {standing?.onChain === 'live' && standing.approval === 'missing' && (
-        <Notice kind="warning" title="Payments are not approved.">
-          Your wallet took its approval back, so the next payment will fail. Approve again to go on.
+        <Notice kind="warning" title={words.panel.notApproved}>
+          {words.panel.notApprovedText}
         </Notice>
       )}
       {standing?.onChain === 'live' && standing.approval === 'replaced' && (
-        <Notice kind="warning" title="This subscription cannot be paid any more.">
-          Your wallet replaced the approval that it was made with. Cancel it, then subscribe again.
+        <Notice kind="warning" title={words.panel.replaced}>
+          {text.replacedText}
         </Notice>
       )}
     </>

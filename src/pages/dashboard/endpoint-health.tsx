@@ -6,7 +6,7 @@ import { Time } from '../shared/time.tsx';
 
 type Endpoint = components['schemas']['WebhookEndpoint'];
 
-/** Shows how an endpoint does, and enables a disabled one. */
+/** Shows the health of a webhook endpoint, with a button that enables a disabled endpoint. */
 export function EndpointHealth({
   endpoint,
   busy,
@@ -54,7 +54,7 @@ export function EndpointHealth({
   );
 }
 
-/** Rounds down, so that only a rate without a failure is 100%. */
+/** Formats a success rate, rounded down. 100% therefore means that no request failed. */
 function percent(rate: number): string {
   return `${Math.floor(rate * 1000) / 10}%`;
 }

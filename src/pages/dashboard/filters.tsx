@@ -63,7 +63,7 @@ export function PlanFilter({
   );
 }
 
-/** Chooses the first or the last day of a list, in the reader's time zone. */
+/** Selects the first or the last day of a list's time range, in the reader's time zone. */
 export function DayFilter({
   label,
   value,
@@ -82,7 +82,7 @@ export function DayFilter({
 }
 
 /**
- * Returns the time at which a day begins in the reader's time zone, moved by `days` days. Returns
+ * Returns the start of the day that is `days` days after `day`, in the reader's time zone. Returns
  * undefined when `day` is not a date.
  */
 export function instantOf(day: string, days = 0): string | undefined {

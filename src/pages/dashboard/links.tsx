@@ -77,7 +77,9 @@ function Customer({ row: { externalId } }: { row: CheckoutSession }): ReactEleme
   return <bdi>{foreign(externalId, 60)}</bdi>;
 }
 
-/** Links to the checkout page while the session is open, and afterwards to the subscription. */
+/**
+ * Shows a link to the session's subscription, or to the checkout page while the session is open.
+ */
 function Way({
   row: { status, url, externalId, subscriptionId },
 }: {

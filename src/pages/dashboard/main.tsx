@@ -1,4 +1,4 @@
 import { mount } from '../shared/mount.tsx';
 import { DashboardPage } from './page.tsx';
 
-mount(<DashboardPage />);
+void mount(() => <DashboardPage />);

@@ -4,7 +4,7 @@ import { Button } from '../shared/parts.tsx';
 
 type ExtraEvent = components['schemas']['NewWebhookEndpoint']['extraEvents'][number];
 
-/** The description of each event type. */
+/** Describes each event type that an endpoint receives only if the merchant chooses it. */
 const extraEvents: Readonly<Record<ExtraEvent, string>> = {
   renewal_upcoming: 'a payment is due soon, and whether the wallet could pay it',
   plan_blocked: 'a plan’s payments cannot be collected',

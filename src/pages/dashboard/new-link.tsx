@@ -1,6 +1,6 @@
 import { type ReactElement, useState } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
 import { wordsOf } from '../shared/errors.ts';
+import { formatExact } from '../shared/money.ts';
 import { Button, Dialog, Notice } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import type { Plan } from '../shared/session.ts';
@@ -100,7 +100,7 @@ export function NewLink({
           >
             {plans.map((plan) => (
               <option key={plan.id} value={plan.id}>
-                {foreign(plan.name, 60)} · {formatUsdcGrouped(plan.amount)} USDC{' '}
+                {foreign(plan.name, 60)} · {formatExact(plan.amount)} USDC{' '}
                 {everyPeriod(plan.periodHours)}
               </option>
             ))}

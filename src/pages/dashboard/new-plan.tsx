@@ -13,7 +13,7 @@ const periods = [
   [8760, 'Year (8,760 hours)'],
 ] as const;
 
-/** The form that creates a plan. The wallet must then publish the plan. */
+/** The form that creates a plan. The merchant's wallet publishes the plan afterwards. */
 export function NewPlan({
   place: { session, app },
   onClose,

@@ -1,14 +1,16 @@
 import { type ReactElement, useCallback, useState } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
 import { wordsOf } from '../shared/errors.ts';
-import { formatCents } from '../shared/money.ts';
+import { formatCents, formatExact } from '../shared/money.ts';
 import { Notice, Spinner } from '../shared/parts.tsx';
 import { LIVE_MS, type Place, useResponse } from './place.ts';
 import { Plot, type Point } from './plot.tsx';
 
 const DAY_MS = 86_400_000;
 const ranges = [7, 30, 90, 365] as const;
-/** With more bars than this, each bar would be a hairline. */
+/**
+ * Maximum number of bars of a daily chart. For more days each bar is a week, because more bars
+ * would be unreadable.
+ */
 const MAX_BARS = 90;
 
 const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);
@@ -114,7 +116,7 @@ function revenueOf(
     points.unshift({
       date: part[0]?.date ?? '',
       value: Number(net) / 1e6,
-      text: `${formatUsdcGrouped(net)} USDC`,
+      text: `${formatExact(net)} USDC`,
     });
   }
   return points;
@@ -136,7 +138,7 @@ function Tile({
       {usdc === undefined ? (
         <dd>{value}</dd>
       ) : (
-        <dd title={`${formatUsdcGrouped(usdc)} USDC`}>
+        <dd title={`${formatExact(usdc)} USDC`}>
           {formatCents(usdc)} <span className="unit">USDC</span>
         </dd>
       )}

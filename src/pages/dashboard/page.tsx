@@ -5,7 +5,7 @@ import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import type { Session } from '../shared/session.ts';
 import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
 import { foreign } from '../shared/text.ts';
-import { ZoneSwitch } from '../shared/time.tsx';
+import { ZoneSwitch } from '../shared/zone-switch.tsx';
 import { ApiKeys } from './api-keys.tsx';
 import { FirstApp, NewApp } from './apps.tsx';
 import { Delivery } from './delivery.tsx';

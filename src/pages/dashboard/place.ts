@@ -14,8 +14,8 @@ export interface Place {
 export const LIVE_MS = 10_000;
 
 /**
- * Returns the parts of the URL's fragment, such as "subscriptions" and the id for
- * `#/subscriptions/<id>`.
+ * Returns the parts of the URL's fragment. For `#/subscriptions/<id>` the parts are "subscriptions"
+ * and the id.
  */
 export function useHash(): readonly string[] {
   const hash = useSyncExternalStore(
@@ -33,8 +33,8 @@ export function useHash(): readonly string[] {
 }
 
 /**
- * Sends a request and returns its response. The request is repeated on `again`, and every `everyMs`
- * milliseconds while the page is visible.
+ * Sends a request and returns its response. The request is repeated when `again` is called, and
+ * every `everyMs` milliseconds while the page is visible.
  */
 export function useResponse<T>(
   ask: () => Promise<T>,
@@ -72,7 +72,7 @@ export function useResponse<T>(
   return { data, error, again };
 }
 
-/** Returns all plans of an app, for names and filters. */
+/** Returns all plans of an app. Lists show the plans' names, and filters offer the plans. */
 export function usePlans({ session, app }: Place): readonly Plan[] {
   const ask = useCallback(async () => {
     const found: Plan[] = [];

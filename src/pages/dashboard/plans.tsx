@@ -14,10 +14,15 @@ import { LIVE_MS, type Place } from './place.ts';
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
 
 const POLL_MS = 1500;
-/** Milliseconds to wait for a transaction on chain, longer than a blockhash is valid. */
+/**
+ * Maximum time (ms) to wait until a transaction is on chain. A blockhash is valid for less time.
+ */
 const LANDING_MS = 100_000;
 
-/** Waits until the service finds on chain the plan that the wallet published by itself. */
+/**
+ * Waits until the service finds the plan on chain. Used when the wallet itself sent the transaction
+ * that publishes the plan. Returns whether the service found the plan in time.
+ */
 async function hasLanded({ session, app }: Place, { id }: Plan): Promise<boolean> {
   const path = { appId: app.id, planId: id };
   for (const deadline = Date.now() + LANDING_MS; Date.now() < deadline;) {
@@ -41,7 +46,10 @@ function PlanLink({ plan }: { plan: Plan }): ReactElement {
   );
 }
 
-/** Lists the app's plans and their links. Publishing a plan needs a signature of the wallet. */
+/**
+ * Lists the app's plans and their links. Publishing a plan needs a signature of the merchant's
+ * wallet.
+ */
 export function Plans({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const open = useCallback(

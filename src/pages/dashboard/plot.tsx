@@ -16,8 +16,8 @@ const BOTTOM = 20;
 const TOP = 8;
 
 /**
- * Returns the distance between grid lines: 1, 2 or 5 times a power of ten, at least `minStep`. At
- * most four such steps reach `max`.
+ * Returns the distance between grid lines. The distance is 1, 2 or 5 times a power of ten, and at
+ * least `minStep`. It is also at least a quarter of `max`, so that a chart has few grid lines.
  */
 function stepFor(max: number, minStep: number): number {
   const rough = Math.max(max / 4, minStep);
@@ -35,7 +35,7 @@ const dayFormat = new Intl.DateTimeFormat(undefined, {
 });
 const shortDay = (date = '') => (date === '' ? '' : dayFormat.format(new Date(date)));
 
-/** Draws bars or a line over days. A table has the same figures. */
+/** Draws a bar or line chart over days. The table below the chart has the same figures. */
 export function Plot({
   title,
   kind,

@@ -1,16 +1,18 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
+import { Logo, Website } from './appearance.tsx';
 import { type App, type Place, useResponse } from './place.ts';
 
 /** Edits the data of the merchant and of the app that subscribers see. */
 export function Settings({
-  place: { session, app },
+  place,
   onChanged,
 }: {
   place: Place;
   onChanged: () => void;
 }): ReactElement {
+  const { session, app } = place;
   const ask = useCallback(() => session.client.get('/merchant/profile'), [session]);
   const { data, error } = useResponse(ask);
   return (
@@ -25,6 +27,10 @@ export function Settings({
           ['name', 'Name', app.name],
           ['description', 'Description', app.description ?? ''],
           ['websiteUrl', 'Website', app.websiteUrl ?? ''],
+          ['supportEmail', 'Support: mail address', app.supportEmail ?? '', 'help@coffee.example'],
+          ['supportUrl', 'Support: page', app.supportUrl ?? '', 'https://coffee.example/help'],
+          ['termsUrl', 'Terms', app.termsUrl ?? '', 'https://coffee.example/terms'],
+          ['privacyUrl', 'Privacy notice', app.privacyUrl ?? '', 'https://coffee.example/privacy'],
           [
             'returnOrigins',
             'Sites that a checkout may lead back to',
@@ -39,12 +45,18 @@ export function Settings({
               name: values.name ?? app.name,
               description: orNull(values.description),
               websiteUrl: orNull(values.websiteUrl),
+              supportEmail: orNull(values.supportEmail),
+              supportUrl: orNull(values.supportUrl),
+              termsUrl: orNull(values.termsUrl),
+              privacyUrl: orNull(values.privacyUrl),
               returnOrigins: (values.returnOrigins ?? '').split(/[\s,]+/).filter(Boolean),
             } satisfies Partial<App>,
           });
           onChanged();
         }}
       />
+      <Website place={place} onChanged={onChanged} />
+      <Logo place={place} onChanged={onChanged} />
       {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
       {data === undefined && error === undefined && <Spinner>Loading…</Spinner>}
       {data !== undefined && (

@@ -1,13 +1,17 @@
 import type { Data } from '../../client/client.ts';
-import { formatUsdcGrouped } from '../../format.ts';
+import { counted, fill, locale, words } from './language.ts';
+import { formatExact } from './money.ts';
 
 export type Discount = NonNullable<
   Data<'/merchant/apps/{appId}/subscriptions/{subscriptionId}', 'get'>['discount']
 >;
 
-/** Describes a discount, such as `25 % off 3 payments`. */
+/** Describes a discount, such as `25% off 3 payments`. */
 export function discountText({ percentOff, amountOff, periodsLeft }: Discount): string {
-  const off = amountOff === null ? `${percentOff ?? 0} %` : `${formatUsdcGrouped(amountOff)} USDC`;
-  if (periodsLeft === null) return `${off} off each payment`;
-  return `${off} off ${periodsLeft === 1 ? 'one payment' : `${periodsLeft} payments`}`;
+  const percent = new Intl.NumberFormat(locale, { style: 'percent' });
+  const off =
+    amountOff === null ? percent.format((percentOff ?? 0) / 100) : `${formatExact(amountOff)} USDC`;
+  return periodsLeft === null
+    ? fill(words.discount.each, { off })
+    : counted(words.discount.some, periodsLeft, { off });
 }

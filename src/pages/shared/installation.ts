@@ -5,6 +5,12 @@ const read = (name: string) =>
 /** The value of SOLANA_CLUSTER. */
 const cluster = read('cluster');
 
+/**
+ * The value of ONRAMP_URL, a page where the user can buy USDC. The URL contains {address} and
+ * {amount}. Empty when ONRAMP_URL is not set.
+ */
+export const onrampUrl = read('onramp');
+
 /** The cluster's name in the Wallet Standard. */
 export const chain = `solana:${cluster === 'mainnet-beta' ? 'mainnet' : cluster}` as const;
 
@@ -25,12 +31,12 @@ export function explorerUrl(kind: 'tx' | 'address', id: string): string | undefi
   return `https://explorer.solana.com/${kind}/${encodeURIComponent(id)}${suffix}`;
 }
 
-/** The value of REPORT_URL; empty without one. */
+/** The value of REPORT_URL. Empty when REPORT_URL is not set. */
 const report = read('report');
 
 /**
- * Returns the link to report abuse, or undefined when the operator gave none. `planId` names the
- * plan that is reported.
+ * Returns the link for reporting abuse. The link names the plan `planId`, if given. Returns
+ * undefined when REPORT_URL is not set.
  */
 export function reportLink(planId?: string): string | undefined {
   if (!URL.canParse(report)) return undefined;

@@ -1,5 +1,6 @@
 import type { ReactElement, ReactNode } from 'react';
 import { wordsOf } from './errors.ts';
+import { words } from './language.ts';
 import type { PagedList } from './pages.ts';
 import { Button, Notice, Skeleton } from './parts.tsx';
 
@@ -19,10 +20,10 @@ export function ListOf<T>({
   return (
     <>
       {list.error !== undefined && (
-        <Notice kind="error" title="This list cannot be shown now.">
+        <Notice kind="error" title={words.listFailed}>
           {wordsOf(list.error)}{' '}
           <Button kind="link" onClick={list.refresh}>
-            Try again
+            {words.tryAgain}
           </Button>
         </Notice>
       )}
@@ -32,7 +33,7 @@ export function ListOf<T>({
       {list.more && list.rows.length > 0 && (
         <div>
           <Button busy={list.busy} onClick={list.next}>
-            Show more
+            {words.showMore}
           </Button>
         </div>
       )}

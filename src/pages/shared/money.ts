@@ -1,13 +1,42 @@
-import { formatSol, formatUsdcGrouped } from '../../format.ts';
+import { formatSol, formatUsdc } from '../../format.ts';
+import { locale } from './language.ts';
+
+const UNITS_PER_CENT = 10_000n;
+/** Rounding to the cent may change an amount by at most 1 / MAX_CHANGE of the amount. */
+const MAX_CHANGE = 1000n;
+
+/** Formats USDC base units without rounding: `1,234.50`, `0.005`. */
+export function formatExact(units: string | bigint): string {
+  const digits = { minimumFractionDigits: 2, maximumFractionDigits: 6 };
+  const amount = formatUsdc(units) as Intl.StringNumericLiteral;
+  return new Intl.NumberFormat(locale, digits).format(amount);
+}
+
+/**
+ * Formats an amount that comes from a division, such as the price of a partial period after a
+ * trial. The amount is rounded to the cent, half a cent up. If rounding would change the amount by
+ * more than a thousandth, the text has the exact amount.
+ */
+export function formatToCent(units: string | bigint): string {
+  const exact = BigInt(units);
+  const cents = toCent(exact);
+  const change = exact > cents ? exact - cents : cents - exact;
+  return formatExact(change * MAX_CHANGE > exact ? exact : cents);
+}
+
+const toCent = (units: bigint) => ((units + UNITS_PER_CENT / 2n) / UNITS_PER_CENT) * UNITS_PER_CENT;
 
 /** Formats USDC base units for overviews, rounded to the cent. Half a cent is rounded up. */
 export function formatCents(units: string | bigint): string {
-  return formatUsdcGrouped(((BigInt(units) + 5000n) / 10_000n) * 10_000n);
+  return formatExact(toCent(BigInt(units)));
 }
 
-/** Formats lamports as SOL, rounded up at the fifth decimal. */
+/** Formats lamports as SOL, rounded up to five decimals. */
 export function formatSolShort(lamports: string | bigint): string {
-  return formatSol(((BigInt(lamports) + 9999n) / 10_000n) * 10_000n);
+  const rounded = ((BigInt(lamports) + 9999n) / 10_000n) * 10_000n;
+  const digits = { minimumFractionDigits: 2, maximumFractionDigits: 9 };
+  const amount = formatSol(rounded) as Intl.StringNumericLiteral;
+  return new Intl.NumberFormat(locale, digits).format(amount);
 }
 
 /**

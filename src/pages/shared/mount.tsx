@@ -1,18 +1,33 @@
-import { type ReactNode, StrictMode } from 'react';
+import { type ReactElement, type ReactNode, StrictMode, useState } from 'react';
 import { createRoot } from 'react-dom/client';
+import { setLanguage } from './language-choice.ts';
+import { LanguageChange } from './language-switch.tsx';
 import { Boundary } from './parts.tsx';
 import { RenewalDialog } from './renewal.tsx';
 
-/** Renders a page into the document. */
-export function mount(page: ReactNode): void {
+/**
+ * Renders a page into the document. With `isTranslated`, the page is in the reader's language.
+ * `page` is called again each time the reader changes the language.
+ */
+export async function mount(page: () => ReactNode, { isTranslated = false } = {}): Promise<void> {
   const root = document.getElementById('root');
   if (root === null) throw new Error('the document has no root');
+  if (isTranslated) await setLanguage();
   createRoot(root).render(
     <StrictMode>
+      <Root page={page} />
+    </StrictMode>,
+  );
+}
+
+function Root({ page }: { page: () => ReactNode }): ReactElement {
+  const [, setChanges] = useState(0);
+  return (
+    <LanguageChange value={() => setChanges((changes) => changes + 1)}>
       <Boundary>
-        {page}
+        {page()}
         <RenewalDialog />
       </Boundary>
-    </StrictMode>,
+    </LanguageChange>
   );
 }

@@ -10,9 +10,12 @@ import {
   useRef,
   useState,
 } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
+import { Fill } from './fill.tsx';
 import { explorerUrl } from './installation.ts';
+import { fill, words } from './language.ts';
+import { formatExact, formatToCent } from './money.ts';
 import { shortAddress } from './text.ts';
+import { Time } from './time.tsx';
 
 /** A button. While its action runs (`busy`), the button ignores presses. */
 export function Button({
@@ -50,7 +53,7 @@ export function Spinner({ children }: { children: ReactNode }): ReactElement {
 /** A placeholder for rows that are loading. */
 export function Skeleton(): ReactElement {
   return (
-    <div className="skeleton" role="status" aria-label="Loading">
+    <div className="skeleton" role="status" aria-label={words.loading}>
       <span />
       <span />
       <span />
@@ -79,11 +82,15 @@ export function Notice({
   );
 }
 
-/** Shows an amount of USDC with its unit. */
-export function Usdc({ units }: { units: string }): ReactElement {
+/**
+ * Shows an amount of USDC with its unit. `partOf` is the full price. An amount other than the full
+ * price may come from a division, so it is rounded to the cent.
+ */
+export function Usdc({ units, partOf = units }: { units: string; partOf?: string }): ReactElement {
   return (
-    <span className="amount">
-      {formatUsdcGrouped(units)} <span className="unit">USDC</span>
+    <span className="amount" title={`${formatExact(units)} USDC`}>
+      {units === partOf ? formatExact(units) : formatToCent(units)}{' '}
+      <span className="unit">USDC</span>
     </span>
   );
 }
@@ -96,7 +103,7 @@ export function Address({ of, label }: { of: string; label: string }): ReactElem
   return (
     <span className="address">
       <code title={of}>{shortAddress(of)}</code>
-      <Copy text={of} label={`Copy ${label}`} />
+      <Copy text={of} label={fill(words.copy, { what: label })} />
     </span>
   );
 }
@@ -112,8 +119,8 @@ export function Copy({ text, label }: { text: string; label: string }): ReactEle
     <button
       type="button"
       className="copy"
-      aria-label={copied ? 'Copied' : label}
-      title={copied ? 'Copied' : label}
+      aria-label={copied ? words.copied : label}
+      title={copied ? words.copied : label}
       onClick={() => {
         void navigator.clipboard.writeText(text).then(() => setCopied(true));
       }}
@@ -129,59 +136,68 @@ export function Copy({ text, label }: { text: string; label: string }): ReactEle
   );
 }
 
-/**
- * Shows a link from a transaction's signature to the explorer. On a local chain, shows the
- * signature instead.
- */
+/** Shows a link to a transaction in the explorer. On a local chain, shows the signature instead. */
 export function Signature({ of }: { of: string }): ReactElement {
   const url = explorerUrl('tx', of);
-  if (url === undefined) return <Address of={of} label="signature" />;
+  if (url === undefined) return <Address of={of} label={words.signature} />;
   return (
     <a href={url} target="_blank" rel="noreferrer" title={of}>
-      View on explorer<span aria-hidden="true"> ↗</span>
+      {words.explorer}
+      <span aria-hidden="true"> ↗</span>
     </a>
   );
 }
 
-const badges: Readonly<Record<string, [tone: string, text: string]>> = {
-  active: ['good', 'Active'],
+/** The tone of each status, and the text of each status that only merchants see. */
+const badges: Readonly<Record<string, readonly [tone: string, text?: string]>> = {
+  active: ['good'],
   pending: ['warn', 'Pending'],
   open: ['warn', 'Open'],
   complete: ['good', 'Complete'],
-  past_due: ['bad', 'Past due'],
-  cancelled: ['dim', 'Cancelled'],
-  expired: ['dim', 'Expired'],
+  past_due: ['bad'],
   sunset: ['warn', 'Sunset'],
   ended: ['dim', 'Ended'],
-  succeeded: ['good', 'Succeeded'],
+  succeeded: ['good'],
   delivered: ['good', 'Delivered'],
-  failed: ['bad', 'Failed'],
-  ends: ['warn', 'Cancels soon'],
-  paused: ['warn', 'Paused'],
+  failed: ['bad'],
+  paused: ['warn'],
   revoked: ['dim', 'Revoked'],
 };
 
 export function Badge({ status }: { status: string }): ReactElement {
-  const [tone, text] = badges[status] ?? ['dim', status];
-  return <span className={`badge ${tone}`}>{text}</span>;
+  const [tone, text = status] = badges[status] ?? ['dim'];
+  const texts: Readonly<Record<string, string>> = words.status;
+  return <span className={`badge ${tone}`}>{texts[status] ?? text}</span>;
 }
 
 /**
- * Shows a subscription's status. For a live subscription, also shows that it will end or is paused.
+ * Shows a subscription's status. For a live subscription that is cancelled, shows the end of the
+ * subscription instead. For a live subscription that is paused, shows that it is paused.
  */
 export function SubscriptionBadge({
-  of: { status, cancelRequestedAt, pausedAt },
+  of: { status, cancelRequestedAt, pausedAt, paidThrough },
 }: {
-  of: { status: string; cancelRequestedAt: string | null; pausedAt: string | null };
+  of: {
+    status: string;
+    cancelRequestedAt: string | null;
+    pausedAt: string | null;
+    paidThrough: string | null;
+  };
 }): ReactElement {
   const isLive = status === 'active' || status === 'past_due';
-  if (isLive && cancelRequestedAt !== null) return <Badge status="ends" />;
-  return <Badge status={isLive && pausedAt !== null ? 'paused' : status} />;
+  if (!isLive || cancelRequestedAt === null)
+    return <Badge status={isLive && pausedAt !== null ? 'paused' : status} />;
+  if (paidThrough === null) return <Badge status="cancelled" />;
+  return (
+    <span className="badge warn">
+      <Fill text={words.status.ends} date={<Time at={paidThrough} dateOnly />} />
+    </span>
+  );
 }
 
 /**
- * A modal dialog that Escape closes. The focus stays inside the dialog and then returns to the
- * element that had it before.
+ * A modal dialog that Escape closes. While the dialog is open, the focus stays inside. Afterwards
+ * the focus returns to the element that had the focus before.
  */
 export function Dialog({
   title,
@@ -228,9 +244,9 @@ export class Boundary extends Component<{ children: ReactNode }, { failed: boole
     if (!this.state.failed) return this.props.children;
     return (
       <main className="boot">
-        <Notice kind="error" title="This page stopped working.">
+        <Notice kind="error" title={words.stopped}>
           <Button kind="primary" onClick={() => location.reload()}>
-            Load it again
+            {words.reload}
           </Button>
         </Notice>
       </main>

@@ -1,37 +1,52 @@
-const known: readonly (readonly [hours: number, each: string, every: string])[] = [
-  [1, 'hour', 'every hour'],
-  [24, 'day', 'every day'],
-  [168, 'week', 'every week'],
-  [336, '2 weeks', 'every 2 weeks'],
-  [720, '30 days', 'every 30 days'],
-  [730, 'month', 'every month'],
-  [2190, '3 months', 'every 3 months'],
-  [4380, '6 months', 'every 6 months'],
-  [8760, 'year', 'every year'],
-];
+import { fill, locale, words } from './language.ts';
 
-/** Returns the period as the unit of a price: `month`, `14 days`, `5 hours`. */
-export function perPeriod(hours: number): string {
-  const name = known.find(([length]) => length === hours)?.[1];
-  if (name !== undefined) return name;
-  return hours % 24 === 0 ? `${hours / 24} days` : `${hours} hours`;
-}
+type Named = keyof typeof words.period.per;
+
+const named = new Map<number, Named>([
+  [1, 'hour'],
+  [24, 'day'],
+  [168, 'week'],
+  [336, 'twoWeeks'],
+  [730, 'month'],
+  [2190, 'quarter'],
+  [4380, 'halfYear'],
+  [8760, 'year'],
+]);
+/**
+ * Hours of the periods whose names are months or years. These periods have a fixed length, so their
+ * start moves in the calendar.
+ */
+const DRIFTING = [730, 2190, 4380, 8760];
+
+const unit = (count: number, of: 'day' | 'hour') =>
+  new Intl.NumberFormat(locale, { style: 'unit', unit: of, unitDisplay: 'long' }).format(count);
 
 /** Formats a duration in days or hours: `1 day`, `14 days`, `5 hours`. */
 export function span(hours: number): string {
-  const [count, unit] = hours % 24 === 0 ? [hours / 24, 'day'] : [hours, 'hour'];
-  return `${count} ${unit}${count === 1 ? '' : 's'}`;
+  return hours % 24 === 0 ? unit(hours / 24, 'day') : unit(hours, 'hour');
 }
 
-/** Describes how often a payment is due: `every month`. */
+/** Returns the period of a price: `per month`, `per 14 days`. */
+export function perPeriod(hours: number): string {
+  return fill(words.period.per[named.get(hours) ?? 'other'], { span: span(hours) });
+}
+
+/** Describes how often a payment is due: `every month`, `every 14 days`. */
 export function everyPeriod(hours: number): string {
-  return known.find(([length]) => length === hours)?.[2] ?? `every ${perPeriod(hours)}`;
+  return fill(words.period.every[named.get(hours) ?? 'other'], { span: span(hours) });
 }
 
 /**
- * Returns the length in hours of a period whose name is not exact, such as a month of 730 hours.
- * Returns undefined for other periods.
+ * Describes the exact length of a month or a year, because the day of payment moves in the
+ * calendar. Returns undefined for other periods, whose names are exact.
  */
 export function exactLength(hours: number): string | undefined {
-  return [730, 2190, 4380].includes(hours) ? `${hours} hours` : undefined;
+  if (!DRIFTING.includes(hours)) return undefined;
+  const parts = [
+    unit(Math.floor(hours / 24), 'day'),
+    ...(hours % 24 ? [unit(hours % 24, 'hour')] : []),
+  ];
+  return fill(words.period.exact, {
+    length: new Intl.ListFormat(locale, { style: 'narrow', type: 'unit' }).format(parts),
+  });
 }

@@ -1,7 +1,10 @@
-// Signing in again in the middle of something. When the service refuses a session's token, the
-// session's requests wait for this dialog and are then repeated, so the action goes on.
+// The dialog that signs the user in again during an action. When the service refuses a session's
+// token, the session's requests wait for this dialog. The requests are then repeated, and the
+// action continues.
 import { type ReactElement, useState, useSyncExternalStore } from 'react';
 import { wordsOf } from './errors.ts';
+import { Fill } from './fill.tsx';
+import { words } from './language.ts';
 import { Button, Dialog, Notice } from './parts.tsx';
 import { foreign } from './text.ts';
 
@@ -30,8 +33,8 @@ function show(next: Renewal | undefined): void {
 }
 
 /**
- * Shows the dialog, and resolves with whether the user signed in again. Requests that are refused
- * while it is open share it.
+ * Shows the dialog. Resolves to true when the user has signed in again, and to false when the
+ * session has ended. Requests that are refused while the dialog is open share the dialog.
  */
 export function askRenewal(session: Renewable, signIn: () => Promise<void>): Promise<boolean> {
   pending ??= new Promise<boolean>((resolve) => {
@@ -60,7 +63,10 @@ function subscribe(changed: () => void): () => void {
   return () => listeners.delete(changed);
 }
 
-/** The dialog, on every page. It is empty while no session waits. */
+/**
+ * Renders the dialog while a session waits for the user to sign in again. At other times it renders
+ * nothing. Every page has this component.
+ */
 export function RenewalDialog(): ReactElement {
   const renewal = useSyncExternalStore(subscribe, () => current);
   return renewal === undefined ? <></> : <SignInAgain renewal={renewal} />;
@@ -68,26 +74,25 @@ export function RenewalDialog(): ReactElement {
 
 function SignInAgain({ renewal: { wallet, renew, giveUp } }: { renewal: Renewal }): ReactElement {
   const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string>();
+  const [problem, setProblem] = useState<unknown>();
   const signIn = () => {
     setBusy(true);
     setProblem(undefined);
     renew().catch((error: unknown) => {
       setBusy(false);
-      setProblem(wordsOf(error));
+      setProblem(error);
     });
   };
   return (
-    <Dialog title="Sign in again" onClose={giveUp}>
+    <Dialog title={words.signIn.again} onClose={giveUp}>
       <p>
-        A sign-in is valid for an hour, and this one has ended. Sign in with{' '}
-        <bdi>{foreign(wallet, 40)}</bdi> to go on where you were. This costs nothing.
+        <Fill text={words.signIn.ended} wallet={<bdi>{foreign(wallet, 40)}</bdi>} />
       </p>
-      {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
+      {problem !== undefined && <Notice kind="warning">{wordsOf(problem)}</Notice>}
       <div className="actions end">
-        <Button onClick={giveUp}>Sign out</Button>
+        <Button onClick={giveUp}>{words.signOut}</Button>
         <Button kind="primary" busy={busy} onClick={signIn}>
-          Sign in again
+          {words.signIn.again}
         </Button>
       </div>
     </Dialog>

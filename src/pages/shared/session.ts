@@ -1,14 +1,16 @@
-// A signed-in wallet. Only its client sends the access token.
+// The session of a signed-in wallet. Only the session's client sends the access token.
 import type { WalletAccount } from '@wallet-standard/base';
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
 import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
+import { fill, words } from './language.ts';
 import { askRenewal } from './renewal.tsx';
 import { dropToken, keepToken, keptToken, type Role } from './token-store.ts';
-import { obstacleOf, signInWay, signInWith } from './wallet-sign-in.ts';
+import { obstacleIn, signInWay, signInWith } from './wallet-sign-in.ts';
 import {
   connect,
   type Connected,
+  featuresOf,
   noteLapse,
   type Offer,
   sharedAccounts,
@@ -43,15 +45,18 @@ export interface Submitted {
   signature: string;
 }
 
-/** Milliseconds until the headers of a repeated request, as in the client. */
+/**
+ * Time limit (ms) for the response headers of a repeated request. A first request has the same
+ * limit in the client.
+ */
 const TIMEOUT_MS = 30_000;
 
 /** A client for requests without sign-in. */
 export const anonymous: Client = createClient({ baseUrl: location.origin });
 
 /**
- * Connects a wallet and signs in, unless the tab has a token of that account. `step` is called
- * before each request to the wallet. Throws a WalletRefusal or the service's error.
+ * Connects a wallet. Signs in unless the tab has a token for the connected account. `step` is
+ * called before each request to the wallet. Throws a WalletRefusal or the service's error.
  */
 export async function openSession(
   wallet: SolanaWallet,
@@ -69,8 +74,8 @@ export async function openSession(
 }
 
 /**
- * Opens the session of the tab's token if the wallet still shares that account. The wallet is asked
- * silently. Returns undefined when the user must choose a wallet.
+ * Opens a session with the tab's token if the wallet still shares the token's account. The wallet
+ * does not ask the user. Returns undefined when the user must choose a wallet.
  */
 export async function resumeSession(
   wallet: SolanaWallet,
@@ -81,7 +86,7 @@ export async function resumeSession(
   if (kept === undefined) return undefined;
   const account = accounts.find(({ address }) => address === kept.address);
   if (account !== undefined) return sessionOf({ wallet, account }, role, kept.token);
-  // The wallet shares another account now.
+  // The wallet now shares only other accounts, so the token can no longer be used.
   if (accounts.length > 0) dropToken(role);
   return undefined;
 }
@@ -96,9 +101,13 @@ async function signInAs(
 ): Promise<{ account: WalletAccount; token: string }> {
   const { wallet } = connected;
   const { address } = connected.account;
-  const way = signInWay(wallet, role);
+  const features = featuresOf(connected);
+  const way = signInWay(features, role);
   if (way === undefined)
-    throw new WalletRefusal('signIn', `It ${obstacleOf(wallet, role) ?? 'cannot'}.`);
+    throw new WalletRefusal(
+      'signIn',
+      fill(words.obstacle[obstacleIn(features, role) ?? 'messages'], { wallet: wallet.name }),
+    );
   const { nonce, ...asked } = await anonymous.post('/auth/nonce', {
     body: { wallet: address, role, ...(way === 'transaction' && { method: way }) },
   });
@@ -128,7 +137,9 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
     token: () => token,
     retries: 2,
     maxWaitSeconds: 5,
-    /** A refused token leads through the sign-in back to the request. */
+    /**
+     * Sends a request. If the service refuses the token, signs in again and repeats the request.
+     */
     async fetch(url, init) {
       const used = token;
       const response = await fetch(url, init);
@@ -138,7 +149,8 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
       };
       if (token === used && !(await askRenewal(session, renew))) return response;
       const headers = { ...(init?.headers as object), authorization: `Bearer ${token}` };
-      // The user may have taken longer than the time limit of the request.
+      // The sign-in may outlast the first time limit, so the repeated request gets a new time
+      // limit.
       return fetch(url, { ...init, headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
     },
   });
@@ -146,8 +158,8 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
 }
 
 /**
- * Asks the wallet to sign in once more, before a key is created or a secret replaced: whoever finds
- * an open dashboard cannot do that. Returns a client with the new token.
+ * Asks the wallet to sign in once more, before a key is created or a secret is replaced. A stranger
+ * who uses an open dashboard cannot sign in. Returns a client with the new token.
  */
 export async function signAgain(session: Session): Promise<Client> {
   const { token } = await signInAs(session, session.role);
@@ -155,10 +167,10 @@ export async function signAgain(session: Session): Promise<Client> {
 }
 
 /**
- * Has the wallet sign a transaction, and sends it through the service unless the wallet sends. The
- * service builds the transaction (`ask`) when the wallet is about to be asked, because its
- * blockhash ages while the user decides. Throws a WalletRefusal, an AlteredTransaction or the
- * service's error.
+ * Asks the wallet to sign a transaction. The service then sends the transaction, unless the wallet
+ * sends it. `ask` is called right before the wallet is asked and lets the service build the
+ * transaction, because a blockhash ages while the user decides. Throws a WalletRefusal, an
+ * AlteredTransaction or the service's error.
  */
 export async function submit(
   session: Session,

@@ -1,6 +1,7 @@
 import { type ReactElement, useEffect, useRef, useState } from 'react';
 import { wordsOf } from './errors.ts';
 import { clusterName } from './installation.ts';
+import { fill, words } from './language.ts';
 import { Button, Notice, Spinner } from './parts.tsx';
 import { openSession, resumeSession, type Session } from './session.ts';
 import { foreign } from './text.ts';
@@ -13,7 +14,7 @@ export function SignIn({
   role,
   title,
   text,
-  place: { note, resuming, stopResuming, begin },
+  place: { isSwitched, resuming, stopResuming, begin },
 }: {
   role: Role;
   title: string;
@@ -21,30 +22,28 @@ export function SignIn({
   place: SignInPlace;
 }): ReactElement {
   const wallets = useWallets();
-  const [step, setStep] = useState<string>();
-  const [problem, setProblem] = useState<string>();
+  const [step, setStep] = useState<{ name: 'connect' | 'sign'; wallet: string }>();
+  const [problem, setProblem] = useState<() => string>();
   const runs = useRef(0);
 
   const choose = (wallet: SolanaWallet) => {
     setProblem(undefined);
     const name = foreign(wallet.name, 40);
     if (!knowsNetwork(wallet)) {
-      setProblem(`${name} is not on ${clusterName}. Switch its network, or use another wallet.`);
+      setProblem(() => () => fill(words.network.other, { wallet: name, network: clusterName }));
       return;
     }
     runs.current += 1;
     const mine = runs.current;
     openSession(wallet, role, (next) => {
       if (runs.current === mine)
-        setStep(
-          next === 'connect' ? `Connect in ${name}…` : `Sign in with ${name}. This costs nothing.`,
-        );
+        setStep({ name: next === 'connect' ? next : 'sign', wallet: name });
     }).then(
       (session) => runs.current === mine && begin(session),
       (error: unknown) => {
         if (runs.current !== mine) return;
         setStep(undefined);
-        setProblem(wordsOf(error));
+        setProblem(() => () => wordsOf(error));
       },
     );
   };
@@ -52,28 +51,28 @@ export function SignIn({
   if (resuming !== undefined)
     return (
       <main className="boot">
-        <Spinner>Connecting to {foreign(resuming.name, 40)}…</Spinner>
-        <Button onClick={stopResuming}>Use another wallet</Button>
+        <Spinner>{fill(words.signIn.connecting, { wallet: foreign(resuming.name, 40) })}</Spinner>
+        <Button onClick={stopResuming}>{words.useAnother}</Button>
       </main>
     );
   return (
     <main className="column narrow">
       <h1>{title}</h1>
       <p className="muted">{text}</p>
-      {note !== undefined && problem === undefined && <Notice kind="info">{note}</Notice>}
-      {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
+      {isSwitched && problem === undefined && <Notice kind="info">{words.signIn.switched}</Notice>}
+      {problem !== undefined && <Notice kind="warning">{problem()}</Notice>}
       {step === undefined ? (
-        <WalletChoice verb="Sign in" role={role} wallets={wallets} onChoose={choose} />
+        <WalletChoice verb="signIn" role={role} wallets={wallets} onChoose={choose} />
       ) : (
         <>
-          <Spinner>{step}</Spinner>
+          <Spinner>{fill(words.signIn[step.name], step)}</Spinner>
           <Button
             onClick={() => {
               runs.current += 1;
               setStep(undefined);
             }}
           >
-            Stop waiting
+            {words.stopWaiting}
           </Button>
         </>
       )}
@@ -83,22 +82,25 @@ export function SignIn({
 
 export interface SignInPlace {
   session: Session | undefined;
-  /** Why the user must sign in again. */
-  note: string | undefined;
-  /** The wallet that is asked whether it still shares the account of the tab's token. */
+  /** Whether the user must sign in again because the wallet switched accounts. */
+  isSwitched: boolean;
+  /**
+   * The wallet whose account the tab's token belongs to, while the page asks the wallet for this
+   * account.
+   */
   resuming: SolanaWallet | undefined;
   stopResuming: () => void;
   begin: (session: Session) => void;
 }
 
 /**
- * Returns the session of a page. It resumes with the tab's token, and ends when the wallet switches
- * accounts.
+ * Returns the session of a page. If the tab has a token, the session starts with that token. The
+ * session ends when the wallet switches accounts.
  */
 export function useSession(role: Role): SignInPlace {
   const wallets = useWallets();
   const [session, setSession] = useState<Session>();
-  const [note, setNote] = useState<string>();
+  const [isSwitched, setSwitched] = useState(false);
   const [tried, setTried] = useState<SolanaWallet>();
   const kept = session === undefined ? keptToken(role) : undefined;
   const known = wallets.find(({ name }) => name === kept?.wallet);
@@ -122,7 +124,7 @@ export function useSession(role: Role): SignInPlace {
     const left = () => setSession(undefined);
     session.ended.addEventListener('abort', left);
     const off = onSwitch(session, () => {
-      setNote('Your wallet switched accounts: sign in with the new one.');
+      setSwitched(true);
       session.end();
     });
     return () => {
@@ -133,11 +135,11 @@ export function useSession(role: Role): SignInPlace {
 
   return {
     session,
-    note,
+    isSwitched,
     resuming,
     stopResuming: () => setTried(resuming),
     begin(next) {
-      setNote(undefined);
+      setSwitched(false);
       setSession(next);
     },
   };

@@ -3,7 +3,7 @@
 import { replaceHidden } from '../../format.ts';
 
 /**
- * Returns text of another party, safe inside a sentence of the page and cut to `maxLength`
+ * Makes text of another party safe inside a sentence of the page, and cuts it to `maxLength`
  * characters.
  */
 export function foreign(text: string | null | undefined, maxLength = 200): string {
@@ -18,7 +18,7 @@ function codeOf(character: string): string {
   return `⟨${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}⟩`;
 }
 
-/** Returns the start and the end of an address. */
+/** Shortens an address to its start and its end. */
 export function shortAddress(address: string): string {
   return address.length > 12 ? `${address.slice(0, 4)}…${address.slice(-4)}` : address;
 }

@@ -1,26 +1,26 @@
 import { type ReactElement, useSyncExternalStore } from 'react';
-import { Button } from './parts.tsx';
+import { locale } from './language.ts';
 
 const dayParts = { year: 'numeric', month: 'short', day: 'numeric' } as const;
 const minuteParts = { ...dayParts, hour: '2-digit', minute: '2-digit' } as const;
-const formats = (timeZone: string | undefined) => ({
-  day: new Intl.DateTimeFormat(undefined, { ...dayParts, timeZone }),
-  minute: new Intl.DateTimeFormat(undefined, { ...minuteParts, timeZone }),
-});
-const local = formats(undefined);
-const utc = formats('UTC');
 
-// The formats of the chosen time zone, which all times of the page use.
-let shown = local;
+// Whether the reader chose UTC, for all times of the page.
+let isUtc = false;
 const watchers = new Set<() => void>();
 
-function useFormats(): typeof local {
+/** Switches all times of the page between UTC and the reader's time zone. */
+export function switchZone(): void {
+  isUtc = !isUtc;
+  for (const changed of watchers) changed();
+}
+
+export function useUtc(): boolean {
   return useSyncExternalStore(
     (changed) => {
       watchers.add(changed);
       return () => watchers.delete(changed);
     },
-    () => shown,
+    () => isUtc,
   );
 }
 
@@ -35,30 +35,16 @@ export function Time({
   at: string | Date;
   dateOnly?: boolean;
 }): ReactElement {
-  const { day, minute } = useFormats();
+  const timeZone = useUtc() ? 'UTC' : undefined;
   const time = new Date(at);
   const title = `${time.toISOString().replace('T', ' ').slice(0, 19)} UTC`;
+  const format = new Intl.DateTimeFormat(locale, {
+    ...(dateOnly ? dayParts : minuteParts),
+    timeZone,
+  });
   return (
     <time dateTime={time.toISOString()} title={title}>
-      {(dateOnly ? day : minute).format(time)}
+      {format.format(time)}
     </time>
-  );
-}
-
-/** Shows which time zone is used, and switches it for the whole page. */
-export function ZoneSwitch(): ReactElement {
-  const isUtc = useFormats() === utc;
-  const zone = local.day.resolvedOptions().timeZone;
-  return (
-    <Button
-      kind="link"
-      onClick={() => {
-        shown = isUtc ? local : utc;
-        for (const changed of watchers) changed();
-      }}
-    >
-      Times: {isUtc ? 'UTC' : (zone.split('/').at(-1)?.replaceAll('_', ' ') ?? zone)}
-      <span className="visually-hidden"> Show {isUtc ? zone : 'UTC'}</span>
-    </Button>
   );
 }

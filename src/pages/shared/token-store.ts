@@ -1,5 +1,6 @@
-// Keeps the access token of each role in the tab's sessionStorage, so that a reload and another
-// page of the tab need no new signature. It ends with the tab, and no other tab can read it.
+// Keeps the access token of each role in the tab's sessionStorage. A reload or another page in the
+// tab then needs no new signature. Closing the tab deletes the token. No other tab can read the
+// token.
 
 export type Role = 'merchant' | 'subscriber';
 
@@ -14,7 +15,7 @@ export interface KeptToken {
 
 const placeOf = (role: Role) => `billing-token-${role}`;
 
-/** Runs `use` on the storage. Returns undefined where the browser allows none. */
+/** Runs `use` on the sessionStorage. Returns undefined when the browser forbids storage. */
 function withStorage<T>(use: (storage: Storage) => T): T | undefined {
   try {
     return use(sessionStorage);
@@ -31,7 +32,7 @@ export function dropToken(role: Role): void {
   withStorage((storage) => storage.removeItem(placeOf(role)));
 }
 
-/** Returns the token of a role unless its hour is over. */
+/** Returns the token of a role. Returns undefined when there is no token or it has expired. */
 export function keptToken(role: Role): KeptToken | undefined {
   const text = withStorage((storage) => storage.getItem(placeOf(role))) ?? undefined;
   const kept = text === undefined ? undefined : (JSON.parse(text) as KeptToken);

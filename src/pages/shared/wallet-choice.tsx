@@ -1,7 +1,9 @@
 import { useState } from 'react';
 import type { ReactElement } from 'react';
-import { encode } from 'uqr';
+import { Fill } from './fill.tsx';
+import { fill, words } from './language.ts';
 import { Button } from './parts.tsx';
+import { QrCode } from './qr-code.tsx';
 import { foreign } from './text.ts';
 import type { Role } from './token-store.ts';
 import { obstacleOf } from './wallet-sign-in.ts';
@@ -30,9 +32,13 @@ const browsers: readonly (readonly [
   ],
 ];
 
+/** What the user does with the chosen wallet. */
+type Verb = 'subscribe' | 'signIn';
+
 /**
- * Shows one button for each wallet of the browser that can sign in for the role, and the reason for
- * each that cannot. Without a wallet, shows links for getting one.
+ * Shows a button for each wallet that can sign in for the role. For each other wallet of the
+ * browser, shows why the page cannot use the wallet. Without a usable wallet, shows links for
+ * getting a wallet.
  */
 export function WalletChoice({
   verb,
@@ -40,7 +46,7 @@ export function WalletChoice({
   wallets,
   onChoose,
 }: {
-  verb: string;
+  verb: Verb;
   role: Role;
   wallets: readonly SolanaWallet[];
   onChoose: (wallet: SolanaWallet) => void;
@@ -56,7 +62,10 @@ export function WalletChoice({
       )}
       {others.map((wallet) => (
         <p key={wallet.name} className="muted">
-          <bdi>{foreign(wallet.name, 40)}</bdi> cannot be used here: it {obstacleOf(wallet, role)}.
+          <Fill
+            text={words.obstacle[obstacleOf(wallet, role) ?? 'messages']}
+            wallet={<bdi>{foreign(wallet.name, 40)}</bdi>}
+          />
         </p>
       ))}
     </>
@@ -68,19 +77,19 @@ function Choices({
   wallets,
   onChoose,
 }: {
-  verb: string;
+  verb: Verb;
   wallets: readonly SolanaWallet[];
   onChoose: (wallet: SolanaWallet) => void;
 }): ReactElement {
   return (
-    <div className="wallets" role="group" aria-label={`${verb} with a wallet`}>
+    <div className="wallets" role="group" aria-label={words.choice[verb].group}>
       {wallets.map((wallet) => (
         <Button key={wallet.name} kind="primary" onClick={() => onChoose(wallet)}>
           {/^data:image\//.test(wallet.icon) && (
             <img src={wallet.icon} alt="" width={22} height={22} />
           )}
           <span>
-            {verb} with <bdi>{foreign(wallet.name, 40)}</bdi>
+            <Fill text={words.choice[verb].with} wallet={<bdi>{foreign(wallet.name, 40)}</bdi>} />
           </span>
         </Button>
       ))}
@@ -88,13 +97,13 @@ function Choices({
   );
 }
 
-function NoWallet({ verb, hasOthers }: { verb: string; hasOthers: boolean }): ReactElement {
+function NoWallet({ verb, hasOthers }: { verb: Verb; hasOthers: boolean }): ReactElement {
   const [onPhone] = useState(() => matchMedia('(pointer: coarse)').matches);
   const url = location.href.split('#', 1)[0] ?? '';
   if (onPhone)
     return (
       <>
-        <p>{verb} in your wallet’s own browser:</p>
+        <p>{words.choice[verb].inBrowser}</p>
         <div className="wallets">
           {browsers.map(([name, open]) => (
             <a
@@ -103,7 +112,7 @@ function NoWallet({ verb, hasOthers }: { verb: string; hasOthers: boolean }): Re
               rel="noreferrer"
               href={open(encodeURIComponent(url), encodeURIComponent(location.origin))}
             >
-              Open in {name}
+              {fill(words.choice.openIn, { wallet: name })}
             </a>
           ))}
         </div>
@@ -113,16 +122,9 @@ function NoWallet({ verb, hasOthers }: { verb: string; hasOthers: boolean }): Re
     <div className="no-wallet">
       <div>
         <p>
-          <strong>
-            {hasOthers
-              ? 'No wallet of this browser can sign in here.'
-              : 'This browser has no Solana wallet.'}
-          </strong>
+          <strong>{hasOthers ? words.choice.noneUsable : words.choice.none}</strong>
         </p>
-        <p className="muted">
-          Scan the code to open this page with the wallet on your phone, or install one and load the
-          page again:
-        </p>
+        <p className="muted">{words.choice.scan}</p>
         <p className="links">
           {browsers.map(([name, , get]) => (
             <a key={name} href={get} target="_blank" rel="noreferrer noopener">
@@ -131,26 +133,7 @@ function NoWallet({ verb, hasOthers }: { verb: string; hasOthers: boolean }): Re
           ))}
         </p>
       </div>
-      <QrCode text={url} />
+      <QrCode text={url} label={words.choice.qr} />
     </div>
-  );
-}
-
-/** Shows a text as a QR code. The code is dark on light in every colour scheme. */
-function QrCode({ text }: { text: string }): ReactElement {
-  const { data, size } = encode(text, { ecc: 'M', border: 2 });
-  const path = data
-    .flatMap((row, y) => row.map((dark, x) => (dark ? `M${x} ${y}h1v1h-1z` : '')))
-    .join('');
-  return (
-    <svg
-      className="qr"
-      viewBox={`0 0 ${size} ${size}`}
-      role="img"
-      aria-label="QR code of this page"
-      shapeRendering="crispEdges"
-    >
-      <path d={path} />
-    </svg>
   );
 }

@@ -1,49 +1,70 @@
-// How a wallet signs in: which of its features is used, and why a wallet cannot.
+// Signs a wallet in: selects the wallet's feature, or tells why the wallet cannot sign in.
 import type { WalletAccount } from '@wallet-standard/base';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
+import { fill, words } from './language.ts';
 import type { Role } from './token-store.ts';
 import { type Connected, fromBase64, type SolanaWallet, toBase58, toBase64 } from './wallets.ts';
 
-/** In the order of preference. The last resort is a transaction that is never sent. */
+/**
+ * The ways to sign in, best first. With `transaction` the wallet signs a transaction that is never
+ * sent.
+ */
 export type SignInWay = 'signIn' | 'signMessage' | 'signOffchainMessage' | 'transaction';
 
-/** The service's sign-in text; the transaction is there when the way is one. */
+/** The service's sign-in text. `transaction` is set when the wallet signs in with a transaction. */
 export interface Asked {
   message: string;
   transaction?: string;
 }
 
-/** The signature in Base58; `signedMessage` (Base64) where the wallet signed other bytes. */
+/**
+ * The account and its signature (Base58). If the wallet signed other bytes than the sign-in text,
+ * `signedMessage` has those bytes (Base64).
+ */
 export interface SignedIn {
   account: WalletAccount;
   signature: string;
   signedMessage?: string;
 }
 
-/** The way in which the wallet signs in for the role; undefined when it cannot. */
-export function signInWay({ features }: SolanaWallet, role: Role): SignInWay | undefined {
-  if ('solana:signIn' in features) return 'signIn';
-  if ('solana:signMessage' in features) return 'signMessage';
-  if ('solana:signOffchainMessage' in features) return 'signOffchainMessage';
-  // A signature of a transaction signs in no merchant.
-  return role === 'subscriber' && 'solana:signTransaction' in features ? 'transaction' : undefined;
+/**
+ * Returns how a wallet with these features signs in for the role. Returns undefined when the wallet
+ * cannot sign in.
+ */
+export function signInWay(features: readonly string[], role: Role): SignInWay | undefined {
+  if (features.includes('solana:signIn')) return 'signIn';
+  if (features.includes('solana:signMessage')) return 'signMessage';
+  if (features.includes('solana:signOffchainMessage')) return 'signOffchainMessage';
+  // A merchant cannot sign in by signing a transaction.
+  return role === 'subscriber' && features.includes('solana:signTransaction')
+    ? 'transaction'
+    : undefined;
 }
 
-/** Why the page cannot use the wallet, as the end of a sentence; undefined when it can. */
-export function obstacleOf(wallet: SolanaWallet, role: Role): string | undefined {
-  const { features } = wallet;
-  if (!('standard:connect' in features)) return 'does not connect to pages';
-  const signs = 'solana:signTransaction' in features;
-  if (!signs && !('solana:signAndSendTransaction' in features))
-    return 'signs no Solana transactions';
-  if (signInWay(wallet, role) !== undefined) return undefined;
-  return signs
-    ? 'signs transactions only, and a merchant signs in with a message'
-    : 'signs no message, which signing in needs';
+/** The reason why a page cannot use a wallet, as the key of the text that explains the reason. */
+export type Obstacle = keyof typeof words.obstacle;
+
+/**
+ * Returns why the page cannot use the wallet. Returns undefined when the page can use the wallet.
+ */
+export function obstacleOf(wallet: SolanaWallet, role: Role): Obstacle | undefined {
+  return obstacleIn(Object.keys(wallet.features), role);
 }
 
-/** Fields of a Sign-In With Solana text that the service issued. */
+/**
+ * Returns why a page cannot use a wallet with these features. Returns undefined when the page can
+ * use the wallet.
+ */
+export function obstacleIn(features: readonly string[], role: Role): Obstacle | undefined {
+  if (!features.includes('standard:connect')) return 'connect';
+  const signs = features.includes('solana:signTransaction');
+  if (!signs && !features.includes('solana:signAndSendTransaction')) return 'transactions';
+  if (signInWay(features, role) !== undefined) return undefined;
+  return signs ? 'merchant' : 'messages';
+}
+
+/** Returns the fields of a Sign-In With Solana text that the service issued. */
 function fieldsOf(message: string) {
   const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(message)?.[1] ?? '';
   const [first = '', address = '', , statement = ''] = message.split('\n');
@@ -66,7 +87,9 @@ interface Signed {
   signature: Uint8Array;
 }
 
-/** A count byte and the signature come before the message of a transaction with one signer. */
+/**
+ * A transaction with one signer is a count byte, then the signature (64 bytes), then the message.
+ */
 const SIGNATURE_PLACE = 1;
 const MESSAGE_PLACE = 65;
 
@@ -108,8 +131,9 @@ async function sign(
 }
 
 /**
- * Lets the wallet sign in. The account that it answers with is the one that the page uses from then
- * on. Throws a WalletRefusal, which names that account when it is another one than was asked.
+ * Asks the wallet to sign in. Returns the account with which the wallet signed; the page then uses
+ * this account. Throws a WalletRefusal. If the wallet signed with another account, the refusal
+ * names both accounts.
  */
 export async function signInWith(
   connected: Connected,
@@ -118,11 +142,14 @@ export async function signInWith(
 ): Promise<SignedIn> {
   try {
     const signed = await sign(connected, way, asked);
-    if (signed === undefined) throw new Error('It returned no signature.');
+    if (signed === undefined) throw new Error(words.error.noSignature);
     const { account, bytes, signature } = signed;
     if (account.address !== connected.account.address)
       throw new Error(
-        `It signed in with ${account.address}, but shared ${connected.account.address} with this page. Choose one of the two in the wallet and try again.`,
+        fill(words.error.otherAccount, {
+          signed: account.address,
+          shared: connected.account.address,
+        }),
       );
     const same = toBase64(bytes) === toBase64(new TextEncoder().encode(asked.message));
     return {

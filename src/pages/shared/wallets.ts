@@ -12,10 +12,11 @@ import bs58 from 'bs58';
 import { useSyncExternalStore } from 'react';
 import { WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
+import { words } from './language.ts';
 
 /**
- * Of wallet-standard-features 1.5, which this project does not have yet: the wallet puts the text
- * into the envelope of version 1.
+ * A feature of wallet-standard-features 1.5. This project still uses an older version. The wallet
+ * puts the text into a version 1 envelope and signs the envelope.
  */
 interface SignOffchainMessageFeature {
   readonly 'solana:signOffchainMessage': {
@@ -53,6 +54,26 @@ export interface Connected {
   readonly account: WalletAccount;
 }
 
+/**
+ * Returns the features of the wallet that the page can use with the account. An account lists the
+ * features that it supports; an account that the wallet only watches lists none. Connecting and
+ * signing in are features of the wallet, whatever the account lists.
+ */
+export function featuresOf({ wallet, account }: Connected): readonly string[] {
+  return Object.keys(wallet.features).filter(
+    (name) =>
+      name.startsWith('standard:') ||
+      name === 'solana:signIn' ||
+      (account.features as readonly string[]).includes(name),
+  );
+}
+
+/** Whether the account can sign transactions. */
+const signs = (connected: Connected): boolean =>
+  featuresOf(connected).some((name) =>
+    ['solana:signTransaction', 'solana:signAndSendTransaction'].includes(name),
+  );
+
 const registry = getWallets();
 let known = solanaWallets();
 
@@ -81,13 +102,17 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
 }
 
 /**
- * Asks the wallet for an account. Throws a WalletRefusal when the user refuses or the wallet fails.
+ * Asks the wallet for its accounts. Returns an account that can sign transactions, if possible on
+ * this network. Throws a WalletRefusal when the user refuses, the wallet fails or no account can
+ * sign.
  */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
     const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
-    const account = accounts.find(knowsNetwork) ?? accounts[0];
-    if (account === undefined) throw new Error('It shared no account.');
+    if (accounts.length === 0) throw new Error(words.error.noAccount);
+    const signing = accounts.filter((account) => signs({ wallet, account }));
+    const account = signing.find(knowsNetwork) ?? signing[0];
+    if (account === undefined) throw new Error(words.error.watched);
     return { wallet, account };
   } catch (error) {
     throw new WalletRefusal('connect', error);
@@ -95,8 +120,8 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 }
 
 /**
- * Returns the accounts that the wallet shares with the page without asking the user. Returns none
- * when the wallet has to ask.
+ * Returns the accounts that the wallet shares with the page without asking the user. Returns an
+ * empty list when the wallet would have to ask.
  */
 export async function sharedAccounts({
   features,
@@ -121,23 +146,27 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
   );
 }
 
-/** Wallets one of whose transactions lapsed before the service could send it. */
+/** Wallets that were too slow: their signed transaction lapsed before the service could send it. */
 const lapsed = new WeakSet<SolanaWallet>();
 
-/** Remembers that a transaction of the wallet lapsed: the wallet sends the next one itself. */
+/**
+ * Records that a transaction of the wallet lapsed. The wallet then sends its next transaction
+ * itself.
+ */
 export function noteLapse(wallet: SolanaWallet): void {
   lapsed.add(wallet);
 }
 
 /**
- * Whether the wallet sends its transactions itself: it can do nothing else, it lists that feature
- * first, or it was too slow for the service. A wallet that sends can take a newer blockhash.
+ * Returns whether the wallet shall send the transactions of this account itself: (1) the account
+ * cannot sign without sending, (2) the wallet lists sending before signing, or (3) the wallet was
+ * too slow before. A wallet that sends can use a newer blockhash.
  */
-function sendsItself(wallet: SolanaWallet): boolean {
-  const names = Object.keys(wallet.features);
+function sendsItself(connected: Connected): boolean {
+  const names = featuresOf(connected);
   const send = names.indexOf('solana:signAndSendTransaction');
   const sign = names.indexOf('solana:signTransaction');
-  return send !== -1 && (sign === -1 || send < sign || lapsed.has(wallet));
+  return send !== -1 && (sign === -1 || send < sign || lapsed.has(connected.wallet));
 }
 
 /** A transaction that the service offers to the wallet. */
@@ -151,21 +180,22 @@ export interface Offer {
  * Asks the wallet to sign a transaction, or to sign and send it. Throws a WalletRefusal.
  */
 export async function signTransaction(
-  { wallet, account }: Connected,
+  connected: Connected,
   { transaction, minContextSlot }: Offer,
 ): Promise<{ signed: string } | { sent: string }> {
-  const { features } = wallet;
+  const { account } = connected;
+  const { features } = connected.wallet;
   const options = { preflightCommitment: 'confirmed', minContextSlot } as const;
   const input = { account, chain, transaction: fromBase64(transaction), options };
   try {
-    if (!sendsItself(wallet)) {
+    if (!sendsItself(connected)) {
       const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
-      if (signed === undefined) throw new Error('It returned no transaction.');
+      if (signed === undefined) throw new Error(words.error.noTransaction);
       return { signed: toBase64(signed.signedTransaction) };
     }
     const [sent] =
       (await features['solana:signAndSendTransaction']?.signAndSendTransaction(input)) ?? [];
-    if (sent === undefined) throw new Error('It returned no signature.');
+    if (sent === undefined) throw new Error(words.error.noSignature);
     return { sent: toBase58(sent.signature) };
   } catch (error) {
     throw new WalletRefusal('sign', error);

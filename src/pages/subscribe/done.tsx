@@ -1,6 +1,8 @@
 import { type ReactElement, useEffect, useState } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
-import { Button, Notice, Signature, Spinner } from '../shared/parts.tsx';
+import { Fill } from '../shared/fill.tsx';
+import { fill, words } from '../shared/language.ts';
+import { formatExact } from '../shared/money.ts';
+import { Button, Notice, Signature, Spinner, Usdc } from '../shared/parts.tsx';
 import type { Payment, PublicPlan, Session, Subscription } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
@@ -14,8 +16,8 @@ const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
   trialEndsAt !== null && nextPaymentDue === trialEndsAt;
 
 /**
- * The screen after subscribing. It follows the first payment until the payment has succeeded or
- * failed.
+ * The screen after subscribing. The screen follows the first payment until this payment has
+ * succeeded or failed.
  */
 export function Done({
   plan,
@@ -66,6 +68,7 @@ export function Done({
     };
   }, [session, subscription.id]);
 
+  const text = words.done;
   const back = safeUrl(successUrl);
   const paid = trial || current.paidThrough !== null;
   useEffect(() => {
@@ -79,29 +82,34 @@ export function Done({
           <path d="m5 12.5 4.5 4.5L19 7.5" />
         </svg>
       </div>
-      <h2>You are subscribed</h2>
+      <h2>{text.title}</h2>
       <p>
-        Thank you. <bdi>{foreign(plan.appName, 80)}</bdi> has your subscription to{' '}
-        <bdi>{foreign(plan.name, 80)}</bdi>.
+        <Fill
+          text={text.thanks}
+          plan={<bdi>{foreign(plan.name, 80)}</bdi>}
+          app={<bdi>{foreign(plan.appName, 80)}</bdi>}
+        />
       </p>
-      {!settled && <Spinner>Collecting the first payment…</Spinner>}
+      {!settled && <Spinner>{text.collecting}</Spinner>}
       {current.status === 'past_due' && (
-        <Notice kind="warning" title="The first payment failed.">
-          Your wallet has too little USDC. It is tried again automatically; top the wallet up.
+        <Notice kind="warning" title={text.failed}>
+          {words.unpaid[payment?.failureReason ?? 'unknown']}
         </Notice>
       )}
       {trial && current.trialEndsAt !== null && (
         <dl className="lines">
           <div>
-            <dt>Free until</dt>
+            <dt>{text.freeUntil}</dt>
             <dd>
               <Time at={current.trialEndsAt} />
             </dd>
           </div>
           {current.nextAmount !== null && (
             <div>
-              <dt>Then the first payment</dt>
-              <dd>{formatUsdcGrouped(current.nextAmount)} USDC</dd>
+              <dt>{text.firstPayment}</dt>
+              <dd>
+                <Usdc units={current.nextAmount} partOf={current.amount} />
+              </dd>
             </div>
           )}
         </dl>
@@ -109,18 +117,28 @@ export function Done({
       {current.paidThrough !== null && (
         <dl className="lines">
           <div>
-            <dt>Paid</dt>
-            <dd>{formatUsdcGrouped(payment?.amountGross ?? current.amount)} USDC</dd>
+            <dt>{text.paid}</dt>
+            <dd>{formatExact(payment?.amountGross ?? current.amount)} USDC</dd>
           </div>
           <div>
-            <dt>Paid until</dt>
+            <dt>{text.paidUntil}</dt>
             <dd>
               <Time at={current.paidThrough} />
             </dd>
           </div>
+          {current.nextPaymentDue !== null && current.nextAmount !== null && (
+            <div>
+              <dt>
+                {text.next}, <Time at={current.nextPaymentDue} dateOnly />
+              </dt>
+              <dd>
+                <Usdc units={current.nextAmount} partOf={current.amount} />
+              </dd>
+            </div>
+          )}
           {typeof payment?.txSignature === 'string' && (
             <div>
-              <dt>Payment</dt>
+              <dt>{text.payment}</dt>
               <dd>
                 <Signature of={payment.txSignature} />
               </dd>
@@ -130,11 +148,11 @@ export function Done({
       )}
       {back === undefined ? (
         <Button kind="primary" onClick={() => location.assign('/account')}>
-          See my subscriptions
+          {words.panel.seeMine}
         </Button>
       ) : (
         <Button kind="primary" onClick={() => location.assign(back)}>
-          Go on to {foreign(plan.appName, 80)}
+          {fill(text.goOn, { app: foreign(plan.appName, 80) })}
         </Button>
       )}
     </>

@@ -8,12 +8,20 @@ import {
   type Session,
   submit,
   type Standing,
+  type Submitted,
   type Subscription,
 } from '../shared/session.ts';
 import { knowsNetwork, onSwitch, type SolanaWallet } from '../shared/wallets.ts';
-import { type Problem, problemOf, unsuccessful } from './problems.ts';
+import { isShort } from './missing.ts';
+import type { Problem } from './problems.ts';
 
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
+
+/**
+ * The reason why a wallet cannot subscribe. It is also the key of the text that explains the
+ * reason.
+ */
+type Closed = 'endedByMerchant' | 'ownWallet' | 'frozen' | 'planBlocked' | 'planClosed';
 
 export type View =
   | { at: 'offer' }
@@ -23,19 +31,24 @@ export type View =
   | { at: 'switched' }
   | { at: 'short'; standing: Standing }
   | { at: 'otherTerms'; standing: Standing }
-  | { at: 'closed'; why: string }
-  | { at: 'subscribed'; standing: Standing; note?: string }
+  | { at: 'closed'; why: Closed }
+  | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed' }
   | { at: 'done'; subscription: Subscription };
+
+/** The terms that depend on the wallet. A wallet gets one trial in each app. */
+export type Terms = Pick<PublicPlan, 'trialHours' | 'schedule'>;
 
 export interface Flow {
   view: View;
-  /** The trial that the page shows. Until the wallet is connected, this is the plan's trial. */
-  trialHours: number | null;
+  /** The terms that the page shows. Until a wallet is connected, these are the plan's terms. */
+  terms: Terms;
   session: Session | undefined;
   /** Connects the wallet, signs in, and subscribes if the state on chain allows it. */
   start: (wallet: SolanaWallet) => void;
   /** Subscribes with the wallet that is signed in. */
   again: () => void;
+  /** Reads the balances of a wallet that lacks money. Subscribes when the wallet has enough. */
+  watch: () => void;
   /** Stops waiting for the wallet. A later response of the wallet is ignored. */
   stop: () => void;
   /** Approves payments again (`repair`) or withdraws a cancellation (`resume`). */
@@ -46,7 +59,9 @@ export interface Flow {
 class Superseded extends Error {}
 
 const POLL_MS = 1500;
-/** Milliseconds to wait for a transaction on chain, longer than a blockhash is valid. */
+/**
+ * Maximum time (ms) to wait until a transaction is on chain. A blockhash is valid for less time.
+ */
 const LANDING_MS = 100_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -57,7 +72,10 @@ export interface Order {
   checkoutSessionId: string | undefined;
 }
 
-/** Calls `left` when the session ends: `switched` if the wallet shows another account. */
+/**
+ * Calls `left` when the session ends. The argument is `switched` if the wallet switched accounts,
+ * otherwise `offer`.
+ */
 function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') => void): void {
   useEffect(() => {
     if (session === undefined) return;
@@ -74,39 +92,57 @@ function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') 
   }, [session]);
 }
 
+/**
+ * Runs one piece of work at a time. A call of stop() or a later run supersedes the running work.
+ */
+function useRuns(shown: (view: View) => void) {
+  const runs = useRef(0);
+  /**
+   * Returns a function that returns true until stop() or a later run supersedes the current work.
+   */
+  const current = () => {
+    const mine = runs.current;
+    return () => runs.current === mine;
+  };
+  return {
+    current,
+    stop: () => {
+      runs.current += 1;
+    },
+    /** Runs `work` and shows its result, unless stop() or a later run supersedes the work. */
+    run: (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
+      runs.current += 1;
+      const isCurrent = current();
+      const show = (step: Step) => {
+        if (!isCurrent()) throw new Superseded();
+        shown({ at: 'busy', step, wallet });
+      };
+      work(show).then(
+        (next) => isCurrent() && shown(next),
+        (error: unknown) => {
+          if (isCurrent() && !(error instanceof Superseded))
+            shown({ at: 'problem', cause: { error } });
+        },
+      );
+    },
+  };
+}
+
 export function useFlow(order: Order): Flow {
   const [view, setView] = useState<View>({ at: 'offer' });
   const [session, setSession] = useState<Session>();
-  const runs = useRef(0);
-  const [trialHours, setTrialHours] = useState(order.plan.trialHours);
-  const offered = { ...order, trialHours };
+  const [terms, setTerms] = useState<Terms>(order.plan);
+  const offered = { ...order, terms };
+  const { run, stop, current } = useRuns((next) => {
+    if (next.at === 'otherTerms') setTerms(next.standing);
+    setView(next);
+  });
 
   useEnd(session, (why) => {
-    runs.current += 1;
+    stop();
     setSession(undefined);
     setView({ at: why });
   });
-
-  /** Runs `work` and shows its result, unless stop() or another run comes first. */
-  const run = (wallet: string, work: (show: (step: Step) => void) => Promise<View>) => {
-    runs.current += 1;
-    const mine = runs.current;
-    const show = (step: Step) => {
-      if (runs.current !== mine) throw new Superseded();
-      setView({ at: 'busy', step, wallet });
-    };
-    work(show).then(
-      (next) => {
-        if (runs.current !== mine) return;
-        if (next.at === 'otherTerms') setTrialHours(next.standing.trialHours);
-        setView(next);
-      },
-      (error: unknown) => {
-        if (runs.current !== mine || error instanceof Superseded) return;
-        setView(problemOf(error));
-      },
-    );
-  };
 
   const start = (wallet: SolanaWallet) => {
     const wrong = { at: 'wrongNetwork', wallet: wallet.name } as const;
@@ -123,17 +159,34 @@ export function useFlow(order: Order): Flow {
     });
   };
 
+  const again = () => {
+    if (session === undefined) setView({ at: 'offer' });
+    else run(session.wallet.name, (show) => proceed(offered, session, show));
+  };
+
+  const watch = () => {
+    if (session === undefined) return;
+    const isCurrent = current();
+    readStanding(session, order).then(
+      (standing) => {
+        if (!isCurrent()) return;
+        if (isShort(standing)) setView({ at: 'short', standing });
+        else again();
+      },
+      // A failed read has no effect, because the page reads the balances again soon.
+      () => undefined,
+    );
+  };
+
   return {
     view,
-    trialHours,
+    terms,
     session,
     start,
-    again() {
-      if (session === undefined) setView({ at: 'offer' });
-      else run(session.wallet.name, (show) => proceed(offered, session, show));
-    },
+    again,
+    watch,
     stop() {
-      runs.current += 1;
+      stop();
       setView({ at: 'offer' });
     },
     restore(standing, how) {
@@ -146,10 +199,10 @@ export function useFlow(order: Order): Flow {
 
 /**
  * Subscribes a signed-in wallet to the terms that the page shows. If the state on chain prevents
- * that, returns a view that explains why.
+ * subscribing, returns a view with the reason.
  */
 async function proceed(
-  order: Order & Pick<Flow, 'trialHours'>,
+  order: Order & Pick<Flow, 'terms'>,
   signedIn: Session,
   show: (step: Step) => void,
 ): Promise<View> {
@@ -205,40 +258,24 @@ function readStanding({ client }: Session, { plan, checkoutSessionId }: Order): 
  */
 async function placeOf(
   session: Session,
-  order: Order & Pick<Flow, 'trialHours'>,
+  order: Order & Pick<Flow, 'terms'>,
   standing: Standing,
 ): Promise<View | undefined> {
-  const { plan, trialHours } = order;
+  const { plan, terms } = order;
   const { onChain, subscriptionId } = standing;
-  if (standing.endedByMerchant)
-    return { at: 'closed', why: 'The merchant has ended your subscription to this plan.' };
+  if (standing.endedByMerchant) return { at: 'closed', why: 'endedByMerchant' };
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
-  // A cancelled account without a live subscription is resumed by subscribing.
+  // If an account is cancelled and has no live subscription, the wallet resumes it by subscribing
+  // again.
   const isLive = onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null);
   if (isLive) return { at: 'subscribed', standing };
-  if (session.address === plan.merchantWallet)
-    return {
-      at: 'closed',
-      why: 'This is the merchant’s own wallet. Use another one to subscribe.',
-    };
-  if (standing.frozen)
-    return {
-      at: 'closed',
-      why: 'The USDC account of this wallet is frozen by the issuer of USDC, so it cannot pay. Use another wallet.',
-    };
-  if (standing.planBlocked !== null)
-    return {
-      at: 'closed',
-      why: 'The merchant cannot receive payments of this plan at the moment. Nothing was signed.',
-    };
-  if (!standing.planOpen)
-    return { at: 'closed', why: 'The plan takes no new subscriptions on chain any more.' };
-  if (standing.trialHours !== trialHours) return { at: 'otherTerms', standing };
-  const short =
-    BigInt(standing.usdc) < BigInt(standing.usdcNeeded) ||
-    BigInt(standing.lamports) < BigInt(standing.lamportsNeeded);
-  return short ? { at: 'short', standing } : undefined;
+  if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };
+  if (standing.frozen) return { at: 'closed', why: 'frozen' };
+  if (standing.planBlocked !== null) return { at: 'closed', why: 'planBlocked' };
+  if (!standing.planOpen) return { at: 'closed', why: 'planClosed' };
+  if (standing.trialHours !== terms.trialHours) return { at: 'otherTerms', standing };
+  return isShort(standing) ? { at: 'short', standing } : undefined;
 }
 
 /**
@@ -267,6 +304,9 @@ async function register(
   }
 }
 
+/** Returns the screen for a transaction that lapsed or failed. */
+const unsuccessful = (cause: Submitted): Problem => ({ at: 'problem', cause });
+
 const isOpen = ({ status }: Subscription) => status === 'active' || status === 'past_due';
 
 /** Waits until the subscription is on chain and registered. */
@@ -288,11 +328,7 @@ async function restored(session: Session, order: Order, how: 'repair' | 'resume'
     const standing = await readStanding(session, order);
     const done = how === 'repair' ? standing.approval === 'given' : standing.onChain === 'live';
     if (!done) continue;
-    const note =
-      how === 'repair'
-        ? 'Payments are approved again.'
-        : 'Your cancellation is taken back. The subscription goes on.';
-    return { at: 'subscribed', standing, note };
+    return { at: 'subscribed', standing, note: how === 'repair' ? 'approved' : 'resumed' };
   }
   return unsuccessful({ status: 'lapsed', reason: null, signature: '' });
 }

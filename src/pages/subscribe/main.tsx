@@ -2,4 +2,6 @@ import { mount } from '../shared/mount.tsx';
 import { SubscribePage } from './page.tsx';
 
 const [, kind, id = ''] = location.pathname.split('/');
-mount(<SubscribePage kind={kind === 'checkout' ? 'checkout' : 'plan'} id={id} />);
+void mount(() => <SubscribePage kind={kind === 'checkout' ? 'checkout' : 'plan'} id={id} />, {
+  isTranslated: true,
+});

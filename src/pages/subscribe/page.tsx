@@ -1,11 +1,13 @@
 // /s/{planId} and /checkout/{checkoutSessionId}: a plan's terms and the button that subscribes.
 import { type ReactElement, useEffect, useState } from 'react';
 import { isCode, wordsOf } from '../shared/errors.ts';
+import { LanguageSwitch } from '../shared/language-switch.tsx';
+import { words } from '../shared/language.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
 import { Report } from '../shared/report.tsx';
 import { anonymous, type Checkout, type PublicPlan } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
-import { ZoneSwitch } from '../shared/time.tsx';
+import { ZoneSwitch } from '../shared/zone-switch.tsx';
 import { useFlow } from './flow.ts';
 import { Panel } from './panel.tsx';
 import { Summary } from './summary.tsx';
@@ -28,12 +30,13 @@ function Offered({ plan, checkout }: Offer): ReactElement {
   const flow = useFlow({ plan, checkoutSessionId: checkout?.id });
   return (
     <div className="checkout">
-      <Summary plan={plan} trialHours={flow.trialHours} discount={checkout?.discount ?? null} />
+      <Summary plan={plan} terms={flow.terms} discount={checkout?.discount ?? null} />
       <main className="checkout-panel">
         <Panel plan={plan} checkout={checkout} flow={flow} />
         <footer className="muted small">
+          <LanguageSwitch />
           <ZoneSwitch />
-          <a href="/account">My subscriptions</a>
+          <a href="/account">{words.mySubscriptions}</a>
           <Report planId={plan.id} />
         </footer>
       </main>
@@ -70,19 +73,16 @@ export function SubscribePage({
   if (offer !== undefined) return <Offered plan={offer.plan} checkout={offer.checkout} />;
   return (
     <main className="boot">
-      {error === undefined && <Spinner>Loading the plan…</Spinner>}
+      {error === undefined && <Spinner>{words.page.loading}</Spinner>}
       {error !== undefined && isCode(error, 'NOT_FOUND') && (
         <>
-          <h1>This link leads nowhere</h1>
-          <p className="muted">
-            There is no {kind === 'plan' ? 'plan' : 'checkout'} with this address. Ask the merchant
-            for a new link.
-          </p>
+          <h1>{words.page.nowhere}</h1>
+          <p className="muted">{kind === 'plan' ? words.page.noPlan : words.page.noCheckout}</p>
         </>
       )}
       {error !== undefined && !isCode(error, 'NOT_FOUND') && (
         <>
-          <h1>The plan cannot be shown</h1>
+          <h1>{words.page.failed}</h1>
           <Notice kind="error">{wordsOf(error)}</Notice>
           <Button
             kind="primary"
@@ -91,7 +91,7 @@ export function SubscribePage({
               setTries(tries + 1);
             }}
           >
-            Try again
+            {words.tryAgain}
           </Button>
         </>
       )}

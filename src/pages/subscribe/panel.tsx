@@ -1,6 +1,8 @@
 import { type ReactElement, type ReactNode, useEffect, useRef } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
+import { Fill } from '../shared/fill.tsx';
 import { clusterName } from '../shared/installation.ts';
+import { fill, words } from '../shared/language.ts';
+import { formatExact } from '../shared/money.ts';
 import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import { perPeriod, span } from '../shared/period.ts';
 import type { Checkout, PublicPlan, Session, Standing } from '../shared/session.ts';
@@ -9,31 +11,18 @@ import { Time } from '../shared/time.tsx';
 import { WalletChoice } from '../shared/wallet-choice.tsx';
 import { useWallets } from '../shared/wallets.ts';
 import { Done } from './done.tsx';
-import type { Flow, Step } from './flow.ts';
+import type { Flow } from './flow.ts';
+import { textOf } from './problems.ts';
 import { Short } from './short.tsx';
 
-const closed: Readonly<Record<string, string>> = {
-  pending: 'The merchant has not published this plan yet. Come back later.',
-  sunset: 'This plan takes no new subscriptions. Those that it has go on.',
-  ended: 'This plan has ended.',
-  blocked: 'The merchant cannot receive payments of this plan at the moment. Come back later.',
-};
-
-const SUSPENDED = 'This merchant takes no subscriptions at the moment.';
-
-const overs = {
-  complete: 'This checkout is complete. It cannot be used twice.',
-  expired: 'This checkout has expired. Ask the merchant for a new link.',
-};
-
-const steps: Readonly<Record<Step, string>> = {
-  connect: 'Connect in {wallet}…',
-  signIn: 'Sign in with {wallet}. This costs nothing.',
-  check: 'Reading your balances…',
-  sign: 'Confirm the subscription in {wallet}…',
-  send: 'Sending your transaction…',
-  confirm: 'Waiting for the network to confirm…',
-};
+/**
+ * Returns why the plan accepts no subscribers. Returns undefined when the plan accepts subscribers.
+ */
+function closedWhy({ available, status, blocked }: PublicPlan): string | undefined {
+  if (!available) return words.panel.suspended;
+  if (status !== 'active') return words.panel[status];
+  return blocked ? words.panel.blocked : undefined;
+}
 
 /** The right side of the page, with the user's next action. */
 export function Panel({
@@ -55,27 +44,24 @@ export function Panel({
     first.current = false;
   }, [view.at]);
   const over =
-    checkout === undefined || checkout.status === 'open' ? undefined : overs[checkout.status];
-  const why =
-    over ??
-    (plan.available ? closed[plan.status] : SUSPENDED) ??
-    (plan.blocked ? closed.blocked : undefined);
+    checkout === undefined || checkout.status === 'open' ? undefined : words.panel[checkout.status];
+  const why = over ?? closedWhy(plan);
 
   return (
     <div className="panel" ref={place} tabIndex={-1}>
       {why !== undefined && view.at === 'offer' ? (
         <>
-          <h2>Not available</h2>
+          <h2>{words.panel.unavailable}</h2>
           <Notice kind="info">{why}</Notice>
           {checkout?.status === 'complete' && <Back to={checkout.successUrl} plan={plan} />}
           <p>
-            <a href="/account">See my subscriptions</a>
+            <a href="/account">{words.panel.seeMine}</a>
           </p>
         </>
       ) : (
         <Screen plan={plan} flow={flow} successUrl={checkout?.successUrl ?? null}>
           <WalletChoice
-            verb="Subscribe"
+            verb="subscribe"
             role="subscriber"
             wallets={wallets}
             onChoose={flow.start}
@@ -103,6 +89,7 @@ function Screen({
   children: ReactNode;
 }): ReactElement {
   const { view, session } = flow;
+  const text = words.panel;
   const retry = (label: string) =>
     session === undefined ? (
       children
@@ -115,36 +102,41 @@ function Screen({
     case 'offer':
       return (
         <>
-          <h2>Pay with USDC</h2>
-          {retry('Subscribe')}
+          <h2>{text.pay}</h2>
+          {retry(text.subscribe)}
         </>
       );
     case 'busy':
       return (
         <>
-          <h2>Pay with USDC</h2>
-          <Spinner>{steps[view.step].replace('{wallet}', foreign(view.wallet, 40))}</Spinner>
+          <h2>{text.pay}</h2>
+          <Spinner>{fill(words.step[view.step], { wallet: foreign(view.wallet, 40) })}</Spinner>
           {['connect', 'signIn', 'sign'].includes(view.step) && (
-            <Button onClick={flow.stop}>Stop waiting</Button>
+            <Button onClick={flow.stop}>{words.stopWaiting}</Button>
           )}
         </>
       );
-    case 'problem':
+    case 'problem': {
+      const problem = textOf(view);
       return (
         <>
-          <h2>Pay with USDC</h2>
-          <Notice kind={view.kind} title={view.title}>
-            {view.text}
+          <h2>{text.pay}</h2>
+          <Notice kind={problem.kind} title={problem.title}>
+            {problem.text}
           </Notice>
-          {retry('Try again')}
+          {retry(words.tryAgain)}
         </>
       );
+    }
     case 'wrongNetwork':
       return (
         <>
-          <h2>Another network</h2>
-          <Notice kind="warning" title={`${foreign(view.wallet, 40)} is not on ${clusterName}.`}>
-            Switch the wallet to {clusterName} in its settings, or use another wallet.
+          <h2>{text.otherNetwork}</h2>
+          <Notice
+            kind="warning"
+            title={fill(text.notOn, { wallet: foreign(view.wallet, 40), network: clusterName })}
+          >
+            {fill(text.switchNetwork, { network: clusterName })}
           </Notice>
           {children}
         </>
@@ -152,31 +144,33 @@ function Screen({
     case 'switched':
       return (
         <>
-          <h2>You switched accounts</h2>
-          <Notice kind="info">
-            Your wallet shows this page another account now. Nothing was paid.
-          </Notice>
+          <h2>{text.switched}</h2>
+          <Notice kind="info">{text.switchedText}</Notice>
           {children}
         </>
       );
     case 'closed':
       return (
         <>
-          <h2>You cannot subscribe</h2>
-          <Notice kind="warning">{view.why}</Notice>
+          <h2>{text.cannot}</h2>
+          <Notice kind="warning">{text[view.why]}</Notice>
           {children}
         </>
       );
     case 'otherTerms':
       return (
         <>
-          <h2>Other terms for this wallet</h2>
-          <Notice kind="warning">{termsFor(view.standing)} Nothing was paid.</Notice>
-          {retry('Subscribe')}
+          <h2>{text.otherTerms}</h2>
+          <Notice kind="warning">{termsFor(view.standing)}</Notice>
+          {retry(text.subscribe)}
         </>
       );
     case 'short':
-      return <Short standing={view.standing} again={flow.again} />;
+      return session === undefined ? (
+        <></>
+      ) : (
+        <Short standing={view.standing} session={session} flow={flow} />
+      );
     case 'subscribed':
       return <Subscribed standing={view.standing} note={view.note} flow={flow} />;
     case 'done':
@@ -195,18 +189,21 @@ function Screen({
 
 function termsFor({ trialHours, usdcNeeded }: Standing): string {
   return trialHours === null
-    ? `It gets no free trial: ${formatUsdcGrouped(usdcNeeded)} USDC are paid when you subscribe.`
-    : `It gets a free trial of ${span(trialHours)}. The first payment is taken after it.`;
+    ? fill(words.panel.noTrial, { amount: formatExact(usdcNeeded) })
+    : fill(words.panel.hasTrial, { span: span(trialHours) });
 }
 
-/** Links back to the merchant's site. The origin of the URL is one that the merchant entered. */
+/**
+ * Links back to the merchant's site. The service allows only URLs whose origin is in the app's
+ * settings.
+ */
 function Back({ to, plan }: { to: string | null; plan: PublicPlan }): ReactElement {
   const url = safeUrl(to);
   if (url === undefined) return <></>;
   return (
     <p>
       <a href={url}>
-        Back to <bdi>{foreign(plan.appName, 80)}</bdi>
+        <Fill text={words.panel.backTo} app={<bdi>{foreign(plan.appName, 80)}</bdi>} />
       </a>
     </p>
   );
@@ -218,10 +215,11 @@ function Subscribed({
   flow,
 }: {
   standing: Standing;
-  note: string | undefined;
+  note: 'approved' | 'resumed' | undefined;
   flow: Flow;
 }): ReactElement {
   const { onChain, approval, subscriptionId, endsAt } = standing;
+  const text = words.panel;
   const restore = (how: 'repair' | 'resume', label: string) =>
     subscriptionId !== null && (
       <Button kind="primary" onClick={() => flow.restore(standing, how)}>
@@ -230,39 +228,34 @@ function Subscribed({
     );
   return (
     <>
-      <h2>You are subscribed already</h2>
-      {note !== undefined && <Notice kind="success">{note}</Notice>}
+      <h2>{text.already}</h2>
+      {note !== undefined && <Notice kind="success">{text[note]}</Notice>}
       {onChain === 'cancelled' && (
         <>
-          <Notice kind="warning" title="You have cancelled.">
-            {endsAt !== null && (
-              <>
-                It runs until <Time at={endsAt} />. After that you can subscribe again.
-              </>
-            )}
+          <Notice kind="warning" title={text.cancelled}>
+            {endsAt !== null && <Fill text={text.runsUntil} date={<Time at={endsAt} />} />}
           </Notice>
-          {restore('resume', 'Resume the subscription')}
+          {restore('resume', text.resume)}
         </>
       )}
       {onChain === 'live' && approval === 'missing' && (
         <>
-          <Notice kind="warning" title="Payments are not approved.">
-            Your wallet took its approval back. The next payment will fail unless you approve again.
+          <Notice kind="warning" title={text.notApproved}>
+            {text.notApprovedText}
           </Notice>
-          {restore('repair', 'Approve payments again')}
+          {restore('repair', text.approve)}
         </>
       )}
       {onChain === 'live' && approval === 'replaced' && (
-        <Notice kind="warning" title="This subscription cannot be paid any more.">
-          Your wallet replaced the approval that it was made with. Cancel it under “My
-          subscriptions”, then subscribe again.
+        <Notice kind="warning" title={text.replaced}>
+          {text.replacedText}
         </Notice>
       )}
       {onChain === 'live' && approval === 'given' && note === undefined && (
-        <Notice kind="success">This wallet has this plan. There is nothing to do.</Notice>
+        <Notice kind="success">{text.allGood}</Notice>
       )}
       <p>
-        <a href="/account">Manage it under My subscriptions</a>
+        <a href="/account">{text.manage}</a>
       </p>
     </>
   );
@@ -273,14 +266,15 @@ function Promises({ plan }: { plan: PublicPlan }): ReactElement {
   return (
     <ul className="promises">
       <li>
-        <strong>What you approve.</strong> The Subscriptions program on Solana may move at most{' '}
-        {formatUsdcGrouped(plan.amount)} USDC per {perPeriod(plan.periodHours)} for this plan, to
-        the merchant and this service only. Your wallet may show the approval as unlimited: the
-        program holds the limit.
+        <strong>{words.panel.promise}</strong>{' '}
+        {fill(words.panel.promiseText, {
+          amount: formatExact(plan.amount),
+          period: perPeriod(plan.periodHours),
+        })}
       </li>
       <li>
-        <strong>Cancel any time</strong> under <a href="/account">My subscriptions</a>. You keep
-        what you have paid for. Refunds are the merchant’s to give.
+        <strong>{words.panel.cancelAny}</strong>{' '}
+        <Fill text={words.panel.cancelText} link={<a href="/account">{words.mySubscriptions}</a>} />
       </li>
     </ul>
   );
@@ -289,10 +283,13 @@ function Promises({ plan }: { plan: PublicPlan }): ReactElement {
 function SignedInAs({ session }: { session: Session }): ReactElement {
   return (
     <p className="muted small">
-      Signed in as <Address of={session.address} label="your address" /> with{' '}
-      <bdi>{foreign(session.wallet.name, 40)}</bdi>{' '}
+      <Fill
+        text={words.panel.signedInAs}
+        address={<Address of={session.address} label={words.yourAddress} />}
+        wallet={<bdi>{foreign(session.wallet.name, 40)}</bdi>}
+      />{' '}
       <Button kind="link" onClick={session.end}>
-        Use another wallet
+        {words.useAnother}
       </Button>
     </p>
   );

@@ -1,52 +1,46 @@
 // Describes errors to the subscriber.
-import { AlteredTransaction, isCode, WalletRefusal, wordsOf } from '../shared/errors.ts';
+import { AlteredTransaction, isCode, reasonOf, WalletRefusal, wordsOf } from '../shared/errors.ts';
+import { fill, words } from '../shared/language.ts';
 import type { Submitted } from '../shared/session.ts';
 
+/** A screen for an error, or for a transaction that lapsed or failed. */
 export interface Problem {
   at: 'problem';
+  cause: Submitted | { error: unknown };
+}
+
+interface ProblemText {
+  kind: 'error' | 'warning';
   title: string;
   text: string;
-  kind: 'error' | 'warning';
 }
 
-const problem = (kind: Problem['kind'], title: string, text: string): Problem => ({
-  at: 'problem',
-  kind,
-  title,
-  text,
-});
+/** Returns the texts of a problem in the page's language. */
+export function textOf({ cause }: Problem): ProblemText {
+  return 'error' in cause ? ofError(cause.error) : ofTransaction(cause);
+}
 
-/** Returns the screen for a transaction that lapsed or failed. */
-export function unsuccessful({ status, reason }: Submitted): Problem {
+function ofTransaction({ status, reason }: Submitted): ProblemText {
+  const { lapsed, lapsedText, failed, refused } = words.problem;
   return status === 'lapsed'
-    ? problem(
-        'warning',
-        'The transaction lapsed',
-        'A transaction is good for about half a minute. Nothing was paid. Try again and confirm in your wallet sooner.',
-      )
-    : problem(
-        'error',
-        'The transaction failed',
-        reason ?? 'The network refused it. Nothing was paid.',
-      );
+    ? { kind: 'warning', title: lapsed, text: lapsedText }
+    : { kind: 'error', title: failed, text: reason === null ? refused : reasonOf(reason) };
 }
 
-const refusals = {
-  connect: 'Your wallet is not connected',
-  signIn: 'You are not signed in',
-  sign: 'You have not subscribed',
-};
-
-/** Returns the screen for an error. */
-export function problemOf(error: unknown): Problem {
-  const words = wordsOf(error);
+function ofError(error: unknown): ProblemText {
+  const text = wordsOf(error);
+  const nothingPaid = fill(words.problem.nothingPaid, { text });
   if (error instanceof WalletRefusal)
-    return problem('warning', refusals[error.step], `${words} Nothing was paid.`);
+    return { kind: 'warning', title: words.problem[error.step], text: nothingPaid };
   if (error instanceof AlteredTransaction)
-    return problem('error', 'Your wallet changed the transaction', words);
+    return { kind: 'error', title: words.problem.altered, text };
   if (isCode(error, 'FORBIDDEN'))
-    return problem('warning', 'This wallet cannot use this checkout', `${words} Nothing was paid.`);
+    return { kind: 'warning', title: words.problem.otherWallet, text: nothingPaid };
   if (isCode(error, 'UNAUTHORIZED'))
-    return problem('warning', 'Your sign-in was not accepted', `${words} Sign in again.`);
-  return problem('error', 'That did not work', words);
+    return {
+      kind: 'warning',
+      title: words.problem.notAccepted,
+      text: fill(words.problem.signInAgain, { text }),
+    };
+  return { kind: 'error', title: words.problem.other, text };
 }

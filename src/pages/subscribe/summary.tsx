@@ -1,50 +1,50 @@
-import type { ReactElement } from 'react';
-import { formatUsdcGrouped } from '../../format.ts';
+import type { ReactElement, ReactNode } from 'react';
 import { type Discount, discountText } from '../shared/discount.ts';
+import { Fill } from '../shared/fill.tsx';
+import { counted, fill, words } from '../shared/language.ts';
+import { formatExact, formatToCent } from '../shared/money.ts';
 import { Address } from '../shared/parts.tsx';
 import { everyPeriod, exactLength, perPeriod, span } from '../shared/period.ts';
+import { Mark, SellerLinks } from '../shared/seller.tsx';
 import type { PublicPlan } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-
-const HOUR_MS = 3_600_000;
+import type { Terms } from './flow.ts';
+import { linesOf, type PaymentLine } from './schedule.ts';
 
 /**
- * Shows the terms before a wallet is connected: plan, amount, period, merchant and first payment.
+ * Shows the terms before a wallet is connected: plan, amount, period, merchant and payments.
+ * `terms` are the plan's terms until a wallet is connected, and then the terms for that wallet.
  */
 export function Summary({
   plan,
-  trialHours,
+  terms,
   discount,
 }: {
   plan: PublicPlan;
-  /** The trial of this wallet. Until the wallet is connected, this is the plan's trial. */
-  trialHours: number | null;
+  terms: Terms;
   discount: Discount | null;
 }): ReactElement {
+  const text = words.summary;
   const website = safeUrl(plan.websiteUrl);
-  const next = new Date(Date.now() + (trialHours ?? plan.periodHours) * HOUR_MS);
-  const atMost = discount === null ? '' : 'less than ';
-  const exact = exactLength(plan.periodHours);
+  const host = website === undefined ? undefined : foreign(new URL(website).host, 60);
   const seller = foreign(plan.merchantName ?? plan.appName, 80);
   return (
-    <section className="checkout-summary" aria-label="Your plan">
+    <section className="checkout-summary" aria-label={text.label}>
       <div className="summary-inner">
         <p className="seller">
-          <span className="monogram" aria-hidden="true">
-            {(Array.from(seller)[0] ?? '•').toUpperCase()}
-          </span>
+          <Mark plan={plan} seller={seller} />
           <bdi>{foreign(plan.appName, 80)}</bdi>
         </p>
         <h1>
-          Subscribe to <bdi>{foreign(plan.name, 120)}</bdi>
+          <Fill text={text.title} plan={<bdi>{foreign(plan.name, 120)}</bdi>} />
         </h1>
         <p className="price">
-          <span className="price-amount">{formatUsdcGrouped(plan.amount)}</span>
+          <span className="price-amount">{formatExact(plan.amount)}</span>
           <span className="price-unit">
             USDC
             <br />
-            per {perPeriod(plan.periodHours)}
+            {perPeriod(plan.periodHours)}
           </span>
         </p>
         {plan.appDescription !== null && plan.appDescription !== '' && (
@@ -53,73 +53,104 @@ export function Summary({
           </p>
         )}
         <dl className="lines">
-          {discount !== null && (
-            <div>
-              <dt>Discount</dt>
-              <dd>{discountText(discount)}</dd>
-            </div>
-          )}
-          {trialHours === null ? (
-            <div>
-              <dt>First payment, when you subscribe</dt>
-              <dd>
-                {atMost}
-                {formatUsdcGrouped(plan.amount)} USDC
-              </dd>
-            </div>
-          ) : (
-            <div>
-              <dt>Free trial, once per wallet</dt>
-              <dd>{span(trialHours)}</dd>
-            </div>
-          )}
-          <div>
-            <dt>
-              {trialHours === null ? 'Next payment' : 'First payment'}, <Time at={next} dateOnly />
-            </dt>
-            <dd>
-              {trialHours === null ? atMost : 'at most '}
-              {formatUsdcGrouped(plan.amount)} USDC
-            </dd>
-          </div>
-          <div>
-            <dt>
-              Then {everyPeriod(plan.periodHours)}
-              {exact !== undefined && <span className="muted"> ({exact})</span>}
-            </dt>
-            <dd>{plan.endsAt === null ? 'until you cancel' : 'until the plan ends'}</dd>
-          </div>
+          {discount !== null && <Line name={text.discount}>{discountText(discount)}</Line>}
+          {terms.trialHours !== null && <Line name={text.trial}>{span(terms.trialHours)}</Line>}
+          <Payments plan={plan} terms={terms} discount={discount} />
           {plan.endsAt !== null && (
-            <div>
-              <dt>The plan ends</dt>
-              <dd>
-                <Time at={plan.endsAt} />
-              </dd>
-            </div>
+            <Line name={text.planEnds}>
+              <Time at={plan.endsAt} />
+            </Line>
           )}
-          <div>
-            <dt>Paid to</dt>
-            <dd>
-              {plan.merchantName !== null && (
-                <>
-                  <bdi>{foreign(plan.merchantName, 60)}</bdi>{' '}
-                </>
-              )}
-              <Address of={plan.merchantWallet} label="merchant’s wallet" />
-            </dd>
-          </div>
-          {website !== undefined && (
-            <div>
-              <dt>Website</dt>
-              <dd>
-                <a href={website} target="_blank" rel="noreferrer noopener nofollow">
-                  <bdi>{foreign(new URL(website).host, 60)}</bdi>
-                </a>
-              </dd>
-            </div>
+          <Line name={text.paidTo}>
+            {plan.merchantName !== null && (
+              <>
+                <bdi>{foreign(plan.merchantName, 60)}</bdi>{' '}
+              </>
+            )}
+            <Address of={plan.merchantWallet} label={words.merchantWallet} />
+            {host !== undefined && !plan.websiteProven && (
+              <span className="claim">
+                <Fill text={text.claimsWebsite} host={<bdi>{host}</bdi>} />
+              </span>
+            )}
+          </Line>
+          {host !== undefined && plan.websiteProven && (
+            <Line name={text.website}>
+              <a href={website} target="_blank" rel="noreferrer noopener nofollow">
+                <bdi>{host}</bdi>
+              </a>
+            </Line>
           )}
         </dl>
+        <SellerLinks plan={plan} />
       </div>
     </section>
+  );
+}
+
+function Line({ name, children }: { name: ReactNode; children: ReactNode }): ReactElement {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Shows today's payment, the next payments and the later payments. */
+function Payments({
+  plan,
+  terms,
+  discount,
+}: {
+  plan: PublicPlan;
+  terms: Terms;
+  discount: Discount | null;
+}): ReactElement {
+  const lines = linesOf({ ...terms, periodHours: plan.periodHours });
+  const isDivided = ({ amount, until }: PaymentLine) =>
+    amount !== plan.amount && (until !== null || discount === null || discount.amountOff === null);
+  if (lines.length === 0) return <Line name={words.summary.noPayment}>–</Line>;
+  return (
+    <>
+      {lines.map((line, place) => (
+        <div key={place}>
+          <dt>
+            <Due line={line} periodHours={plan.periodHours} />
+          </dt>
+          <dd title={`${formatExact(line.amount)} USDC`}>
+            {isDivided(line) ? formatToCent(line.amount) : formatExact(line.amount)} USDC
+          </dd>
+          {line.times === null && <Notes plan={plan} />}
+        </div>
+      ))}
+    </>
+  );
+}
+
+function Due({ line, periodHours }: { line: PaymentLine; periodHours: number }): ReactElement {
+  const { at, until, times, isLater } = line;
+  const text = words.summary;
+  if (at === null && until === null) return <>{text.today}</>;
+  const date = at === null ? text.today : <Time at={at} dateOnly />;
+  if (until !== null)
+    return <Fill text={text.forTime} from={date} until={<Time at={until} dateOnly />} />;
+  if (times === 1 || !isLater) return <>{date}</>;
+  const every = everyPeriod(periodHours);
+  return times === null ? (
+    <Fill text={fill(text.thenEvery, { every, date: '{date}' })} date={date} />
+  ) : (
+    <Fill text={counted(text.thenTimes, times, { every, date: '{date}' })} date={date} />
+  );
+}
+
+/** Explains when the payments end, and how long a month or a year is. */
+function Notes({ plan: { periodHours, endsAt } }: { plan: PublicPlan }): ReactElement {
+  const exact = exactLength(periodHours);
+  return (
+    <dd className="note">
+      {endsAt === null ? words.summary.cancelNote : words.summary.endsNote}
+      {exact !== undefined && ` ${exact}`}
+    </dd>
   );
 }

@@ -1,5 +1,6 @@
 // billing merchants, with a running serve that applies the new settings.
 import t from 'tap';
+import { storeLogo } from '../../../src/db/app-logos.ts';
 import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import { runShared } from '../../fixtures/command.ts';
 import {
@@ -106,8 +107,16 @@ void t.test(
           name: 'Zanzibar',
           description: 'zanzibar',
           websiteUrl: 'https://zanzibar.example',
+          supportEmail: 'help@zanzibar.example',
+          supportUrl: 'https://zanzibar.example/help',
+          termsUrl: 'https://zanzibar.example/terms',
+          privacyUrl: 'https://zanzibar.example/privacy',
           returnOrigins: ['https://zanzibar.example'],
         },
+      });
+      await storeLogo(sql, merchant.appId, '0123456789abcdef', {
+        contentType: 'image/png',
+        image: Buffer.from('zanzibar'),
       });
       await served.call('POST', `/merchant/apps/${merchant.appId}/webhooks`, {
         token: merchant.key,

@@ -43,6 +43,7 @@ void t.test(
     t.same(await reconcile(reconciler, { ...range, repair: false }), {
       recorded: 6,
       onChain: 6,
+      elsewhere: { pulls: 0, plans: 0 },
       differences: [],
     });
 
@@ -141,12 +142,14 @@ void t.test(
     t.same(await reconcile(reconciler, { ...range, repair: true }), {
       recorded: 0,
       onChain: 1,
+      elsewhere: { pulls: 0, plans: 0 },
       differences: [],
     });
     const before = { since: new Date(0), until: new Date((stage.now() - 3600) * 1000) };
     t.same(await reconcile(reconciler, { ...before, repair: true }), {
       recorded: 0,
       onChain: 0,
+      elsewhere: { pulls: 0, plans: 0 },
       differences: [],
     });
     t.same(await stage.payments(subscription), []);
@@ -262,3 +265,43 @@ void t.test(
     );
   },
 );
+
+void t.test('reconcile counts the pulls of plans of another cell in one line', async (t) => {
+  const stage = await startStage(t);
+  const [here, there] = [await stage.plan(), await stage.plan()];
+  const subscriptions = [
+    await stage.subscriber(here),
+    await stage.subscriber(there),
+    await stage.subscriber(there),
+  ];
+  const keeper = await stage.startKeeper();
+  for (const subscription of subscriptions) await paidOnce(stage, subscription);
+  await stage.quiet();
+  await keeper.stop();
+  // The books of a cell that never had the other plan.
+  await stage.sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`;
+    const gone = subscriptions.slice(1).map(({ id }) => id);
+    await tx`delete from payment_attempts where subscription_id = any(${gone})`;
+    await tx`delete from payments where subscription_id = any(${gone})`;
+    await tx`delete from events where subscription_id = any(${gone})`;
+    await tx`delete from subscriptions where id = any(${gone})`;
+    await tx`delete from plans where id = ${there.id}`;
+  });
+  t.same(await reconcile(reconcilerOf(stage), { ...range, repair: true }), {
+    recorded: 1,
+    onChain: 1,
+    elsewhere: { pulls: 2, plans: 1 },
+    differences: [],
+  });
+  const printed = await runShared(['reconcile'], {
+    DATABASE_URL: asRole(stage.databaseUrl, 'reconcile'),
+    SOLANA_RPC_URL: stage.net.rpcUrl,
+    SOLANA_CLUSTER: 'localnet',
+    USDC_MINT: stage.net.mint,
+    SUBSCRIPTIONS_PROGRAM_ID: stage.net.programId,
+    KEEPER_ADDRESS: stage.keeper.address,
+  });
+  t.equal(printed.code, 0, printed.stderr);
+  t.match(printed.stdout, /no difference\.\n2 pulls of 1 plans that are not in this database/);
+});

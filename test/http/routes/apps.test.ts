@@ -13,23 +13,37 @@ void t.test(
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.signIn('merchant');
-    const body = { name: 'Coffee', description: 'Beans', websiteUrl: 'https://coffee.test/' };
+    const body = {
+      name: 'Coffee',
+      description: 'Beans',
+      websiteUrl: 'https://coffee.test/',
+      supportEmail: 'help@coffee.test',
+      supportUrl: 'https://coffee.test/help',
+      termsUrl: 'https://coffee.test/terms',
+      privacyUrl: 'https://coffee.test/privacy',
+    };
     const created = await api.call<App>('POST', '/merchant/apps', { token, body });
     t.match(created, { status: 201, body: { data: body } });
     const path = `/merchant/apps/${created.body.data.id}`;
     t.same((await api.call('GET', path, { token })).body.data, created.body.data);
     const second = await api.call<App>('POST', '/merchant/apps', { token, body: { name: 'Tea' } });
-    t.match(second.body.data, { description: null, websiteUrl: null });
+    t.match(second.body.data, {
+      description: null,
+      websiteUrl: null,
+      supportEmail: null,
+      supportUrl: null,
+      termsUrl: null,
+      privacyUrl: null,
+      websiteProvenAt: null,
+      logoUrl: null,
+    });
     t.same((await api.call<App[]>('GET', '/merchant/apps', { token })).body.data, [
       second.body.data,
       created.body.data,
     ]);
-    const changed = await api.call<App>('PATCH', path, { token, body: { description: null } });
-    t.match(changed.body.data, {
-      name: 'Coffee',
-      description: null,
-      websiteUrl: 'https://coffee.test/',
-    });
+    const cleared = { description: null, supportEmail: null, termsUrl: null };
+    const changed = await api.call<App>('PATCH', path, { token, body: cleared });
+    t.match(changed.body.data, { ...body, ...cleared });
     t.match(
       (await api.call('PATCH', path, { token, body: { name: 'Cocoa', websiteUrl: null } })).body
         .data,
@@ -77,6 +91,12 @@ void t.test('bad fields are VALIDATION_ERROR with their names', async (t) => {
     ['websiteUrl', 'coffee.test'],
     ['websiteUrl', 'https://coffee.test/a b'],
     ['websiteUrl', `https://a.test/${'x'.repeat(2048)}`],
+    ['supportEmail', 'help'],
+    ['supportUrl', 'javascript:alert(1)'],
+    ['termsUrl', '/terms'],
+    ['privacyUrl', 'data:text/html,x'],
+    ['logoUrl', 'https://coffee.test/logo.png'],
+    ['websiteProvenAt', '2026-01-01T00:00:00.000Z'],
     ['merchantId', appId],
     ['id', appId],
   ];
@@ -131,7 +151,7 @@ void t.test(
   },
 );
 
-void t.test('returnOrigins are https in production', async (t) => {
+void t.test('returnOrigins and links are https in production', async (t) => {
   const api = await testApi(t, { environment: 'production' });
   const { token } = await api.signIn('merchant');
   const create = (returnOrigins: string[]) =>
@@ -153,6 +173,14 @@ void t.test('returnOrigins are https in production', async (t) => {
     api.call('PATCH', `/merchant/apps/${made.body.data.id}`, { token, body: { returnOrigins } });
   t.match(await change(['http://a.example']), refused(0));
   t.equal((await change([])).status, 200);
+  for (const field of ['supportUrl', 'termsUrl', 'privacyUrl']) {
+    const body = { [field]: 'http://coffee.example/' };
+    t.match(
+      await api.call('PATCH', `/merchant/apps/${made.body.data.id}`, { token, body }),
+      { status: 400, body: { error: { details: [{ path: field, message: /https:\/\/ URL/ }] } } },
+      field,
+    );
+  }
   const development = await testApi(t);
   const other = await development.signIn('merchant');
   const body = { name: 'Coffee', returnOrigins: ['http://localhost:3000'] };

@@ -99,14 +99,18 @@ void t.test('a checkout session gives its discount to the subscription', async (
   const discount = { percentOff: 30, amountOff: null, periodsLeft: 2 };
   t.match(session.body.data, { discount });
   const shown = await api.call('GET', `/checkout-sessions/${session.body.data.id}`);
-  t.match(shown.body.data, { discount, plan: { amount: '10000000' } });
+  const schedule = [
+    { amount: '7000000', times: 2 },
+    { amount: '10000000', times: null },
+  ];
+  t.match(shown.body.data, { discount, plan: { amount: '10000000', schedule } });
   // Enough for the first payment, though not for the plan's amount.
   const subscriber = await api.signIn('subscriber', api.funded(7_000_000n));
   const { token } = subscriber;
   const path = `/subscriber/plans/${plan.id}`;
   const standing = (checkoutSessionId: string) =>
     api.call('GET', `${path}/standing?checkoutSessionId=${checkoutSessionId}`, { token });
-  t.match((await standing(session.body.data.id)).body.data, { usdcNeeded: '7000000' });
+  t.match((await standing(session.body.data.id)).body.data, { usdcNeeded: '7000000', schedule });
   t.equal((await standing(plan.id)).status, 400, 'no session of the plan');
   const opening = await api.call('POST', `${path}/subscribe`, {
     token,

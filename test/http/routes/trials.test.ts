@@ -32,9 +32,14 @@ void t.test(
     const subscriber = await api.signIn('subscriber', api.funded());
     const { token } = subscriber;
     const shown = await api.call('GET', `/plans/${plan.id}`);
-    t.equal(shown.body.data.trialHours, 30);
+    // The trial ends in the second period of 24 hours, 18 of which are left.
+    const schedule = [
+      { amount: String((10_000_000 * 18) / 24), times: 1 },
+      { amount: '10000000', times: null },
+    ];
+    t.match(shown.body.data, { trialHours: 30, schedule });
     const standing = () => api.call('GET', `/subscriber/plans/${plan.id}/standing`, { token });
-    t.match((await standing()).body.data, { trialHours: 30, usdcNeeded: '0' });
+    t.match((await standing()).body.data, { trialHours: 30, usdcNeeded: '0', schedule });
     const poor = await api.signIn('subscriber', api.funded(0n));
     const opening = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, {
       token: poor.token,
@@ -50,7 +55,11 @@ void t.test(
     t.match(made, { nextPaymentDue: made.trialEndsAt, paidThrough: null });
     t.equal(Date.parse(made.accessUntil!), trialEnds + 2 * hourMs);
     t.equal(made.nextAmount, String((10_000_000 * 18) / 24), '18 of the 24 hours are left');
-    t.match((await standing()).body.data, { trialHours: null, usdcNeeded: '10000000' });
+    t.match((await standing()).body.data, {
+      trialHours: null,
+      usdcNeeded: '10000000',
+      schedule: [{ amount: '10000000', times: null }],
+    });
 
     const [event] = await api.sql<{ body: string }[]>`select body from events`;
     t.match(JSON.parse(event!.body), { data: { accessUntil: made.accessUntil } });

@@ -1,5 +1,11 @@
 import t from 'tap';
-import { formatCents, formatSolShort, parseUsdc } from '../../../src/pages/shared/money.ts';
+import {
+  formatCents,
+  formatExact,
+  formatSolShort,
+  formatToCent,
+  parseUsdc,
+} from '../../../src/pages/shared/money.ts';
 
 void t.test('figures are rounded to the cent, half a cent up', async (t) => {
   t.strictSame(['0', '4999', '5000', '1234560000'].map(formatCents), [
@@ -8,6 +14,30 @@ void t.test('figures are rounded to the cent, half a cent up', async (t) => {
     '0.01',
     '1,234.56',
   ]);
+});
+
+void t.test('an exact amount has two decimals at the least, and as many as it has', async (t) => {
+  t.strictSame(['999990000', 1_234_500_000n, 2n ** 63n - 1n, 5000n].map(formatExact), [
+    '999.99',
+    '1,234.50',
+    '9,223,372,036,854.775807',
+    '0.005',
+  ]);
+});
+
+void t.test('a divided amount is shown to the cent unless a fraction of it matters', async (t) => {
+  const table: [units: bigint, shown: string][] = [
+    [19_246_575n, '19.25'],
+    [7_698_630n, '7.70'],
+    [6_693_300n, '6.69'],
+    [2_500_000n, '2.50'],
+    [5_005_000n, '5.01'],
+    [4_995_000n, '4.995'],
+    [12_345n, '0.012345'],
+    [1n, '0.000001'],
+    [0n, '0.00'],
+  ];
+  for (const [units, shown] of table) t.equal(formatToCent(units), shown);
 });
 
 void t.test('SOL is rounded up at the fifth decimal', async (t) => {

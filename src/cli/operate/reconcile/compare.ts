@@ -12,7 +12,12 @@ import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
-import { listRecorded, listTreasuries, type RecordedPayment } from '../../../db/reconciliation.ts';
+import {
+  findPlans,
+  listRecorded,
+  listTreasuries,
+  type RecordedPayment,
+} from '../../../db/reconciliation.ts';
 import {
   decoded,
   type Difference,
@@ -30,6 +35,11 @@ export interface Reconciliation {
   recorded: number;
   /** Number of keeper pulls on chain that were compared with the books. */
   onChain: number;
+  /**
+   * Pulls by the same keeper wallets of plans that are not in this database, such as those of other
+   * cells. They are not compared.
+   */
+  elsewhere: { pulls: number; plans: number };
   differences: Difference[];
 }
 
@@ -54,7 +64,9 @@ export interface Range {
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/** The treasuries, and the transactions read so far by signature. */
+/**
+ * The treasuries, and the transactions that were read so far. Both maps have the signature as key.
+ */
 interface Seen {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
@@ -72,9 +84,10 @@ export async function reconcile(
 ): Promise<Reconciliation> {
   const treasuries = await listTreasuries(reconciler.sql);
   const seen: Seen = { treasuries, transactions: new Map(), unreadable: new Map() };
-  const ours = await keeperPulls(reconciler, seen, { since, until }, (onChain) =>
+  const all = await keeperPulls(reconciler, seen, { since, until }, (onChain) =>
     onProgress?.({ onChain, recorded: 0 }),
   );
+  const { ours, elsewhere } = await byPlans(reconciler.sql, all);
   const listed = [...seen.unreadable.keys()];
   const { recorded, differences } = await compareRecorded(reconciler, seen, since, until, (count) =>
     onProgress?.({ onChain: ours.length, recorded: count }),
@@ -87,12 +100,26 @@ export async function reconcile(
   differences.push(...(await compareOnChain(reconciler.sql, ours, { repair, unfounded })));
   differences.push(...(await nameUnknown(reconciler.sql, listed)));
   differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
-  return { recorded, onChain: ours.length, differences };
+  return { recorded, onChain: ours.length, elsewhere, differences };
+}
+
+/** Separates the pulls of plans that are not in this database, and counts them. */
+async function byPlans(
+  sql: Sql,
+  pulls: readonly KeeperPull[],
+): Promise<{ ours: KeeperPull[]; elsewhere: Reconciliation['elsewhere'] }> {
+  const plans = new Set(pulls.map(({ planPda }) => planPda));
+  const known = await findPlans(sql, [...plans]);
+  const ours = pulls.filter(({ planPda }) => known.has(planPda));
+  return {
+    ours,
+    elsewhere: { pulls: pulls.length - ours.length, plans: plans.size - known.size },
+  };
 }
 
 /**
- * Returns the pulls of the keeper wallets in the range. The pulls come from transactions that name
- * a keeper wallet, including transactions without a block time.
+ * Returns the pulls by the keeper wallets between `range.since` and `range.until`. Transactions
+ * without a block time are included.
  */
 async function keeperPulls(
   reconciler: Reconciler,
@@ -123,7 +150,10 @@ async function keeperPulls(
   return found;
 }
 
-/** Calls `work` for each successful transaction that names `wallet` in the range. */
+/**
+ * Calls `work` for each successful transaction that names `wallet`. Transactions with a block time
+ * before `since`, or at or after `until`, are left out.
+ */
 async function eachListed(
   rpc: Rpc,
   wallet: string,
@@ -200,7 +230,7 @@ async function compareRecorded(
 
 /**
  * Returns the transaction of a recorded payment. Returns null when the signature is malformed, or
- * when no endpoint has the signature in a history, as a transaction or as a status.
+ * when no endpoint returns a transaction or a status for the signature.
  */
 async function transactionOf(
   rpc: Rpc,

@@ -118,9 +118,10 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 }
 
 /**
- * Returns a difference for each attempt in the range that ended as `unexplained`, unless its pull
- * is recorded or in `onChain`. The subscription account of such an attempt counted a pull that was
- * in no history. Either the books lack the keeper's payment, or the merchant pulled.
+ * Returns a difference for each attempt between `range.since` and `range.until` that ended as
+ * `unexplained`, unless its pull is recorded or in `onChain`. The subscription account of such an
+ * attempt counted a pull that no history listed. Either the books lack the keeper's payment, or the
+ * merchant pulled.
  */
 export async function nameUnexplained(
   sql: Sql,

@@ -4,6 +4,7 @@ import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../../../chain/clusters.ts';
 import { createRpc } from '../../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../../chain/rpc/errors.ts';
 import { required } from '../../../config/config.ts';
+import { startRateShare } from '../../../daemon/rate-share.ts';
 import { type CommandResources, runCommand } from '../../../daemon/run.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../../db/postgres/notify.ts';
 import { storeReconciliation } from '../../../db/reconciliation.ts';
@@ -37,10 +38,12 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const command = async ({ config, log, sql }: CommandResources) => {
     const { rpcUrls } = required(config, 'rpcUrls');
     const keeper = await keeperAddressOf(config);
+    // The requests of this command and of the keepers share SOLANA_RPC_RATE.
+    const rate = await startRateShare('rpc', config.rpcRate, { sql, log });
     const rpc = createRpc({
       urls: rpcUrls,
       refuses: oneChain(config.cluster),
-      requestsPerSecond: config.rpcRate === 0 ? undefined : config.rpcRate,
+      requestsPerSecond: rate.now,
       log,
     });
     try {
@@ -86,6 +89,7 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
       throw error;
     } finally {
       await rpc.close();
+      await rate.stop();
     }
   };
   return runCommand(flags.envFile, command, { role: 'reconcile' });
@@ -104,7 +108,12 @@ const unreadableOf = ({ differences }: Reconciliation) =>
 function describe(result: Reconciliation, repair: boolean): string {
   const { recorded, onChain, differences } = result;
   const compared = `${recorded} recorded payments and ${onChain} pulls of the keeper on chain were compared`;
-  if (differences.length === 0) return `${compared}: no difference.`;
+  const { pulls, plans } = result.elsewhere;
+  const others =
+    pulls === 0
+      ? ''
+      : `\n${pulls} pulls of ${plans} plans that are not in this database were not compared: those of other cells.`;
+  if (differences.length === 0) return `${compared}: no difference.${others}`;
   const rows = differences.map(({ kind, signature, subscriptionPda, detail, repaired }) => [
     kind,
     signature,
@@ -126,5 +135,5 @@ function describe(result: Reconciliation, repair: boolean): string {
     !repair && differences.some(({ kind }) => kind === 'not_recorded' || kind === 'charged_twice')
       ? ' --repair records missing payments.'
       : '';
-  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}`;
+  return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}${others}`;
 }

@@ -6,11 +6,11 @@ import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
  * Maximum seconds that a public chain's clock, read from the best endpoint, may be behind both the
- * database's clock and this host's.
+ * database's clock and this host's clock.
  */
 const MAX_CHAIN_LAG = 120;
 /**
- * Maximum slots between the best and another endpoint, some 50 s. The alert
+ * Maximum number of slots (about 50 s) that an endpoint may be behind the best endpoint. The alert
  * BillingRpcEndpointBehind has the same limit.
  */
 const MAX_ENDPOINT_LAG = 150;
@@ -82,8 +82,8 @@ export function problemsOf(
 }
 
 /**
- * Returns the parts that could not be checked, with the reasons. When an RPC endpoint or Postgres
- * does not respond, problemsOf also reports it.
+ * Returns the parts that could not be checked, with the reasons. problemsOf also reports an RPC
+ * endpoint or a database that does not respond.
  */
 export function uncheckedOf({
   database,
@@ -143,7 +143,10 @@ const CLOCK_WORDS: Record<ClockName, string> = {
   chain: "the chain's clock",
 };
 
-/** Says which clock is wrong and by how much. If that is unknown, says which clocks differ. */
+/**
+ * Describes which clock is wrong and by how much. If the wrong clock is unknown, describes which
+ * clocks differ.
+ */
 export function clocksInWords({ odd, seconds, postgres, chain }: ClockDifference): string {
   const by = duration(Math.floor(Math.abs(seconds)));
   const offsets = { postgres, host: 0, chain };

@@ -29,7 +29,7 @@ import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 export interface QueueStatus {
   database: DatabaseFacts & {
     answeredMs: number;
-    /** Seconds by which the clock of Postgres is ahead of this host's. */
+    /** Seconds by which the clock of Postgres is ahead of this host's clock. */
     offsetSeconds: number;
   };
   payments: PaymentFacts & {
@@ -43,7 +43,7 @@ export interface QueueStatus {
     lateSeconds: number;
     judgedBy: 'chain' | 'database';
     oldestOpenSeconds: number;
-    /** Wallets with the most payments that failed on chain in the last day. */
+    /** The wallets with the most failed payments on chain in the last day. */
     failedOnChain: CostlyWallet[];
   };
   deliveries: DeliveryFacts & {

@@ -102,8 +102,8 @@ function collectionFacts(collection: Status['collection']): [string, string][] {
 }
 
 /**
- * Returns the line about the wallet that cost the keeper the most failed transactions. `--json`
- * lists more wallets.
+ * Returns the line about the wallet with the most failed payments on chain, for which the keeper
+ * paid the network fees. `--json` lists more wallets.
  */
 function costFacts([first]: NonNullable<Status['payments']>['failedOnChain']): [string, string][] {
   if (first === undefined) return [];

@@ -17,8 +17,8 @@ export function makeDataDir(dir: string): void {
   }
 }
 
-// Creates a directory and its missing parents. Node's mkdir with `recursive` is not used, because
-// this mkdir never returns for a path below a directory that accepts no files (such as /proc).
+// Creates a directory and its missing parents. Node's mkdir with `recursive` is not used: for a
+// path below a directory that accepts no files (such as /proc), it never returns.
 function make(path: string): void {
   try {
     mkdirSync(path);

@@ -66,8 +66,8 @@ export interface Store {
    */
   append(chain: Chain, block: Block): void;
   /**
-   * Writes a fork to the log. Blocks above `height` were dropped; `accounts` were restored to their
-   * states before those blocks.
+   * Writes a fork to the log. The fork dropped the blocks above `height`, and restored `accounts`
+   * to their states before the dropped blocks.
    */
   appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
   close(): void;
@@ -126,8 +126,8 @@ function restore(dir: string): { restored: Restored; index: number; logs: LogSiz
   const logs: LogSize[] = [];
   for (const number of numbered(dir, 'log')) {
     const size: LogSize = { index: number, blocks: 0, transactions: 0, bytes: 0 };
-    // Logs that are older than the snapshot's log only contain past blocks and transactions. If
-    // these do not end at the block of the snapshot, they are discarded.
+    // Logs older than the snapshot's log contain only past blocks and transactions. They are
+    // discarded when their last block is not the snapshot's block.
     if (number === index && blocks.at(-1)?.height !== first.height)
       [blocks, landed] = [[first], []];
     size.bytes = readRecords(fileOf(dir, 'log', number), number >= index, (value) => {

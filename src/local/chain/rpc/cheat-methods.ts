@@ -242,7 +242,8 @@ function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
 
 /**
  * localnet_setRent [lamportsPerByte]: sets the rent. The new rent applies from the block being
- * built. A token account needs the rent of 293 bytes.
+ * built. A token account pays for 293 bytes: 165 bytes of data and 128 bytes that every account
+ * adds.
  */
 function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));

@@ -17,8 +17,8 @@ const CLOCK = addressKey(CLOCK_SYSVAR);
 const TOKEN_STATES = ['uninitialized', 'initialized', 'frozen'];
 
 /**
- * The encoding in which a request wants account data, and the slice of the data that it wants. A
- * null `slice` means all data.
+ * The encoding of account data that a request asks for, and the slice of the account data. A null
+ * `slice` means all data.
  */
 export interface AccountEncoding {
   readonly encoding: (typeof ENCODINGS)[number];

@@ -22,7 +22,7 @@ export type TransactionEncoding = (typeof TRANSACTION_ENCODINGS)[number];
 
 /**
  * Returns the record of a transaction's run: logs, inner instructions, return data, compute units.
- * The first call copies the record from LiteSVM; the payload then keeps the copy.
+ * The first call copies the record from LiteSVM into `payload`. Later calls return this copy.
  */
 function runDetails(payload: Payload): Details {
   if (!('units' in payload.details)) payload.details = detailsOf(payload.details);

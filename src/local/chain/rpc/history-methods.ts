@@ -114,7 +114,8 @@ function getTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
 
 /**
  * Returns whether a transaction names `key` as signer, program or any other account. `keyBytes` are
- * the bytes of `key`; a caller that checks many transactions converts the key only once.
+ * the bytes of `key`. They are a parameter so that a caller that checks many transactions converts
+ * the key only once.
  */
 export function mentions({ bytes, loaded }: Payload, key: Key, keyBytes: Buffer): boolean {
   if (loaded.writable.includes(key) || loaded.readonly.includes(key)) return true;

@@ -24,8 +24,8 @@ interface Windows {
   readonly sends: Window;
 }
 
-// The accepted requests by limit, then by endpoint or connection. A new limit has no accepted
-// requests yet, so its count starts at 0.
+// The accepted requests of each rate limit, by endpoint or connection. A new rate limit has no
+// accepted requests yet, so its count starts at 0.
 const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
 
 function windowsOf(limit: RateLimit, subject: object): Windows {

@@ -32,8 +32,8 @@ type Notify = (kind: string, subscription: number, result: string) => void;
 /** Maximum number of subscriptions of one connection. */
 const MAX_SUBSCRIPTIONS = 10_000;
 
-// The value in the notification that an account was closed. A notification cannot have a null
-// value, so the value is an empty account.
+// The value in a notification of a closed account. The value of a notification cannot be null, so a
+// closed account is reported as an empty account.
 const CLOSED: AccountState = {
   lamports: 0n,
   owner: '\0'.repeat(32),
@@ -74,8 +74,8 @@ export class Subscriptions {
   readonly #logs = new Set<LogsSubscription>();
   readonly #slots = new Set<ChainSubscription>();
   /**
-   * Number of account, program, signature and logs subscriptions by commitment. When the number is
-   * 0, a new block needs no work for that commitment.
+   * Number of account, program, signature and logs subscriptions of each commitment. When the
+   * number of a commitment is 0, a new block causes no work for that commitment.
    */
   readonly #following: Record<Commitment, number> = {
     processed: 0,

@@ -101,7 +101,8 @@ function decodeV1(bytes: Buffer): WireTransaction {
 
 /**
  * Decodes a transaction and ignores bytes after its end. Throws WireError. When `takesV1` is false,
- * a version 1 transaction is an error too, because a cluster without the feature cannot read it.
+ * a version 1 transaction is an error too, because a cluster without the feature cannot read
+ * version 1.
  */
 export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransaction {
   if (takesV1 && isV1(bytes)) return decodeV1(bytes);

@@ -1,5 +1,6 @@
-// Decodes version 1 transactions (SIMD-0385). Compared with version 0 they have no lookup tables,
-// they set compute limits and priority fee in a config, and their signatures follow the message.
+// Decodes version 1 transactions (SIMD-0385). They differ from version 0 transactions: (1) they
+// have no lookup tables, (2) a config sets compute limits and priority fee, (3) the signatures
+// follow the message.
 import type { WireInstruction, WireMessage } from './message.ts';
 import { sanitize, failSanitize, type Reader, WireError } from './reader.ts';
 

@@ -1,0 +1,198 @@
+// The share of a rate that this process may use. Leases in Postgres ensure that all processes
+// together stay within the rate. When Postgres fails, the process uses its last share until that
+// share expires. Afterwards the share is 0.
+import { createHash, randomUUID } from 'node:crypto';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { Gauge, type Registry } from 'prom-client';
+import type { Sql } from '../db/postgres/connect.ts';
+import { endLease, type Holder, listHolders, renewLease } from '../db/rate-leases.ts';
+import type { Log } from '../log.ts';
+import { startLoop } from '../loop.ts';
+
+/**
+ * Names of the shared rates. `rpc` and `serve` are the requests per second of keepers and of serve
+ * to each RPC endpoint. `send` is transactions per second to each RPC endpoint. `webhook` is the
+ * number of requests in flight to each webhook endpoint.
+ */
+export type RateName = 'rpc' | 'serve' | 'send' | 'webhook';
+
+export interface RateShare {
+  /** Returns the part of the rate that this process may use now. */
+  readonly now: () => number;
+  /** Called after each renewal of the lease. */
+  onRenewed?: () => void;
+  /** Ends the lease. The caller must not send requests afterwards. */
+  stop(): Promise<void>;
+}
+
+interface RateShareOptions {
+  sql: Sql;
+  log: Log;
+  /** Registry for the metric of the share. Without a registry there is no such metric. */
+  registry?: Registry;
+  /**
+   * Milliseconds for which a sent request counts against the rate. The process stops using its
+   * share this long before the lease ends. After a decrease, the process reports the larger share
+   * to Postgres for this long.
+   */
+  countedMs?: number;
+}
+
+const RENEW_MS = 1500;
+/** Milliseconds after a renewal for which the process may use its share. */
+const IN_USE_MS = 4800;
+/**
+ * Default of `countedMs`. The receiver counts a request for one second, and the request arrives up
+ * to 200 ms after it was sent.
+ */
+const COUNTED_MS = 1200;
+
+/**
+ * Starts to renew a lease on a share of `rate`. Resolves after the first attempt, even if this
+ * attempt failed. A rate of 0 means no limit and needs no lease.
+ */
+export async function startRateShare(
+  name: RateName,
+  rate: number,
+  { sql, log, registry, countedMs = COUNTED_MS }: RateShareOptions,
+): Promise<RateShare> {
+  if (rate === 0) return { now: () => Infinity, stop: () => Promise.resolve() };
+  const own: Holder = { name, holder: randomUUID(), place: readPlace(), pid: process.pid };
+  const share = new Share(countedMs);
+  let processes = 0;
+  const renew = async () => {
+    const startedAt = performance.now();
+    const leaseMs = IN_USE_MS + countedMs;
+    const lease = await renewLease(sql, { ...own, rate, holds: share.most(startedAt), leaseMs });
+    share.set(lease.granted, startedAt + IN_USE_MS);
+    if (registry !== undefined) gauge(registry).set({ budget: name }, lease.granted);
+    if (lease.holders > rate && lease.holders !== processes)
+      log.warn(
+        { name, rate, processes: lease.holders },
+        'a rate has more processes than its value',
+      );
+    processes = lease.holders;
+    result.onRenewed?.();
+  };
+  const onError = (error: unknown, failures: number) =>
+    log.warn({ name, failures, err: error }, 'share of a rate cannot be renewed');
+  const result: RateShare = {
+    now: () => share.now(performance.now()),
+    async stop() {
+      await loop.stop();
+      // If `endLease` fails, the lease expires by itself.
+      await endLease(sql, own, COUNTED_MS).catch(() => undefined);
+      holders.delete(own.holder);
+    },
+  };
+  holders.add(own.holder);
+  const begin = async () => {
+    await endDeadLeases(sql, own);
+    await renew();
+  };
+  await begin().catch((error: unknown) => onError(error, 1));
+  const loop = startLoop({
+    name: 'sharing a rate',
+    idleMs: RENEW_MS,
+    async turn() {
+      await renew();
+      return false;
+    },
+    onError,
+  });
+  return result;
+}
+
+/**
+ * The share that was granted last, and the share before the last change. All times are those of
+ * performance.now().
+ */
+class Share {
+  readonly #countedMs: number;
+  #granted = 0;
+  #until = -Infinity;
+  #before = 0;
+  #changedAt = -Infinity;
+
+  constructor(countedMs: number) {
+    this.#countedMs = countedMs;
+  }
+
+  now(at: number): number {
+    return at < this.#until ? this.#granted : 0;
+  }
+
+  /**
+   * Returns the share to report to Postgres. While requests of the previous share still count, this
+   * is the larger of the previous and the current share.
+   */
+  most(at: number): number {
+    const granted = at < this.#until + this.#countedMs ? this.#granted : 0;
+    const isSettled = at - this.#changedAt >= this.#countedMs;
+    return isSettled ? granted : Math.max(granted, this.#before);
+  }
+
+  set(granted: number, until: number): void {
+    const at = performance.now();
+    if (granted !== this.#granted) {
+      this.#before = this.most(at);
+      this.#changedAt = at;
+    }
+    this.#granted = granted;
+    this.#until = until;
+  }
+}
+
+/** Ids of the leases that this process holds. */
+const holders = new Set<string>();
+
+/**
+ * Ends the leases of processes of this machine that are no longer running. A daemon that restarts
+ * after a crash therefore does not wait until its old lease expires.
+ */
+async function endDeadLeases(sql: Sql, own: Holder): Promise<void> {
+  if (own.place === null) return;
+  for (const one of await listHolders(sql, own)) {
+    const isAlive = one.pid === process.pid ? holders.has(one.holder) : isRunning(one.pid);
+    if (!isAlive) await endLease(sql, one, COUNTED_MS);
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM means that the process is running as another user.
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+/**
+ * Returns a hash that identifies the machine and the pid namespace. Returns null when either of
+ * them is unknown.
+ */
+function readPlace(): string | null {
+  try {
+    const machine = readFileSync('/etc/machine-id', 'utf8').trim();
+    const parts = [machine, hostname(), readlinkSync('/proc/self/ns/pid')];
+    return machine === '' ? null : createHash('sha256').update(parts.join('\n')).digest('hex');
+  } catch {
+    return null;
+  }
+}
+
+const METRIC = 'billing_rate_share';
+
+function gauge(registry: Registry): Gauge<'budget'> {
+  return (
+    (registry.getSingleMetric(METRIC) as Gauge<'budget'> | undefined) ??
+    new Gauge({
+      name: METRIC,
+      help: 'What this process may use of a rate that all processes share',
+      labelNames: ['budget'] as const,
+      registers: [registry],
+    })
+  );
+}

@@ -1,0 +1,38 @@
+// Schema and view of the future payments that the service shows to a subscriber before subscribing.
+import { Type } from '@sinclair/typebox';
+import type { DiscountTerms } from '../db/subscription-changes.ts';
+import { type PaymentRun, scheduleOf } from '../domain/collecting/schedule.ts';
+import { Amount, nullable, Time } from './fields.ts';
+
+export const Schedule = Type.Array(
+  Type.Object({
+    amount: { ...Amount, description: 'Each payment, base units.' },
+    dueAt: { ...Time, description: 'When the first of them is due.' },
+    until: { ...Time, description: 'End of the time that the first of them pays for.' },
+    times: nullable(
+      Type.Integer({ description: 'Number of payments; null: until the subscription ends.' }),
+    ),
+  }),
+  {
+    description:
+      'The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount.',
+  },
+);
+
+const undiscounted: DiscountTerms = {
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+};
+
+/** Returns the payments of a subscription that begins now. `minimum` is PLAN_MINIMUM_AMOUNT. */
+export function scheduleView(
+  plan: { amount: bigint; periodHours: number; trialHours: number | null; endsAt: Date | null },
+  minimum: bigint,
+  { discountPercent, discountAmount, discountPeriods }: DiscountTerms = undiscounted,
+): PaymentRun[] {
+  const { amount, periodHours, trialHours, endsAt: planEndsAt } = plan;
+  const price = { amount, periodHours, trialHours, planEndsAt };
+  const discount = { discountPercent, discountAmount, discountPeriods };
+  return scheduleOf({ ...price, ...discount }, new Date(), minimum);
+}

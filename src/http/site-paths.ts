@@ -1,0 +1,29 @@
+// Paths that browsers and crawlers request from every site.
+import type { FastifyReply } from 'fastify';
+import type { Api } from './context.ts';
+
+/**
+ * Crawlers may read the pages of plans, so that they can show previews of links. Every page asks
+ * not to be indexed, because merchants decide where to link to their plans.
+ */
+const ROBOTS = `User-agent: *
+Allow: /s/
+Disallow: /
+`;
+
+/** Registers `/`, `/favicon.ico`, `/robots.txt` and the pages' URLs with a trailing slash. */
+export function sitePaths(api: Api, pages: readonly string[], icon: string): void {
+  api.get('/', (_request, reply) => reply.redirect('/account'));
+  api.get('/favicon.ico', (_request, reply) => reply.redirect(icon));
+  api.get('/robots.txt', (_request, reply) =>
+    reply.type('text/plain; charset=utf-8').header('cache-control', 'max-age=86400').send(ROBOTS),
+  );
+  for (const page of pages) api.get(`${page}/`, ({ url }, reply) => withoutSlash(reply, url));
+}
+
+/** Redirects to the same URL without the slash at the end of its path. */
+function withoutSlash(reply: FastifyReply, url: string): FastifyReply {
+  const [path = '', query] = url.split('?', 2);
+  const target = path.replace(/\/$/, '');
+  return reply.redirect(query === undefined ? target : `${target}?${query}`, 301);
+}

@@ -1,0 +1,61 @@
+// Chooses the language of a page and loads its catalogue of texts. Each language except English has
+// its own catalogue file.
+import { en, type Words } from '../words/en.ts';
+import { type Language, languages } from '../words/languages.ts';
+import { speak } from './language.ts';
+
+/** The localStorage key of the language that the reader chose. */
+const PLACE = 'billing-language';
+
+const isLanguage = (code: string | null): code is Language =>
+  code !== null && Object.hasOwn(languages, code);
+const languageOf = (tag: string) => tag.toLowerCase().split('-', 1)[0] ?? '';
+
+/** Runs `use` on the localStorage. Returns null when the browser forbids storage. */
+function withStorage<T>(use: (storage: Storage) => T): T | null {
+  try {
+    return use(localStorage);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Returns the language that the reader chose before. Otherwise returns the first of the browser's
+ * languages that has a catalogue, or English.
+ */
+function preferred(): Language {
+  const chosen = withStorage((storage) => storage.getItem(PLACE));
+  if (isLanguage(chosen)) return chosen;
+  return navigator.languages.map(languageOf).find(isLanguage) ?? 'en';
+}
+
+/** Loads the catalogue of a language. Returns undefined when the catalogue cannot be loaded. */
+async function catalogueOf(code: Language): Promise<Words | undefined> {
+  // Every page contains the English texts, so that a page has texts when another catalogue cannot
+  // be loaded.
+  if (code === 'en') return en;
+  const name = `meta[name="billing-words-${code}"]`;
+  const url = document.querySelector<HTMLMetaElement>(name)?.content;
+  if (url === undefined) return undefined;
+  const loaded = (import(url) as Promise<{ words: Words }>).catch(() => undefined);
+  return (await loaded)?.words;
+}
+
+/**
+ * Sets the page's language, by default the preferred language. If the catalogue cannot be loaded,
+ * the page keeps its language.
+ */
+export async function setLanguage(language: Language = preferred()): Promise<void> {
+  const words = await catalogueOf(language);
+  if (words === undefined) return;
+  const locale = navigator.languages.find((tag) => languageOf(tag) === language) ?? language;
+  speak({ words, language, locale });
+  document.documentElement.lang = locale;
+}
+
+/** Sets the page's language to the reader's choice, and stores the choice in the browser. */
+export async function chooseLanguage(language: Language): Promise<void> {
+  withStorage((storage) => storage.setItem(PLACE, language));
+  await setLanguage(language);
+}

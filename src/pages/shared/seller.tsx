@@ -1,0 +1,56 @@
+// The description of an app for subscribers. The app's merchant wrote all of these texts.
+import type { ReactElement } from 'react';
+import { words } from './language.ts';
+import type { PublicPlan } from './session.ts';
+import { foreign, safeUrl } from './text.ts';
+
+/** The app's logo, or the first letter of the seller's name. */
+export function Mark({ plan, seller }: { plan: PublicPlan; seller: string }): ReactElement {
+  const { logoUrl } = plan;
+  // Only the path of the URL is used, so that the image always comes from the same server as the
+  // page.
+  if (logoUrl !== null && URL.canParse(logoUrl))
+    return <img className="logo" src={new URL(logoUrl).pathname} alt="" />;
+  return (
+    <span className="monogram" aria-hidden="true">
+      {(Array.from(seller)[0] ?? '•').toUpperCase()}
+    </span>
+  );
+}
+
+/**
+ * Links to the app's support, terms and privacy notice. Renders nothing when the app has none of
+ * these links.
+ */
+export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
+  const { supportEmail, supportUrl, termsUrl, privacyUrl } = plan;
+  const text = words.seller;
+  const links: readonly (readonly [name: string, href: string | undefined])[] = [
+    [text.support, safeUrl(supportUrl)],
+    [text.terms, safeUrl(termsUrl)],
+    [text.privacy, safeUrl(privacyUrl)],
+  ];
+  const given = links.filter(([, href]) => href !== undefined);
+  if (given.length === 0 && supportEmail === null) return <></>;
+  return (
+    <p className="muted small seller-links">
+      {supportEmail !== null && (
+        <span>
+          {text.contact} <a href={mailto(supportEmail)}>{foreign(supportEmail, 100)}</a>
+        </span>
+      )}
+      {given.map(([name, href]) => (
+        <a key={name} href={href} target="_blank" rel="noreferrer noopener nofollow">
+          {name}
+        </a>
+      ))}
+    </p>
+  );
+}
+
+/** Returns a mailto: link to the address. A subject or another part in the address is escaped. */
+function mailto(address: string): string {
+  const at = address.lastIndexOf('@');
+  const [name, domain] = [address.slice(0, at), address.slice(at + 1)];
+  return `mailto:${encodeURIComponent(name)}@${encodeURIComponent(domain)}`;
+}

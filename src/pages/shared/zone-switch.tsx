@@ -1,0 +1,20 @@
+import type { ReactElement } from 'react';
+import { fill, words } from './language.ts';
+import { Button } from './parts.tsx';
+import { switchZone, useUtc } from './time.tsx';
+
+/** Shows which time zone is used, and switches it for the whole page. */
+export function ZoneSwitch(): ReactElement {
+  const isUtc = useUtc();
+  const own = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const name = own.split('/').at(-1)?.replaceAll('_', ' ') ?? own;
+  return (
+    <Button kind="link" onClick={switchZone}>
+      {fill(words.zone, { zone: isUtc ? 'UTC' : name })}
+      <span className="visually-hidden">
+        {' '}
+        {fill(words.showZone, { zone: isUtc ? own : 'UTC' })}
+      </span>
+    </Button>
+  );
+}

@@ -1,0 +1,23 @@
+import type { components } from '../../client/openapi.ts';
+
+type Balances = Pick<
+  components['schemas']['Standing'],
+  'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'
+>;
+
+/** Returns the USDC (base units) and the lamports that a wallet lacks. 0 means enough. */
+export function missingOf(standing: Balances): { usdc: bigint; lamports: bigint } {
+  const { usdc, usdcNeeded, lamports, lamportsNeeded } = standing;
+  return { usdc: rest(usdcNeeded, usdc), lamports: rest(lamportsNeeded, lamports) };
+}
+
+function rest(needed: string, there: string): bigint {
+  const missing = BigInt(needed) - BigInt(there);
+  return missing > 0n ? missing : 0n;
+}
+
+/** Returns whether the wallet cannot subscribe because it lacks USDC or SOL. */
+export function isShort(standing: Balances): boolean {
+  const { usdc, lamports } = missingOf(standing);
+  return usdc > 0n || lamports > 0n;
+}

@@ -1,0 +1,42 @@
+// What a buyer sees of an operator's brakes: the link for reports, and a suspended merchant's plan.
+import t from 'tap';
+import { endSuspension, suspend } from '../../src/db/suspensions.ts';
+import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
+
+t.teardown(closeBrowser);
+
+void t.test('a plan can be reported, and is not available while suspended', async (t) => {
+  const stage = await startStage(t, {
+    keeper: false,
+    env: { REPORT_URL: 'mailto:abuse@operator.example' },
+  });
+  const { sql } = stage.served;
+  const { id } = await stage.plan();
+  const { page, faults } = await stage.open();
+  const account = {
+    role: 'merchant',
+    wallet: stage.merchant.wallet,
+    by: { who: 'tester', host: 'here' },
+  } as const;
+  const subscribe = page.getByRole('button', { name: /^Subscribe/ });
+
+  await page.goto(`/s/${id}`);
+  t.equal(
+    await page.getByRole('link', { name: 'Report this plan' }).getAttribute('href'),
+    `mailto:abuse@operator.example?subject=${encodeURIComponent(`Report of plan ${id}`)}`,
+  );
+
+  await suspend(sql, { ...account, reason: 'stolen cards' });
+  await page.reload();
+  await page.getByRole('heading', { name: 'Not available' }).waitFor();
+  t.equal(await subscribe.count(), 0);
+  t.notOk((await page.content()).includes('stolen cards'), 'the reason is not for buyers');
+  t.ok(await page.getByRole('link', { name: 'Report this plan' }).isVisible());
+  await inspect(t, page, 'suspended');
+
+  await endSuspension(sql, { ...account, reason: 'it was a mistake' });
+  await page.reload();
+  await page.getByRole('img', { name: 'QR code of this page' }).waitFor();
+  t.equal(await page.getByRole('heading', { name: 'Not available' }).count(), 0);
+  t.same(faults, []);
+});

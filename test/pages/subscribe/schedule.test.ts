@@ -1,0 +1,76 @@
+// The lines of the page that say what is paid today, next and after.
+import t from 'tap';
+import { linesOf } from '../../../src/pages/subscribe/schedule.ts';
+
+const START = Date.UTC(2026, 10, 26);
+const DAY_MS = 86_400_000;
+const iso = (day: number) => new Date(START + day * DAY_MS).toISOString();
+/** A run of the API's schedule: amount, days on which it is due and until which it pays, times. */
+type Run = [amount: string, due: number, until: number, times: number | null];
+const dayOf = (time: Date | null) =>
+  time === null ? null : Math.round((time.getTime() - START) / DAY_MS);
+const lines = (runs: Run[], trialHours: number | null = null) =>
+  linesOf({
+    periodHours: 720,
+    trialHours,
+    schedule: runs.map(([amount, due, until, times]) => ({
+      amount,
+      dueAt: iso(due),
+      until: iso(until),
+      times,
+    })),
+  }).map(({ amount, at, until, times }) => [amount, dayOf(at), dayOf(until), times]);
+
+void t.test('a plan without other terms: today, and then', async (t) => {
+  t.strictSame(lines([['5', 0, 30, null]]), [
+    ['5', null, null, 1],
+    ['5', 30, null, null],
+  ]);
+});
+
+void t.test('a discount of two payments: today, next and after', async (t) => {
+  const runs: Run[] = [
+    ['2.5', 0, 30, 2],
+    ['5', 60, 90, null],
+  ];
+  t.strictSame(lines(runs), [
+    ['2.5', null, null, 1],
+    ['2.5', 30, null, 1],
+    ['5', 60, null, null],
+  ]);
+});
+
+void t.test('many equal payments are counted in one line', async (t) => {
+  const runs: Run[] = [
+    ['2.5', 0, 30, 12],
+    ['5', 360, 390, null],
+  ];
+  t.strictSame(lines(runs), [
+    ['2.5', null, null, 1],
+    ['2.5', 30, null, 11],
+    ['5', 360, null, null],
+  ]);
+});
+
+void t.test('a trial: the rest of its period, and then', async (t) => {
+  const runs: Run[] = [
+    ['19', 7, 30, 1],
+    ['25', 30, 60, null],
+  ];
+  t.strictSame(lines(runs, 168), [
+    ['19', 7, 30, 1],
+    ['25', 30, null, null],
+  ]);
+});
+
+void t.test('a plan that ends inside a period', async (t) => {
+  const runs: Run[] = [
+    ['5', 0, 30, 1],
+    ['2', 30, 42, 1],
+  ];
+  t.strictSame(lines(runs), [
+    ['5', null, null, 1],
+    ['2', 30, 42, 1],
+  ]);
+  t.strictSame(lines([]), []);
+});
