@@ -61,7 +61,16 @@ const zones = [
 ];
 
 export default tseslint.config(
-  { ignores: ['dist/**', '.tap/**', '.build/**', 'node_modules/**', 'src/client/openapi.ts'] },
+  {
+    ignores: [
+      'dist/**',
+      '.tap/**',
+      '.build/**',
+      'node_modules/**',
+      'examples/**',
+      'src/client/openapi.ts',
+    ],
+  },
   ...tseslint.configs.strictTypeChecked,
   {
     languageOptions: {

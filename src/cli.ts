@@ -106,10 +106,22 @@ const development: Entry[] = [
     load: async () => (await import('./cli/develop/listen.ts')).addListen,
   },
   {
+    term: 'dev [options]',
+    description:
+      'one command for development: the service, an app, a plan, a funded wallet, a checkout link, and "listen" to your server',
+    load: async () => (await import('./cli/local/dev.ts')).addDev,
+  },
+  {
     term: 'trigger [options] <type>',
     description:
       'sends a sample event to the app\'s webhook endpoint and to "billing listen" (development only)',
     load: async () => (await import('./cli/develop/trigger.ts')).addTrigger,
+  },
+  {
+    term: 'wallet',
+    description:
+      'keypair files of wallets: makes them, reads balances, signs and sends transactions of the API',
+    load: async () => (await import('./cli/develop/wallet.ts')).addWallet,
   },
   {
     term: 'localnet [options]',

@@ -6,7 +6,7 @@ import {
   sign,
   verify,
 } from 'node:crypto';
-import { open } from 'node:fs/promises';
+import { open, writeFile } from 'node:fs/promises';
 import bs58 from 'bs58';
 
 /**
@@ -73,6 +73,28 @@ export function isSigned(
 /** Creates a new random keypair. */
 export function generateKeypair(): Keypair {
   return keypair(generateKeyPairSync('ed25519').privateKey);
+}
+
+/**
+ * Creates a random keypair and stores it in a new keypair file of the Solana CLI, which only its
+ * owner can read. Throws an Error with the path when the file exists or cannot be written.
+ */
+export async function createKeypairFile(path: string): Promise<Keypair> {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const seed = privateKey.export({ format: 'der', type: 'pkcs8' }).subarray(-32);
+  const secret = [...seed, ...rawPublic(privateKey)];
+  try {
+    await writeFile(path, `${JSON.stringify(secret)}\n`, { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    const exists = (error as NodeJS.ErrnoException).code === 'EEXIST';
+    throw new Error(
+      exists
+        ? `the file ${path} exists, and its key may have money: choose another name`
+        : `the keypair file ${path} cannot be written: ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    );
+  }
+  return keypair(privateKey);
 }
 
 /**

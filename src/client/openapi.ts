@@ -5136,6 +5136,10 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /** Fields that replace those of the sample’s data. */
+                    data?: {
+                        [key: string]: unknown;
+                    };
                     /** The event type of the sample. */
                     type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
                 };

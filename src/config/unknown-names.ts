@@ -8,6 +8,8 @@ const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_
  * gets KEEPER_SERVICE_HOST, which begins with one of `prefixes` and is not a mistake.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
+/** Names that a receiver of webhooks reads (`billing dev`), in the same shell. */
+const ofReceivers = new Set(['WEBHOOK_SECRET']);
 /** Maximum edit distance between a mistyped name and a known name. */
 const CLOSENESS = 2;
 /**
@@ -27,8 +29,8 @@ const known = new Set(
  */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
-    if (known.has(name) || injected.test(name)) return [];
-    const [nearest = '', letters = Infinity] = closest(name);
+    if (known.has(name) || ofReceivers.has(name) || injected.test(name)) return [];
+    const [nearest = '', letters = Infinity] = closest(name, known);
     const isClose = letters <= CLOSENESS && name.length >= MIN_LENGTH;
     if (!isClose && !prefixes.some((prefix) => name.startsWith(prefix))) return [];
     const hint = letters <= 2 * CLOSENESS ? ` Is ${nearest} meant?` : '';
@@ -36,8 +38,9 @@ export function unknownNames(names: readonly string[]): string[] {
   });
 }
 
-function closest(name: string): [string, number] | [] {
-  const distances = [...known].map((other): [string, number] => [other, distance(name, other)]);
+/** Returns the most similar of the words, and the number of letters by which it differs. */
+export function closest(name: string, words: Iterable<string>): [string, number] | [] {
+  const distances = [...words].map((other): [string, number] => [other, distance(name, other)]);
   return distances.toSorted(([, a], [, b]) => a - b)[0] ?? [];
 }
 

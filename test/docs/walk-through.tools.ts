@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { freePorts } from '../../src/local/sandbox/ports.ts';
@@ -37,6 +38,14 @@ void t.test('every step of the walk-through works', async (t) => {
       { mode: 0o600 },
     );
   }
+  const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+  await writeFile(
+    join(dir, 'billing'),
+    `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`,
+    {
+      mode: 0o755,
+    },
+  );
   const blocks = await blocksOf('walk-through.md');
   for (const { name, code } of blocks)
     if (name !== undefined) await writeFile(join(dir, name), code);
@@ -54,7 +63,7 @@ void t.test('every step of the walk-through works', async (t) => {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
     env: {
-      PATH: process.env.PATH ?? '',
+      PATH: `${dir}:${process.env.PATH ?? ''}`,
       HOME: dir,
       API: served.url,
       RPC: chain.rpcUrl,

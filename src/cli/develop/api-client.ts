@@ -71,15 +71,31 @@ export async function openApi(
   signal: AbortSignal,
 ): Promise<ApiClient> {
   const config = loadConfig('developer', { envFile });
-  const url = (apiUrl ?? config.apiUrl).replace(/\/+$/, '');
-  refuseClearText(url);
+  const url = apiUrlOf(apiUrl ?? config.apiUrl);
   const key = await findKey(apiKeyFile, config.apiKey, signal);
+  return { key, ...(await connectApi(url, key)) };
+}
+
+/**
+ * Returns the URL without slashes at its end. Throws an OperatorError (exit code 2) for a URL over
+ * which a key would travel in clear text.
+ */
+export function apiUrlOf(text: string): string {
+  const url = text.replace(/\/+$/, '');
+  refuseClearText(url);
+  return url;
+}
+
+/** Opens a client that sends `credential` (an API key or a token), or none. */
+export async function connectApi(
+  url: string,
+  credential?: string,
+): Promise<Omit<ApiClient, 'key'>> {
   // undici is imported here because `deliveries` and `replay` seldom use the API.
   const { Agent, request } = await import('undici');
   const agent = new Agent({ connectTimeout: 5000 });
   return {
     url,
-    key,
     async call(method, path, { body, signal: until, timeoutMs = TIMEOUT_MS } = {}) {
       let status: number;
       let text: string;
@@ -89,7 +105,7 @@ export async function openApi(
           method,
           dispatcher: agent,
           headers: {
-            authorization: `Bearer ${key}`,
+            ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
             ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           },
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -104,9 +120,7 @@ export async function openApi(
         throw new ApiUnreachable(
           `The billing API at ${url} does not answer: ${messageOf(error)}. Check BILLING_API_URL (or --api-url).`,
           1,
-          {
-            cause: error,
-          },
+          { cause: error },
         );
       }
       const envelope = readEnvelope(text);

@@ -8,11 +8,13 @@ import type { Command } from 'commander';
 import { backoff } from '../../backoff.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
+import type { SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
 import type { Finish } from '../arguments.ts';
+import { prettyJson } from '../terminal/pretty-json.ts';
 import { print, printJson, note, painter } from '../terminal/print.ts';
-import { safeText } from '../terminal/safe-text.ts';
+import { safeLines, safeText } from '../terminal/safe-text.ts';
 import {
   ApiRefusal,
   ApiUnreachable,
@@ -23,16 +25,22 @@ import {
   type DeveloperFlags,
   withApp,
 } from './api-client.ts';
+import { eventTypesOf } from './event-types.ts';
 
 interface ListenFlags extends DeveloperFlags {
   forwardTo: string;
   live?: boolean;
+  /** The event types to forward; undefined: all. */
+  events?: SampleType[];
+  bodies?: boolean;
 }
 
 export function addListen(command: Command, finish: Finish): void {
   withApp(command)
     .requiredOption('--forward-to <url>', 'the target, such as http://localhost:3000/hook')
     .option('--live', 'accept a live key')
+    .option('--events <types>', 'forward only these types, comma-separated', eventTypesOf)
+    .option('--bodies', "print each event's body")
     .option('--json', 'print one line of JSON per event')
     .action(async (flags: ListenFlags) => finish(await listen(flags)));
 }
@@ -76,8 +84,15 @@ function listen(flags: ListenFlags): Promise<number> {
     const ended = AbortSignal.any([signal, unread.signal]);
     try {
       const app = await appOf(client, flags.app, ended);
-      const counts = await forwardAll(client, app, target, flags.json === true, ended);
-      note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
+      const ready = (secret: string) => {
+        if (flags.json === true)
+          printJson({ ready: true, appId: app.id, forwardTo: target, secret });
+        else
+          print(
+            `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
+          );
+      };
+      await forwardAll(client, { ...flags, app, target, ready }, ended);
       return 0;
     } catch (error) {
       // The command was interrupted before the first poll.
@@ -89,15 +104,21 @@ function listen(flags: ListenFlags): Promise<number> {
   });
 }
 
-async function forwardAll(
+export interface Forwarding extends Pick<ListenFlags, 'json' | 'events' | 'bodies'> {
+  app: DeveloperApp;
+  target: string;
+  /** Called with the signing secret when every event from now on will be forwarded. */
+  ready: (secret: string) => unknown;
+}
+
+/** Forwards the app's events until `signal` aborts, and then prints how many. */
+export async function forwardAll(
   client: ApiClient,
-  app: DeveloperApp,
-  target: string,
-  json: boolean,
+  { app, target, ready, ...flags }: Forwarding,
   signal: AbortSignal,
-) {
+): Promise<void> {
   const secret = listenSecret(client.key, app.id);
-  const paint = painter(process.stdout);
+  const show = reporter(flags);
   const counts = { delivered: 0, failed: 0 };
   const path = `/merchant/apps/${app.id}/events/next`;
   const next = (after: string) =>
@@ -107,11 +128,7 @@ async function forwardAll(
     });
   const begin = () => client.call<Feed>('GET', path, { signal });
   let cursor: string | undefined = (await begin()).data.cursor;
-  if (json) printJson({ ready: true, appId: app.id, forwardTo: target, secret });
-  else
-    print(
-      `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
-    );
+  await ready(secret);
 
   let failures = 0;
   // `isOver` is a function because signal.aborted changes while a request is awaited.
@@ -126,12 +143,11 @@ async function forwardAll(
       failures = 0;
       for (const event of data.events) {
         if (isOver()) break;
+        if (flags.events?.some((type) => type === event.type) === false) continue;
         const result = await forward(target, app.id, secret, event, signal);
         const delivered = result.status !== null && result.status >= 200 && result.status < 300;
         counts[delivered ? 'delivered' : 'failed'] += 1;
-        if (json)
-          printJson({ eventId: event.id, type: event.type, sample: event.sample, ...result });
-        else print(describe(event, result, (text) => paint(delivered ? 'green' : 'red', text)));
+        show(event, result, delivered);
       }
       cursor = data.cursor;
       if (data.events.length > 0) await rest(pauseFor(headers), signal);
@@ -149,7 +165,7 @@ async function forwardAll(
       await rest(Math.max(asked, backoff(failures, { cap: 5000 })), signal);
     }
   }
-  return counts;
+  note(`Stopped: ${counts.delivered} forwarded, ${counts.failed} failed.`);
 }
 
 /**
@@ -182,6 +198,38 @@ async function forward(
     await rest(delayMs, signal);
   }
   throw new Error('unreachable: the last try always returns');
+}
+
+/** Returns a function that prints what became of an event. */
+function reporter({ json = false, bodies = false }: Pick<ListenFlags, 'json' | 'bodies'>) {
+  const paint = painter(process.stdout);
+  let isToldOf401 = false;
+  return (event: FeedEvent, result: PingResult, delivered: boolean) => {
+    const painted = (text: string) => paint(delivered ? 'green' : 'red', text);
+    if (json) printJson(eventJson(event, result, bodies));
+    else print(describe(event, result, painted));
+    if (bodies && !json) print(bodyLines(event));
+    if (result.status !== 401 || isToldOf401) return;
+    isToldOf401 = true;
+    note('The server answered 401: is its WEBHOOK_SECRET the one above?');
+  };
+}
+
+function eventJson({ id, type, sample, body }: FeedEvent, result: PingResult, bodies = false) {
+  return {
+    eventId: id,
+    type,
+    sample,
+    ...result,
+    ...(bodies && { body: JSON.parse(body) as unknown }),
+  };
+}
+
+/** Returns the event's body, laid out and indented. */
+function bodyLines({ body }: FeedEvent): string {
+  return safeLines(prettyJson(body) ?? body)
+    .map((line) => `    ${line}`)
+    .join('\n');
 }
 
 function describe(
@@ -228,7 +276,7 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
  * Parses --forward-to, in which the scheme is optional ("localhost:3000/hook"). Throws an
  * OperatorError (exit code 2) for an invalid URL.
  */
-function targetOf(text: string): string {
+export function targetOf(text: string): string {
   const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
   const fault = urlFault(url, 'development');
   if (fault !== undefined)

@@ -10,6 +10,7 @@ import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import { appOf, openApi, type DeveloperFlags, withApp } from './api-client.ts';
+import { typeFault } from './event-types.ts';
 
 interface SampleResponse extends PingResult {
   id: string;
@@ -18,30 +19,33 @@ interface SampleResponse extends PingResult {
   listeners: number;
 }
 
+interface TriggerFlags extends DeveloperFlags {
+  data?: string;
+}
+
 export function addTrigger(command: Command, finish: Finish): void {
   withApp(command)
-    .argument(
-      '<type>',
-      'subscription_created, payment_success, payment_failed, cancel_requested, cancel_finalized, cancel_forced, delegation_revoked, subscription_resumed, renewal_upcoming, plan_blocked, subscription_paused, subscription_unpaused, refund_recorded or ping',
+    .argument('<type>', sampleTypes.join(', '))
+    .option(
+      '--data <json>',
+      'a JSON object whose fields replace those of data, such as \'{"externalId": "customer-7"}\'',
     )
     .option('--json', 'print one JSON object')
-    .action(async (type: string, flags: DeveloperFlags) => finish(await trigger(type, flags)));
+    .action(async (type: string, flags: TriggerFlags) => finish(await trigger(type, flags)));
 }
 
 /** Sends a sample event. Returns the exit code: 1 when the endpoint did not respond with 2xx. */
-function trigger(type: string, flags: DeveloperFlags): Promise<number> {
-  if (!sampleTypes.some((known) => known === type))
-    throw new OperatorError(
-      `"${type}" is not an event type: use one of ${sampleTypes.join(', ')}.`,
-      2,
-    );
+function trigger(type: string, flags: TriggerFlags): Promise<number> {
+  const fault = typeFault(type);
+  if (fault !== undefined) throw new OperatorError(fault, 2);
+  const given = flags.data === undefined ? undefined : dataOf(flags.data);
   return interruptible(false, async (signal) => {
     const client = await openApi(flags, signal);
     try {
       const app = await appOf(client, flags.app, signal);
       const { data } = await withProgress('waiting for the endpoint', () =>
         client.call<SampleResponse>('POST', `/merchant/apps/${app.id}/events/sample`, {
-          body: { type },
+          body: { type, ...(given !== undefined && { data: given }) },
           signal,
         }),
       );
@@ -55,6 +59,16 @@ function trigger(type: string, flags: DeveloperFlags): Promise<number> {
       await client.close();
     }
   });
+}
+
+function dataOf(text: string): object {
+  try {
+    const data: unknown = JSON.parse(text);
+    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data;
+  } catch {
+    // The message below says what is right.
+  }
+  throw new OperatorError('--data must be a JSON object such as {"externalId": "customer-7"}.', 2);
 }
 
 function describe(

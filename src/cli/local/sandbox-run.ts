@@ -7,6 +7,7 @@ import { Interrupted } from '../../errors.ts';
 import { startSandbox, type Sandbox, type Summary } from '../../local/sandbox/start.ts';
 import { createLog } from '../../log.ts';
 import { pressEnter } from '../terminal/ask.ts';
+import { hyperlink } from '../terminal/print.ts';
 import type { ScenarioProgress } from './sandbox-screen.ts';
 import { prepareWallets, writeWallets } from './wallet-files.ts';
 
@@ -148,7 +149,11 @@ async function show(
     process.stdout.write(describe(running));
     return pressEnter('Press Enter to go back to the screen, ctrl-C to stop everything. ', signal);
   };
-  await showSandbox(running, progress, showAccess, signal);
+  const wallets =
+    flags.writeWallets === undefined
+      ? '--write-wallets DIR writes them as files, with an env file'
+      : `in ${flags.writeWallets}, with the file env`;
+  await showSandbox(running, progress, wallets, showAccess, signal);
 }
 
 function outcome(
@@ -205,15 +210,17 @@ function summaryText({
   ].join('\n');
 }
 
-function describe({ ready }: Sandbox): string {
+function describe({ ready, pages }: Sandbox): string {
+  // A link on a terminal only: elsewhere its characters would be in the way.
+  const shown = (url: string) => (process.stdout.isTTY ? hyperlink(url, url) : url);
   const [merchant] = ready.merchants;
   const [subscriber] = ready.subscribers;
   return [
     '',
     'pages in your browser, each with a demo wallet:',
-    `subscribe   ${ready.demo.subscribeUrl}`,
-    `account     ${ready.demo.accountUrl}`,
-    `dashboard   ${ready.demo.dashboardUrl}`,
+    `subscribe   ${shown(pages.subscribe)}`,
+    `account     ${shown(pages.account)}`,
+    `dashboard   ${shown(pages.dashboard)}`,
     '',
     `API         ${ready.apiUrl}   reference: ${ready.apiUrl}/docs`,
     `chain       ${ready.rpcUrl}   ${ready.wsUrl}   mint ${ready.mint}`,
@@ -225,6 +232,7 @@ function describe({ ready }: Sandbox): string {
     `API key     ${merchant?.apiKey ?? ''}`,
     `merchant    ${merchant?.token ?? ''}`,
     `subscriber  ${subscriber?.token ?? ''}`,
+    'wallets     --write-wallets DIR writes them as files, with an env file',
     '',
     `try         curl -H "Authorization: Bearer ${merchant?.apiKey ?? ''}" ${ready.apiUrl}/merchant/apps/${merchant?.appId ?? ''}/subscriptions`,
     '',

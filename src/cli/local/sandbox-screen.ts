@@ -36,6 +36,7 @@ const IDLE_MS = 250;
 export async function showSandbox(
   sandbox: Sandbox,
   progress: ScenarioProgress,
+  wallets: string,
   showAccess: () => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -47,6 +48,8 @@ export async function showSandbox(
   });
   const source: SandboxSource = {
     apiUrl,
+    pages: pagesOf(sandbox),
+    wallets,
     watch(report) {
       let flow: Flow | null = null;
       return startPolling(
@@ -58,17 +61,8 @@ export async function showSandbox(
               database.ask((sql) => listFlowWebhooks(sql, LISTED)),
               sandbox.chain.now(),
             ]);
-            const restarts = Object.values(sandbox.processes.daemons).reduce(
-              (sum, daemon) => sum + daemon.restarts(),
-              0,
-            );
-            return {
-              totals,
-              payments,
-              webhooks,
-              chainTime: new Date(Number(chainNow) * 1000),
-              restarts,
-            };
+            const chainTime = new Date(Number(chainNow) * 1000);
+            return { totals, payments, webhooks, chainTime, restarts: restartsOf(sandbox) };
           };
           flow = await read();
           return false;
@@ -102,6 +96,16 @@ export async function showSandbox(
     database.close();
   }
 }
+
+const restartsOf = ({ processes }: Sandbox) =>
+  Object.values(processes.daemons).reduce((sum, daemon) => sum + daemon.restarts(), 0);
+
+const pagesOf = ({ pages }: Sandbox) =>
+  [
+    ['Subscribe', pages.subscribe],
+    ['Account', pages.account],
+    ['Dashboard', pages.dashboard],
+  ] as const;
 
 async function showDeliveries(
   database: Parameters<typeof openSource>[0],

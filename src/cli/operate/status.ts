@@ -22,6 +22,7 @@ import {
 } from '../arguments.ts';
 import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
+import { safeText } from '../terminal/safe-text.ts';
 import type { Checkable, Facts, Limits, Status } from './status/facts.ts';
 import { problemsOf, uncheckedOf } from './status/limits.ts';
 import { queueStatus } from './status/queues.ts';
@@ -29,6 +30,7 @@ import { endpointTable, screen } from './status/screen.ts';
 
 interface StatusFlags extends CommonFlags, Limits {
   by?: 'endpoint';
+  nagios?: boolean;
   /**
    * The parts of the status that must be checked. A required part that was not checked is a
    * problem.
@@ -51,6 +53,10 @@ export function addStatus(command: Command, finish: Finish): void {
       'also list the webhook endpoints that fail or have unfinished deliveries: endpoint',
       oneOf('endpoint'),
     )
+    .option(
+      '--nagios',
+      'as a plugin of Nagios: one line, and exit code 0 ok, 1 past a limit, 2 no status, 3 not checked',
+    )
     .option('--json', 'print one JSON object')
     .action(async (flags: StatusFlags) => finish(await status(flags)));
 }
@@ -64,6 +70,7 @@ async function status({
   json = false,
   require: demanded = [],
   by,
+  nagios = false,
   ...limits
 }: StatusFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
@@ -72,13 +79,33 @@ async function status({
       readStatus(config, limits, { demanded, byEndpoint: by === 'endpoint' }),
     );
     const paint = painter(process.stdout);
+    const { code, line } = pluginOf(found);
     if (json) printJson(found);
+    else if (nagios) print(line);
     else {
       print(screen(found, paint));
       if (found.endpoints !== undefined) print(`\n${endpointTable(found.endpoints, paint)}`);
     }
+    if (nagios) return code;
     return found.ok ? 0 : 1;
   });
+}
+
+/**
+ * Returns the line and the exit code of a plugin of Nagios: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+ * A vertical bar would begin performance data.
+ */
+function pluginOf({ database, problems, unchecked }: Status): { code: number; line: string } {
+  const notChecked = Object.entries(unchecked).map(([part, why]) => `${part} not checked: ${why}`);
+  const [code, word, texts] =
+    database.fault !== null
+      ? [2, 'CRITICAL', problems]
+      : problems.length > 0
+        ? [1, 'WARNING', problems]
+        : notChecked.length > 0
+          ? [3, 'UNKNOWN', notChecked]
+          : [0, 'OK', ['payments and webhooks are on time']];
+  return { code, line: safeText(`BILLING ${word} - ${texts.join('; ')}`).replaceAll('|', '/') };
 }
 
 async function readStatus(

@@ -1,6 +1,7 @@
 import { Box, Text } from 'ink';
 import type { ReactNode } from 'react';
 import stringWidth from 'string-width';
+import { hyperlink } from './print.ts';
 import type { Size } from './screen.tsx';
 import { cut, fit } from './width.ts';
 
@@ -22,6 +23,8 @@ const styles: Record<
 export interface Part {
   text: string;
   tone?: Tone;
+  /** The URL that the text leads to, on terminals that know links (OSC 8). */
+  link?: string;
 }
 
 /** Shows one line made of parts. Each text must have passed safeText or safeLines. */
@@ -30,9 +33,9 @@ export function Line({ parts }: { parts: readonly Part[] }): ReactNode {
   const shown = parts.some(({ text }) => text !== '') ? parts : [{ text: ' ' }];
   return (
     <Text wrap="truncate-end">
-      {shown.map(({ text, tone = 'plain' }, index) => (
+      {shown.map(({ text, tone = 'plain', link }, index) => (
         <Text key={index} {...styles[tone]}>
-          {text}
+          {link === undefined ? text : hyperlink(text, link)}
         </Text>
       ))}
     </Text>

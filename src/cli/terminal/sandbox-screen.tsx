@@ -45,6 +45,10 @@ export interface SandboxView extends Freshness {
 
 export interface SandboxSource {
   apiUrl: string;
+  /** The pages of the demo wallets: name and URL. */
+  pages: readonly (readonly [name: string, url: string])[];
+  /** Where keys and wallets are, or how to get them as files. */
+  wallets: string;
   watch(report: (view: SandboxView) => void): { stop(): void };
 }
 
@@ -100,7 +104,7 @@ export function SandboxScreen({ source, onCommand }: Props): ReactNode {
   const { columns, rows } = size;
   const { flow, step, outcome } = view;
   const time = flow === null ? '' : `   ${moment(flow.chainTime)} on the chain`;
-  const summary = summaryLines(view, columns);
+  const summary = [...pageLines(source, columns), ...summaryLines(view, columns)];
   const room = Math.max(0, rows - 1 - FRAME_LINES - summary.length);
   return (
     <Frame
@@ -144,6 +148,15 @@ export function SandboxScreen({ source, onCommand }: Props): ReactNode {
   );
 }
 
+/** Returns one line for each demo page, and one that names the wallets. */
+function pageLines({ pages, wallets }: SandboxSource, width: number): Part[][] {
+  const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });
+  return [
+    ...pages.map(([page, url]): Part[] => [name(page), { text: cut(url, width - 10), link: url }]),
+    [name('Wallets'), { text: cut(safeText(wallets), width - 10), tone: 'dim' }],
+  ];
+}
+
 /** Returns one line for each kind of total, and the scenario's result when the scenario is over. */
 function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
   if (flow === null) return [[{ text: 'Reading...', tone: 'dim' }]];
@@ -169,7 +182,7 @@ function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
   const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });
   return [
     [
-      name('Wallets'),
+      name('Payers'),
       count(active, 'active', 'good'),
       count(pastDue, 'past due', 'warn'),
       count(cancelled, 'cancelled', 'plain'),

@@ -30,12 +30,21 @@ export async function createSample(
   sql: Sql,
   type: SampleType,
   app: { appId: string; webhookId: string | null; merchantWallet: string },
+  given: Readonly<Record<string, unknown>> = {},
 ): Promise<Sample> {
   return sql.begin(async (tx) => {
-    const sample = sampleEvent(type, app, await newIds(tx, 5), new Date());
+    const sample = withData(sampleEvent(type, app, await newIds(tx, 5), new Date()), given);
     await insertSample(tx, { ...sample, appId: app.appId, type });
     return sample;
   });
+}
+
+/** Replaces fields of the sample's data. It stays marked as a sample. */
+function withData({ id, body }: Sample, given: Readonly<Record<string, unknown>>): Sample {
+  const event = JSON.parse(body) as { data: Record<string, unknown> };
+  const { sequence } = event.data;
+  const marks = { test: true, ...(sequence !== undefined && { sequence }) };
+  return { id, body: JSON.stringify({ ...event, data: { ...event.data, ...given, ...marks } }) };
 }
 
 /**

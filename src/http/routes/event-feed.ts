@@ -244,7 +244,14 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
         tags,
         params,
         body: Type.Object(
-          { type: oneOf(sampleTypes, 'The event type of the sample.') },
+          {
+            type: oneOf(sampleTypes, 'The event type of the sample.'),
+            data: Type.Optional(
+              Type.Record(Type.String(), Type.Unknown(), {
+                description: 'Fields that replace those of the sample’s data.',
+              }),
+            ),
+          },
           { additionalProperties: false },
         ),
         response: { 200: success(Sample), ...failures(400, 401, 403, 404) },
@@ -253,15 +260,12 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
     async (request) => {
       if (environment === 'production')
         throw new ServiceError('FORBIDDEN', 'Sample events can only be sent in development.');
-      const { type } = request.body;
+      const { type, data } = request.body;
       const { id: appId } = await ownApp(deps, request, request.params.appId);
       const [endpoint] = await listEndpoints(sql, appId);
       const webhookId = endpoint?.id ?? null;
-      const event = await createSample(sql, type, {
-        appId,
-        webhookId,
-        merchantWallet: merchantOf(request).wallet,
-      });
+      const merchantWallet = merchantOf(request).wallet;
+      const event = await createSample(sql, type, { appId, webhookId, merchantWallet }, data);
       wakeDispatchers(appId);
       const listeners = await countReaders(sql, appId);
       const secrets =

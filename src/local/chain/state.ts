@@ -191,7 +191,7 @@ export interface ChainEvents {
 export interface Chain {
   readonly vm: Vm;
   /** Milliseconds between blocks. With 0, blocks are made only on demand. */
-  readonly blockMs: number;
+  blockMs: number;
   readonly seed: Buffer;
   readonly genesisHash: Key;
   /** The kept blocks in order of height, without gaps. The last block is being built. */

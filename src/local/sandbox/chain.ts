@@ -21,6 +21,8 @@ export interface SandboxChain {
    * lamports.
    */
   fund(owner: string, amounts: { lamports?: bigint; usdc?: bigint }): Promise<void>;
+  /** Sets the time between blocks in milliseconds, from the next block on. */
+  setBlockTime(ms: number): Promise<void>;
   /** Returns the USDC balance of a wallet in base units. */
   balance(owner: string): Promise<bigint>;
   /**
@@ -68,6 +70,7 @@ export function createSandboxChain(url: string, mint: string, log: Log): Sandbox
       if (lamports > 0n) await cheat(url, 'requestAirdrop', [owner, Number(lamports)]);
       if (usdc > 0n) await cheat(url, 'localnet_faucet', [owner, usdc.toString()]);
     },
+    setBlockTime: (ms) => cheat(url, 'localnet_setBlockTime', [ms]),
     async balance(owner) {
       const { accounts } = await rpc.getMultipleAccounts(
         [tokenAccountAddress(owner, mint).address],

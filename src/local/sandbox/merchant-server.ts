@@ -22,6 +22,11 @@ export interface MerchantServer {
   setSecret(merchant: number, secret: string): void;
   /** Makes the merchant's endpoint respond with status 503 while `failing` is true. */
   setFailing(merchant: number, failing: boolean): void;
+  /**
+   * Makes GET `path` lead to `url`. Returns the URL of the path, which is short enough for a
+   * terminal: the keys of the demo wallets are in the URLs of their pages.
+   */
+  leadTo(path: string, url: string): string;
   /** The received events by event id, in the order in which they first arrived. */
   events: ReadonlyMap<string, ReceivedEvent>;
   /** Number of webhook requests with a wrong signature or a timestamp beyond the tolerance. */
@@ -44,6 +49,7 @@ export async function startMerchantServer(): Promise<MerchantServer> {
   const secrets = new Map<number, string>();
   const failing = new Set<number>();
   const events = new Map<string, ReceivedEvent>();
+  const pages = new Map<string, string>();
   const listeners: ((event: ReceivedEvent) => void)[] = [];
   let [refused, failedOnPurpose, altered] = [0, 0, 0];
 
@@ -70,10 +76,13 @@ export async function startMerchantServer(): Promise<MerchantServer> {
   };
 
   const server = createServer((request, response) => {
-    receive(request).then(
-      (status) => response.writeHead(status).end(),
-      () => response.writeHead(400).end(),
-    );
+    const location = pages.get(request.url ?? '');
+    if (location !== undefined) response.writeHead(302, { location }).end();
+    else
+      receive(request).then(
+        (status) => response.writeHead(status).end(),
+        () => response.writeHead(400).end(),
+      );
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -82,6 +91,10 @@ export async function startMerchantServer(): Promise<MerchantServer> {
 
   return {
     urlFor: (merchant) => `http://127.0.0.1:${port}/hooks/${merchant}`,
+    leadTo(path, url) {
+      pages.set(path, url);
+      return `http://127.0.0.1:${port}${path}`;
+    },
     setSecret(merchant, secret) {
       secrets.set(merchant, secret);
     },

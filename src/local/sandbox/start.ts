@@ -23,10 +23,7 @@ export interface SandboxOptions {
   seed: number;
   /** Number of processes to kill while the scenario is played. */
   chaos: number;
-  /**
-   * Whether the scenario is played. If not, people use the sandbox, and blocks take as long as on a
-   * public cluster.
-   */
+  /** Whether the scenario is played. */
   play: boolean;
   dataDir?: string | undefined;
   /** Called with each message about the progress. */
@@ -50,6 +47,12 @@ export interface Summary {
   chainSeconds: number;
   elapsedMs: number;
   kills: Readonly<Record<string, number>>;
+}
+
+export interface DemoPages {
+  subscribe: string;
+  account: string;
+  dashboard: string;
 }
 
 export interface Sandbox {
@@ -89,22 +92,26 @@ export interface Sandbox {
       dashboardUrl: string;
     };
   };
+  /** Makes a short URL with this path that leads to `url`. */
+  lead: (path: string, url: string) => string;
+  /** Short URLs that lead to the pages of the demo wallets. */
+  pages: DemoPages;
   processes: Processes;
   chain: SandboxChain;
   /**
-   * Plays the scenario once and checks the invariants. `breaches` has the breaches by the
-   * invariant's name.
+   * Plays the scenario once and checks the invariants. Afterwards the chain runs in real time.
+   * `breaches` has the breaches by the invariant's name.
    */
   playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
   stop(): Promise<void>;
 }
 
-// Block time in milliseconds while the scenario is played. Months of chain time then take seconds,
-// and a block still has several transactions.
+// Block time in milliseconds during the start and while the scenario is played. Months of chain
+// time then take seconds, and a block still has several transactions.
 const PLAY_BLOCK_MS = 30;
-// Block time in milliseconds without a scenario. A transaction then stays valid for 45 s, so a
-// person has time to sign it.
-const IDLE_BLOCK_MS = 300;
+// Block time in milliseconds while people use the sandbox, as on a public cluster. A transaction
+// then stays valid for a minute, so a person has time to sign it.
+const REAL_BLOCK_MS = 400;
 // Lamports that each wallet gets for transaction fees and rent.
 const WALLET_LAMPORTS = 1_000_000_000n;
 const DEMO_USDC = 1_000_000_000n;
@@ -118,7 +125,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const startedAt = Date.now();
   const processes = await startProcesses({
     dataDir: options.dataDir,
-    blockMs: options.play ? PLAY_BLOCK_MS : IDLE_BLOCK_MS,
+    blockMs: PLAY_BLOCK_MS,
     mint: LOCALNET_MINT,
     signal,
   });
@@ -151,37 +158,59 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
       `${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`,
     );
     const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+    if (!options.play) await chain.setBlockTime(REAL_BLOCK_MS);
 
+    const ready = describeReady(processes, merchants, subscribers, demo);
     return {
-      ready: {
-        ready: true,
-        apiUrl: processes.apiUrl,
-        metricsUrls: processes.metricsUrls,
-        rpcUrl: processes.rpcUrl,
-        wsUrl: processes.wsUrl,
-        databaseUrl: processes.databaseUrl,
-        mint: LOCALNET_MINT,
-        programId: SUBSCRIPTIONS_PROGRAM,
-        keeper: processes.keeper,
-        treasury: processes.treasury,
-        merchants: merchants.map(describeMerchant),
-        subscribers: subscribers.map(({ wallet, token }) => ({
-          wallet: wallet.address,
-          secretKey: wallet.secretKey,
-          token,
-        })),
-        demo: demoPages(processes.apiUrl, demo, merchants),
+      ready,
+      lead: (path, url) => server.leadTo(path, url),
+      pages: {
+        subscribe: server.leadTo('/subscribe', ready.demo.subscribeUrl),
+        account: server.leadTo('/account', ready.demo.accountUrl),
+        dashboard: server.leadTo('/dashboard', ready.demo.dashboardUrl),
       },
       processes,
       chain,
       playOnce: () =>
-        playOnce({ stage, processes, server, merchants, subscribers, random }, options, startedAt),
+        playOnce(
+          { stage, processes, server, merchants, subscribers, random },
+          options,
+          startedAt,
+        ).finally(() => signal.aborted || chain.setBlockTime(REAL_BLOCK_MS)),
       stop,
     };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+/** Builds the JSON that `billing sandbox --json` prints. */
+function describeReady(
+  processes: Processes,
+  merchants: readonly Merchant[],
+  subscribers: ReturnType<typeof cast>,
+  demo: Wallet,
+): Sandbox['ready'] {
+  return {
+    ready: true,
+    apiUrl: processes.apiUrl,
+    metricsUrls: processes.metricsUrls,
+    rpcUrl: processes.rpcUrl,
+    wsUrl: processes.wsUrl,
+    databaseUrl: processes.databaseUrl,
+    mint: LOCALNET_MINT,
+    programId: SUBSCRIPTIONS_PROGRAM,
+    keeper: processes.keeper,
+    treasury: processes.treasury,
+    merchants: merchants.map(describeMerchant),
+    subscribers: subscribers.map(({ wallet, token }) => ({
+      wallet: wallet.address,
+      secretKey: wallet.secretKey,
+      token,
+    })),
+    demo: demoPages(processes.apiUrl, demo, merchants),
+  };
 }
 
 /**

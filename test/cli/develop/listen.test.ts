@@ -236,6 +236,43 @@ void t.test(
 );
 
 void t.test(
+  'listen --events forwards these types only, --bodies prints them, and a 401 asks for the secret; trigger --data sets fields',
+  async (t) => {
+    const { env } = await developer();
+    const receiver = await startReceiver(t, status(401));
+    const flags = ['--forward-to', receiver.url, '--events', 'payment_failed,ping', '--bodies'];
+    const listening = start(t, ['listen', ...flags], env);
+    await listening.line(/^whsec_/);
+    const trigger = (...args: string[]) => runShared(['trigger', ...args], env);
+    await trigger('payment_success');
+    const data = '{"externalId": "customer-7", "test": false, "sequence": 5}';
+    t.match(await trigger('payment_failed', '--data', data), { code: 0 });
+    await trigger('ping');
+    await receiver.got(2);
+    const types = receiver.requests.map((each) => JSON.parse(bodyOf(each)) as object);
+    t.match(types, [
+      { type: 'payment_failed', data: { externalId: 'customer-7', test: true, sequence: 0 } },
+      { type: 'ping' },
+    ]);
+    await listening.line(/^ +"externalId": "customer-7",$/);
+    await listening.line(/ping \(sample\).*401/);
+    listening.child.kill('SIGINT');
+    const { stderr } = await listening.ended;
+    t.equal(stderr.match(/answered 401: is its WEBHOOK_SECRET the one above\?/g)?.length, 1);
+
+    t.match(await trigger('payment_sucess'), { code: 2, stderr: /Did you mean payment_success\?/ });
+    t.match(await trigger('ping', '--data', '[1]'), {
+      code: 2,
+      stderr: /--data must be a JSON object/,
+    });
+    t.match(await runShared(['listen', '--forward-to', receiver.url, '--events', 'pings'], env), {
+      code: 2,
+      stderr: /--events.*"pings" is not an event type\. Did you mean ping\?/,
+    });
+  },
+);
+
+void t.test(
   'trigger to a failing endpoint exits with 1; a missing endpoint is reported; samples are refused in production',
   async (t) => {
     const { env, endpoint: createEndpoint } = await developer();
@@ -383,7 +420,7 @@ void t.test(
         ['trigger', 'payment'],
         env,
         2,
-        /"payment" is not an event type: use one of subscription_created/,
+        /"payment" is not an event type\. The types are subscription_created/,
       ],
       [['trigger'], env, 2, /missing required argument 'type'/],
       [

@@ -1,7 +1,9 @@
 // `billing sandbox` on a terminal. Interrupted: sandbox.long.ts.
 import t from 'tap';
 import { childrenOf, isRunning } from '../../fixtures/children.ts';
+import { call } from '../../fixtures/localnet.ts';
 import { startTerminal } from '../../fixtures/terminal.ts';
+import { until } from '../../fixtures/webhooks.ts';
 
 void t.test(
   'sandbox on a terminal shows payments and webhooks at 80x24 and 200x50, URLs and keys, and the deliveries; ctrl-C stops everything',
@@ -22,7 +24,12 @@ void t.test(
       screen,
       /^Sandbox {3}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d on the chain +(live, as of|reading)/,
     );
-    t.match(screen, /Wallets +\d+ active/);
+    t.match(screen, /Payers +\d+ active/);
+    const [, page = ''] = /^Subscribe +(http:\S+\/subscribe)$/m.exec(screen) ?? [];
+    t.match(screen, /^Account .*\nDashboard .*\nWallets +--write-wallets DIR/m);
+    t.ok(terminal.written().includes(`\u001b]8;;${page}\u0007`), 'clickable');
+    const led = await fetch(page, { redirect: 'manual' });
+    t.match(led.headers.get('location'), /^http:\S+\/s\/[0-9a-f-]{36}#demo=\w+$/);
     t.match(screen, /USDC +\d+\.\d+ = \d+\.\d+ to merchants \+ \d+\.\d+ fees/);
     t.ok(
       await terminal.waitFor(
@@ -70,6 +77,17 @@ void t.test(
     terminal.press('q');
     await terminal.waitFor(/^Sandbox/);
     await terminal.waitFor(/days of chain time in .* s: all 12 invariants hold/);
+
+    await t.test('then the chain runs in real time', async (t) => {
+      const [, rpcUrl = ''] = /chain +(http:\S+)/.exec(terminal.written()) ?? [];
+      const confirmed = { commitment: 'confirmed' };
+      const blocks = () => call<number>(rpcUrl, 'getBlockHeight', confirmed);
+      const time = async () =>
+        call<number>(rpcUrl, 'getBlockTime', await call(rpcUrl, 'getSlot', confirmed));
+      const [height, from] = [await blocks(), await time()];
+      await until(async () => (await blocks()) >= height + 11);
+      t.ok((await time()) - from >= 3, 'ten blocks take 4 s');
+    });
 
     const started = await childrenOf(terminal.pid);
     t.equal(started.length, 6, 'localnet, Postgres and its guard, serve, keeper, dispatch');

@@ -116,6 +116,37 @@ void t.test(
   },
 );
 
+void t.test('status --nagios: one line, and the exit codes of a plugin', async (t) => {
+  const { url } = await testDatabase(t);
+  const chain = await startTestChain(t);
+  const keeper = generateKeypair().address;
+  chain.fund(keeper, { lamports: 1_500_000_000n });
+  chain.mineBlocks(3);
+  const env = {
+    DATABASE_URL: url,
+    ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',
+    SOLANA_RPC_URL: chain.rpcUrl,
+    SOLANA_CLUSTER: 'localnet',
+    KEEPER_ADDRESS: keeper,
+  };
+  const plugin = (given: Record<string, string>, ...flags: string[]) =>
+    runShared(['status', '--nagios', ...flags], given);
+  t.match(await plugin(env), { code: 0, stdout: /^BILLING OK - [^\n]*$/ });
+  t.match(await plugin(env, '--min-sol', '2'), {
+    code: 1,
+    stdout: /^BILLING WARNING - the keeper has 1\.5 SOL[^\n]*$/,
+  });
+  t.match(await plugin({ DATABASE_URL: url }), {
+    code: 3,
+    stdout: /^BILLING UNKNOWN - chain not checked: SOLANA_RPC_URL is not set; [^\n]*$/,
+  });
+  t.match(await plugin({ ...env, DATABASE_URL: 'postgres://billing@127.0.0.1:1/ledger' }), {
+    code: 2,
+    stdout: /^BILLING CRITICAL - Postgres at 127\.0\.0\.1:1[^\n]*$/,
+  });
+  t.match(await plugin({}), { code: 2, stderr: /DATABASE_URL is required/ });
+});
+
 void t.test('status: an RPC endpoint far behind the others is a problem', async (t) => {
   const { url } = await testDatabase(t);
   const chain = await startTestChain(t, { lagPort: 0, blockMs: 0 });

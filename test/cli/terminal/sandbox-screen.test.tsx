@@ -70,6 +70,8 @@ for (const size of [
       let stopped = 0;
       const source = {
         apiUrl: 'http://127.0.0.1:45671',
+        pages: [['Subscribe', 'http://127.0.0.1:45672/subscribe']] as const,
+        wallets: 'in wallets, with the file env',
         watch(report: (view: SandboxView) => void) {
           report(view);
           return { stop: () => (stopped += 1) };
@@ -94,7 +96,8 @@ for (const size of [
         t.match(lines().at(-1), /^q stop everything {2}k URLs, keys and tokens {2}d deliveries/);
       }
       // Where not all has room, the first lines stand as they are, and the foot stays.
-      t.match(lines()[2], /^Wallets +44 active/);
+      t.match(lines()[2], /^Subscribe /);
+      t.match(lines()[4], /^Payers +44 active/);
       t.match(lines().at(-1), /^q stop everything/);
       t.ok(lines().length < size.rows);
       t.ok(lines().every((line) => stringWidth(line) <= size.columns));

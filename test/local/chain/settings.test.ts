@@ -27,6 +27,27 @@ void t.test('the rent follows its setting, step by step', async (t) => {
   await t.rejects(chain.rpc('localnet_setRent', 0), { code: -32602 });
 });
 
+void t.test(
+  'the block time changes while the chain runs; not where blocks are made on demand',
+  async (t) => {
+    const chain = await startTestChain(t, { blockMs: 1 });
+    await chain.rpc('localnet_setBlockTime', 60_000);
+    const height = () => call<number>(chain.rpcUrl, 'getBlockHeight', { commitment: 'processed' });
+    // The block that was being built ends by the old time.
+    let [before, now] = [-1, await height()];
+    while (before !== now) [before, now] = [now, await height()];
+    await chain.rpc('localnet_mineBlocks', 1);
+    t.equal(await height(), now + 1, 'only the one on request');
+    await t.rejects(chain.rpc('localnet_setBlockTime', 0), { code: -32602 });
+
+    const still = await startTestChain(t, { blockMs: 0 });
+    await t.rejects(still.rpc('localnet_setBlockTime', 400), {
+      code: -32602,
+      message: /on demand/,
+    });
+  },
+);
+
 void t.test('a transaction needs the rent of the setting', async (t) => {
   const chain = await startTestChain(t, { blockMs: 0, rentLamportsPerByte: 696 });
   const payer = chain.wallet();

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import bs58 from 'bs58';
 import t from 'tap';
+import { keypairFromSecret } from '../../../src/chain/keypair.ts';
+import { addSignature } from '../../../src/chain/transactions/message.ts';
 import { runShared, start } from '../../fixtures/command.ts';
+import { call } from '../../fixtures/localnet.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
 void t.test(
@@ -79,6 +82,38 @@ void t.test(
       t.equal(response.status, 200);
       t.same(await response.json(), { success: true, data: [] }, 'no wallet has subscribed');
     }
+    await t.test('a transaction is still good 15 s after it was built', async (t) => {
+      const [subscriber] = ready.subscribers;
+      const wallet = keypairFromSecret(bs58.decode(subscriber?.secretKey ?? ''));
+      await call(ready.rpcUrl, 'localnet_faucet', wallet.address, '1000000000');
+      const { data } = (await (
+        await fetch(`${ready.apiUrl}/subscriber/plans/${merchant?.planId ?? ''}/subscribe`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${subscriber?.token ?? ''}` },
+        })
+      ).json()) as { data: { transaction: string } };
+      const now = async () => {
+        const slot = await call<number>(ready.rpcUrl, 'getSlot', { commitment: 'confirmed' });
+        return call<number>(ready.rpcUrl, 'getBlockTime', slot);
+      };
+      const built = await now();
+      await until(async () => (await now()) > built + 15);
+      const signature = await call<string>(
+        ready.rpcUrl,
+        'sendTransaction',
+        addSignature(wallet, data.transaction),
+        { encoding: 'base64' },
+      );
+      await until(async () => {
+        const { value } = await call<{ value: [{ err: unknown } | null] }>(
+          ready.rpcUrl,
+          'getSignatureStatuses',
+          [signature],
+        );
+        return value[0] !== null && t.equal(value[0].err, null);
+      });
+    });
+
     const mine = await fetch(`${ready.apiUrl}/subscriber/subscriptions`, {
       headers: { authorization: `Bearer ${ready.subscribers[0]?.token ?? ''}` },
     });

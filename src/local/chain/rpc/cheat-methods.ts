@@ -33,6 +33,7 @@ const TOKEN = addressKey(TOKEN_PROGRAM);
 const LATEST_TIME = 253_402_300_799_999;
 const MAX_RENT = 1_000_000;
 const MAX_MINED = 10_000;
+const MAX_BLOCK_MS = 60_000;
 const MAX_WALLETS = 1_000;
 const WALLET_LAMPORTS = 10_000_000_000n;
 const WALLET_USDC = 1_000_000_000n;
@@ -249,6 +250,17 @@ function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   return null;
 }
 
+/**
+ * localnet_setBlockTime [ms]: the time between blocks, from the next block on. A chain that makes
+ * blocks on demand refuses it.
+ */
+function localnetSetBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
+  const blockMs = integer(required(params, 0), 'ms', 1, MAX_BLOCK_MS);
+  if (chain.blockMs === 0) throw invalidParams('this chain makes blocks on demand (--block-ms 0)');
+  chain.blockMs = blockMs;
+  return null;
+}
+
 /** localnet_setTransactionV1 [active]: enables or disables version 1 transactions. */
 function localnetSetTransactionV1(params: readonly unknown[], { chain }: LocalEndpoint) {
   setV1Feature(chain, flag(required(params, 0), 'active', true), head(chain).slot);
@@ -270,6 +282,7 @@ export const cheatMethods = {
   localnet_forgetBlocks: localnetForgetBlocks,
   localnet_faucet: localnetFaucet,
   localnet_wallets: localnetWallets,
+  localnet_setBlockTime: localnetSetBlockTime,
   localnet_setRent: localnetSetRent,
   localnet_setTransactionV1: localnetSetTransactionV1,
   localnet_info: localnetInfo,

@@ -1,0 +1,114 @@
+// The wallet's use of the chain. Loads web3.js, so import it on demand.
+import { setTimeout as pause } from 'node:timers/promises';
+import { CLUSTERS } from '../../chain/clusters.ts';
+import { type Keypair, signatureOf } from '../../chain/keypair.ts';
+import { tokenAccountIn } from '../../chain/program/accounts.ts';
+import { isAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
+import { createRpc } from '../../chain/rpc/client.ts';
+import type { Rpc } from '../../chain/rpc/rpc.ts';
+import { blockhashOf } from '../../chain/transactions/collection.ts';
+import { addSignature } from '../../chain/transactions/message.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
+import { cheat } from '../../local/sandbox/chain.ts';
+import { createLog } from '../../log.ts';
+
+const POLL_MS = 200;
+
+async function withRpc<T>(url: string, work: (rpc: Rpc) => Promise<T>): Promise<T> {
+  const log = createLog('wallet', { level: 'silent', pretty: false, stream: 'stderr' });
+  const rpc = createRpc({ urls: [url], log });
+  try {
+    return await work(rpc);
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    throw new OperatorError(`The chain at ${new URL(url).host}: ${messageOf(error)}.`, 1, {
+      cause: error,
+    });
+  } finally {
+    await rpc.close();
+  }
+}
+
+/** Reads the confirmed balances. Without `mint`, USDC is the mint of the cluster behind `url`. */
+export function balancesOf(
+  url: string,
+  address: string,
+  mint: string | undefined,
+): Promise<{ lamports: bigint; usdc: bigint; mint: string }> {
+  if (mint !== undefined && !isAddress(mint))
+    throw new OperatorError('--mint must be an address: Base58 of 32 bytes.', 2);
+  return withRpc(url, async (rpc) => {
+    const known = mint ?? (await mintOf(url, rpc));
+    const { accounts } = await rpc.getMultipleAccounts(
+      [address, tokenAccountAddress(address, known).address],
+      { commitment: 'confirmed' },
+    );
+    const [wallet = null, tokens = null] = accounts;
+    return {
+      lamports: wallet?.lamports ?? 0n,
+      usdc: tokenAccountIn(tokens)?.amount ?? 0n,
+      mint: known,
+    };
+  });
+}
+
+async function mintOf(url: string, rpc: Rpc): Promise<string> {
+  const genesis = await rpc.getGenesisHash();
+  const cluster = Object.values(CLUSTERS).find(({ genesisHash }) => genesisHash === genesis);
+  if (cluster?.usdcMint) return cluster.usdcMint;
+  try {
+    await cheat(url, 'localnet_info', []);
+    return LOCALNET_MINT;
+  } catch {
+    throw new OperatorError(
+      'The chain is neither mainnet, devnet nor a chain of "billing localnet": name USDC\'s mint with --mint.',
+      2,
+    );
+  }
+}
+
+/** Adds the wallet's signature. Throws an OperatorError (exit code 2) for another wallet's. */
+export function signedBy(wallet: Keypair, transaction: string): string {
+  try {
+    return addSignature(wallet, transaction);
+  } catch (error) {
+    throw new OperatorError(
+      `This is not a transaction that ${wallet.address} signs: ${messageOf(error)}.`,
+      2,
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * Sends a signed transaction, repeatedly until it is confirmed, has failed or has expired. Returns
+ * its signature. Throws an OperatorError with the outcome otherwise.
+ */
+export function sendAndConfirm(
+  url: string,
+  transaction: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const bytes = Buffer.from(transaction, 'base64');
+  const signature = signatureOf(bytes);
+  return withRpc(url, async (rpc) => {
+    for (;;) {
+      // Asked before the status: a transaction cannot land after its blockhash has expired.
+      const isLive = await rpc.isBlockhashValid(blockhashOf(bytes), { commitment: 'processed' });
+      if (isLive) await rpc.sendTransaction(bytes);
+      const { statuses } = await rpc.getSignatureStatuses([signature]);
+      const status = statuses[0] ?? null;
+      if (status !== null && status.err !== null)
+        throw new OperatorError(
+          `The transaction ${signature} failed: ${JSON.stringify(status.err)}.`,
+        );
+      if (status !== null && status.commitment !== 'processed') return signature;
+      if (status === null && !isLive)
+        throw new OperatorError(
+          `The transaction ${signature} expired before it landed, and moved nothing: ask the API for a new one.`,
+        );
+      await pause(POLL_MS, undefined, { signal });
+    }
+  });
+}

@@ -1,0 +1,205 @@
+// `billing dev`: everything that a merchant's developer needs, from one command. Without --api-url
+// it runs a sandbox; with it, it uses that API and the merchant's key.
+import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createKeypairFile, readKeypair } from '../../chain/keypair.ts';
+import { interruptible } from '../../daemon/run.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
+import { freePorts } from '../../local/sandbox/ports.ts';
+import { startSandbox, type Sandbox } from '../../local/sandbox/start.ts';
+import { createLog } from '../../log.ts';
+import {
+  type ApiClient,
+  appOf,
+  connectApi,
+  type DeveloperApp,
+  type DeveloperFlags,
+  openApi,
+} from '../develop/api-client.ts';
+import { forwardAll, targetOf } from '../develop/listen.ts';
+import { hyperlink, note, print } from '../terminal/print.ts';
+import { safeText } from '../terminal/safe-text.ts';
+
+export interface DevFlags extends DeveloperFlags {
+  forwardTo?: string;
+  dir: string;
+  bodies: boolean;
+}
+
+/** SOL and USDC that the wallet gets from the sandbox at each start. */
+const GIFT = { lamports: 1_000_000_000n, usdc: 100_000_000n };
+
+/** Runs until SIGINT, SIGTERM or SIGHUP, and returns 0. */
+export function dev(flags: DevFlags): Promise<number> {
+  return interruptible(true, async (signal) => {
+    const envFile = join(flags.dir, 'env');
+    await prepare(flags.dir, envFile);
+    const target = targetOf(
+      flags.forwardTo ?? `http://127.0.0.1:${String((await freePorts(1))[0])}/`,
+    );
+    const sandbox = flags.apiUrl === undefined ? await start(signal) : undefined;
+    try {
+      const client =
+        sandbox === undefined ? await openApi(flags, signal) : await sandboxClient(sandbox);
+      try {
+        await forward(client, { flags, sandbox, target, envFile }, signal);
+      } finally {
+        await client.close();
+      }
+    } catch (error) {
+      // An interruption ends what was waited for.
+      if (!signal.aborted || error instanceof OperatorError) throw error;
+    } finally {
+      await rm(envFile, { force: true });
+      await sandbox?.stop();
+    }
+    return 0;
+  });
+}
+
+/** Removes the file env of a run that was killed: programs wait for it. */
+async function prepare(directory: string, envFile: string): Promise<void> {
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await rm(envFile, { force: true });
+  } catch (error) {
+    throw new OperatorError(`--dir cannot be used: ${messageOf(error)}`, 2, { cause: error });
+  }
+}
+
+function start(signal: AbortSignal): Promise<Sandbox> {
+  note('Starting Postgres, a local chain and the service...');
+  const log = createLog('dev', { level: 'warn', pretty: process.stderr.isTTY, stream: 'stderr' });
+  return startSandbox({
+    subscribers: 0,
+    periods: 4,
+    seed: 1,
+    chaos: 0,
+    play: false,
+    report: () => undefined,
+    log,
+    signal,
+  });
+}
+
+async function sandboxClient({ ready }: Sandbox): Promise<ApiClient> {
+  const key = ready.merchants[0]?.apiKey ?? '';
+  return { key, ...(await connectApi(ready.apiUrl, key)) };
+}
+
+interface Setting {
+  flags: DevFlags;
+  sandbox: Sandbox | undefined;
+  target: string;
+  envFile: string;
+}
+
+async function forward(
+  client: ApiClient,
+  { flags, sandbox, target, envFile }: Setting,
+  signal: AbortSignal,
+): Promise<void> {
+  const app = await appOf(client, flags.app ?? sandbox?.ready.merchants[0]?.appId, signal);
+  const planId = await activePlan(client, app, signal);
+  const { data: session } = await client.call<{ url: string }>(
+    'POST',
+    `/merchant/apps/${app.id}/checkout-sessions`,
+    { body: { planId, externalId: 'customer-1' }, signal },
+  );
+  const wallet = sandbox && (await fundedWallet(sandbox, join(flags.dir, 'wallet.json')));
+  const checkout =
+    sandbox === undefined
+      ? session.url
+      : sandbox.lead('/checkout', `${session.url}#demo=${sandbox.ready.demo.secretKey}`);
+  const ready = async (secret: string) => {
+    const values = {
+      BILLING_API_URL: client.url,
+      BILLING_API_KEY: client.key,
+      WEBHOOK_SECRET: secret,
+      PORT: new URL(target).port,
+      APP: app.id,
+      PLAN: planId,
+      ...(sandbox && { API: client.url, RPC: sandbox.ready.rpcUrl }),
+      ...(wallet && { WALLET: wallet.file }),
+    };
+    await writeEnv(envFile, values);
+    print(describe(app, { envFile, target, checkout, wallet: wallet?.address, values, sandbox }));
+  };
+  await forwardAll(client, { app, target, ready, bodies: flags.bodies }, signal);
+}
+
+async function activePlan(
+  client: ApiClient,
+  app: DeveloperApp,
+  signal: AbortSignal,
+): Promise<string> {
+  const { data: plans } = await client.call<{ id: string; status: string }[]>(
+    'GET',
+    `/merchant/apps/${app.id}/plans?limit=100`,
+    { signal },
+  );
+  const plan = plans.find(({ status }) => status === 'active');
+  if (plan === undefined)
+    throw new OperatorError(
+      `The app ${app.name} has no active plan: publish one on the dashboard, or with POST /merchant/apps/${app.id}/plans.`,
+    );
+  return plan.id;
+}
+
+/** Makes the wallet, or takes the one of an earlier run, and funds it. */
+async function fundedWallet(
+  { chain }: Sandbox,
+  file: string,
+): Promise<{ file: string; address: string }> {
+  const exists = await access(file).then(
+    () => true,
+    () => false,
+  );
+  try {
+    const { address } = await (exists ? readKeypair(file) : createKeypairFile(file));
+    await chain.fund(address, GIFT);
+    return { file, address };
+  } catch (error) {
+    throw new OperatorError(`${messageOf(error)}.`, 1, { cause: error });
+  }
+}
+
+async function writeEnv(path: string, values: Record<string, string>): Promise<void> {
+  const lines = Object.entries(values).map(([name, value]) => `${name}=${value}\n`);
+  await writeFile(`${path}.new`, lines.join(''), { mode: 0o600 });
+  await rename(`${path}.new`, path);
+}
+
+function describe(
+  { name }: DeveloperApp,
+  shown: {
+    envFile: string;
+    target: string;
+    checkout: string;
+    wallet: string | undefined;
+    values: { WEBHOOK_SECRET: string; BILLING_API_URL: string; BILLING_API_KEY: string };
+    sandbox: Sandbox | undefined;
+  },
+): string {
+  const { envFile, target, checkout, wallet, values, sandbox } = shown;
+  const link = (url: string) => (process.stdout.isTTY ? hyperlink(url, url) : url);
+  return [
+    `app         ${safeText(name)}: its events go to ${target}`,
+    `checkout    ${link(checkout)}${sandbox === undefined ? '' : '   (with a demo wallet)'}`,
+    ...(sandbox === undefined
+      ? []
+      : [
+          `dashboard   ${link(sandbox.pages.dashboard)}`,
+          `reference   ${link(`${values.BILLING_API_URL}/docs`)}`,
+        ]),
+    ...(wallet === undefined ? [] : [`wallet      ${wallet}   100 USDC, 1 SOL`]),
+    '',
+    `For your server's environment (all of it is in ${envFile}: set -a; . ${envFile}):`,
+    `BILLING_API_URL=${values.BILLING_API_URL}`,
+    // A key of a sandbox ends with it; another one is the merchant's own and is not shown.
+    ...(sandbox === undefined ? [] : [`BILLING_API_KEY=${values.BILLING_API_KEY}`]),
+    `WEBHOOK_SECRET=${values.WEBHOOK_SECRET}`,
+    '',
+    'ctrl-C ends it. Events:',
+  ].join('\n');
+}

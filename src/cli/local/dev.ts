@@ -1,0 +1,18 @@
+// The flags of `billing dev`. dev-run.ts may need optional packages, so it is imported when the
+// command runs.
+import type { Command } from 'commander';
+import type { Finish } from '../arguments.ts';
+import { withApp } from '../develop/api-client.ts';
+import type { DevFlags } from './dev-run.ts';
+import { withOptional } from './optional.ts';
+
+export function addDev(command: Command, finish: Finish): void {
+  withApp(command)
+    .option('--forward-to <url>', 'your server; default: a free port of this machine (PORT)')
+    .option('--dir <dir>', 'directory for env and wallet.json', 'dev')
+    .option('--no-bodies', 'print events without their bodies')
+    .action(async (flags: DevFlags) => {
+      const { dev } = await withOptional(() => import('./dev-run.ts'));
+      finish(await dev(flags));
+    });
+}
