@@ -39,7 +39,7 @@ async function signIn(url: string, wallet: Keypair, role: Role): Promise<string>
 }
 
 /** Signs in and calls `work` with a client that has the wallet's token. */
-export async function asWallet<T>(
+async function asWallet<T>(
   { apiUrl, wallet, as }: { apiUrl: string; wallet: Keypair; as: Role },
   work: (api: Api) => Promise<T>,
 ): Promise<T> {

@@ -61,7 +61,7 @@ type Outcome = { readonly offer: SponsoredOfferMade } | { readonly refusal: Refu
 export const hashSecret = (secret: string) => createHash('sha256').update(secret).digest();
 
 /** The addresses of the installation as the builder takes them. */
-export function sponsorNetwork(network: Network): SponsorNetwork {
+function sponsorNetwork(network: Network): SponsorNetwork {
   const { programId, mint, treasury, backupTreasuries = [] } = network;
   const keepers = [...new Set(pullersOf(network))];
   return { programId, mint, keepers, treasuries: [treasury, ...backupTreasuries] };
