@@ -36,9 +36,9 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * Time (ms) after which claiming starts again at the earliest due time. Otherwise each batch
- * continues after the due time of the previous batch, and a subscription that becomes due before
- * that time would wait for long.
+ * Time (ms) after which claiming starts again at the earliest due time. Until then, each batch
+ * continues after the due time of the previous batch and misses subscriptions that became due with
+ * an earlier due time.
  */
 const PASS_MS = 2000;
 
@@ -271,8 +271,8 @@ function isFaulty(error: unknown): boolean {
 }
 
 /**
- * Calls `work` with all items. If the data of one item makes `work` fail, the items are halved
- * until `onFault` gets that item alone. Any other error is thrown.
+ * Calls `work` with all items. If the data of one item makes `work` fail, the list of items is
+ * split in half until that item is alone and `onFault` gets it. Any other error is thrown.
  */
 export async function splitBatch<T>(
   items: readonly T[],

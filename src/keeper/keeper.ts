@@ -54,11 +54,14 @@ import { Unregistered } from './unregistered.ts';
  */
 const GRACE_MS = 8000;
 /**
- * Milliseconds between reads of the chain for notifications. One read serves all notifications that
- * came since the last read.
+ * Milliseconds between two turns of the loop that reads the accounts named in notifications. One
+ * turn handles all notifications that came since the previous turn.
  */
 const NOTICES_MS = 200;
-/** Milliseconds after which every endpoint shows a jump of the chain's clock. */
+/**
+ * When the chain's clock jumps, every endpoint shows the new time within this number of
+ * milliseconds.
+ */
 const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;
