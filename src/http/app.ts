@@ -369,7 +369,7 @@ function securityHeaders(publicUrl: string): Record<string, string> {
 
 /**
  * Records the routes that are registered after this call. Returns a function that lists the methods
- * of a URL, for the Allow header of a 405. The list of an unknown path is empty.
+ * of a URL, for the Allow header of a 405. The list is empty for an unknown path.
  */
 function watchMethods(api: Api): (url: string) => string[] {
   const routes: { fits: RegExp; method: string }[] = [];

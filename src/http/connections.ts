@@ -1,4 +1,4 @@
-// Limits that protect the process from its clients: open connections (in all and per address),
+// Limits that protect the process from its clients: open connections (per process and per address),
 // requests that wait for events, unanswered requests per connection (pipelining), and responses
 // that a client does not read.
 //
@@ -20,7 +20,7 @@ export interface ConnectionLimits {
   perAddress: number;
   /** Maximum number of unanswered requests per connection. */
   inHand: number;
-  /** Milliseconds between two checks for slow readers. */
+  /** Milliseconds between two checks for clients that read their responses too slowly. */
   checkMs: number;
   /**
    * Minimum number of bytes that a client must read between two checks while a response is being
@@ -44,9 +44,7 @@ export interface ConnectionOptions extends ConnectionLimits {
    * Whether the address belongs to a trusted proxy. A proxy carries the requests of many clients.
    */
   isTrusted: (address: string) => boolean;
-  /**
-   * Called for each connection that a limit closed, whether it is the new or the old connection.
-   */
+  /** Called for each connection that is closed because a limit is reached. */
   onRefused: (limit: Crowded, peer: string | undefined) => void;
 }
 
@@ -97,8 +95,8 @@ export class Connections {
   }
 
   /**
-   * Counts a request until its response closes. Returns false when the connection has too many
-   * unanswered requests.
+   * Counts a request as unanswered until its response closes. Returns false when the connection has
+   * too many unanswered requests.
    */
   admit(socket: Socket, response: ServerResponse): boolean {
     const held = this.#open.get(socket);

@@ -97,8 +97,8 @@ export const Id = Type.String({
   examples: [EXAMPLE_ID],
 });
 /**
- * An id in a path. The schema accepts any string, because a malformed id must give 404. The 400 for
- * an invalid body comes before that 404.
+ * An id in a path. A malformed id gives 404, so the schema accepts any string. If the body is
+ * invalid as well, the response is 400.
  */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [EXAMPLE_ID] });
 export const Wallet = Type.String({

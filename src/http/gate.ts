@@ -15,7 +15,7 @@ import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts';
 
 /**
- * All callers below the Pro tier at one address together have the rate limit of this many callers.
+ * All callers below the Pro tier at one address share the rate limit of this number of callers.
  * Without this limit anyone could multiply the rate by creating wallets.
  */
 const CALLERS_PER_ADDRESS = 20;

@@ -1,6 +1,7 @@
-// Rate limits that all serve processes share. Postgres counts requests, and one statement counts
-// all requests of an event-loop turn. When a subject has spent its budget, this process refuses the
-// subject's requests without asking Postgres until the window ends.
+// Rate limits that all serve processes share. A request counts for a subject: a caller or an
+// address. Postgres counts, and one statement counts all requests of an event-loop turn. When a
+// subject has spent its budget, this process refuses the subject's requests without asking Postgres
+// until the window ends.
 import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
@@ -49,7 +50,7 @@ interface Turn {
 
 /**
  * Creates a limiter that counts in the database `sql`, in windows of `windowMs`. All limiters of a
- * database share the limits.
+ * database share their counts.
  */
 export function createLimiter(sql: Sql, windowMs = MINUTE_MS): Limiter {
   const windows = new Map<string, Window>();

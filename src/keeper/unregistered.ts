@@ -1,8 +1,7 @@
-// Finds live subscriptions on chain that are not registered. Their addresses come from (1) the
-// stream's notifications, (2) the database's offers and unregistered subscriptions, read every 5
-// minutes, and (3) the accounts of each plan, listed after an interrupted stream but at most once
-// an hour. domain/subscribing/unregistered.ts then registers each subscription or lists it for the
-// merchant.
+// Finds live subscriptions on chain that are not registered. The addresses come from (1) the
+// stream's notifications, (2) the database's offers and unregistered subscriptions (every 5
+// minutes), and (3) the accounts of each plan (after a stream was interrupted, at most hourly).
+// domain/subscribing/unregistered.ts then registers each subscription or lists it for the merchant.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,

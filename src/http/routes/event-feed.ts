@@ -18,8 +18,8 @@ import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
 /**
- * Maximum time in seconds that a request waits for events. Common proxies time out after a longer
- * time.
+ * Maximum time in seconds that a request waits for events. Common proxies wait longer than this
+ * before they time out.
  */
 const MAX_WAIT_SECONDS = 15;
 /**
@@ -178,7 +178,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Conne
 }
 
 /**
- * Limits the requests that wait for events in this process: per merchant, per address and in all.
+ * Limits how many requests wait for events in this process: per merchant, per address and in total.
  */
 class WaitingPlaces {
   readonly #connections: Connections;
