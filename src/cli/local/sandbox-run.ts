@@ -26,8 +26,8 @@ export interface SandboxFlags {
 
 /**
  * Runs the sandbox. With --once it returns 0 only if every invariant held. Otherwise the sandbox
- * runs until SIGINT, SIGTERM, SIGHUP or the user leaves its screen. An interruption during startup
- * or a --once run stops all processes and throws Interrupted.
+ * runs until SIGINT, SIGTERM, SIGHUP or the user leaves its screen. If the user interrupts the
+ * startup or a --once run, all processes are stopped and Interrupted is thrown.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {

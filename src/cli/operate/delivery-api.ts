@@ -213,7 +213,7 @@ async function replayEach(
 
 /**
  * Sends a request. While the API responds 429, waits for Retry-After and sends the request again.
- * Throws when `signal` is aborted before a try.
+ * Throws when `signal` is aborted before the request is sent.
  */
 async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
   for (;;) {

@@ -36,8 +36,8 @@ export interface Reconciliation {
   /** Number of keeper pulls on chain that were compared with the books. */
   onChain: number;
   /**
-   * Pulls by the same keeper wallets of plans that are not in this database, such as those of other
-   * cells. They are not compared.
+   * Pulls that the same keeper wallets made for plans that are not in this database, such as plans
+   * of other cells. These pulls are not compared.
    */
   elsewhere: { pulls: number; plans: number };
   differences: Difference[];
