@@ -14,9 +14,7 @@ import { LIVE_MS, type Place } from './place.ts';
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
 
 const POLL_MS = 1500;
-/**
- * Maximum time (ms) to wait until a transaction is on chain. A blockhash is valid for less time.
- */
+/** Maximum time (ms) to wait until a transaction is on chain. A blockhash expires earlier. */
 const LANDING_MS = 100_000;
 
 /**

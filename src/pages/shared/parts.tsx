@@ -210,8 +210,8 @@ export function Dialog({
 }): ReactElement {
   const ref = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  // A layout effect closes the dialog while it is still in the document. Afterwards the browser
-  // could not return the focus.
+  // A layout effect can close the dialog while the dialog is still in the document. If the dialog
+  // were removed first, the browser could not return the focus.
   useLayoutEffect(() => {
     const dialog = ref.current;
     dialog?.showModal();
