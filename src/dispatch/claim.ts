@@ -18,7 +18,7 @@ import {
 } from './concurrency.ts';
 
 export interface ClaimerParts {
-  /** A pool that is used only for claims. Postgres plans each execution of a claim. */
+  /** A connection pool that is used only for claims. Postgres makes a new plan for each claim. */
   claims: Sql;
   queue: Sql;
   clock: DatabaseClock;

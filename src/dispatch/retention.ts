@@ -12,15 +12,15 @@ export interface RetentionOptions {
   eventDays: number;
   /** Called with each dropped month, as YYYY_MM. */
   onDropped: (table: PartitionedTable, month: string) => void;
-  /** Called when a lock was not free, with the number of consecutive times. */
+  /** Called when a turn ended because a lock was not free. `times` counts such turns in a row. */
   onLocked: (error: unknown, times: number) => void;
   onError: (error: unknown, failures: number) => void;
 }
 
 const HOUR_MS = 3_600_000;
 /**
- * Delay (ms) before a retry when a lock was not free. A dump holds its locks for minutes or hours,
- * and each try briefly blocks all statements on the table.
+ * Delay (ms) before a retry when a lock was not free. A dump of the database keeps its locks for
+ * minutes or hours, and each retry briefly blocks all statements on the table.
  */
 const LOCKED_MS = 300_000;
 
