@@ -36,7 +36,10 @@ export const connectionLimits: Omit<ConnectionLimits, 'perAddress'> = {
   bytesPerCheck: 16 * 1024,
 };
 
-/** The limit that closed a connection: the limit of the process or the limit per address. */
+/**
+ * The limit because of which a connection is closed: the limit of the process or the limit per
+ * address.
+ */
 export type Crowded = 'process' | 'address';
 
 export interface ConnectionOptions extends ConnectionLimits {

@@ -64,7 +64,7 @@ export interface ApiDeps {
   trustProxy: readonly string[];
   /** Maximum number of open connections per address, except for trusted proxies. */
   connectionsPerAddress: number;
-  /** Called for each connection that a limit closed, for metrics. */
+  /** Called for each connection that is closed because a limit is reached. Used for metrics. */
   onConnectionRefused?: (limit: Crowded) => void;
   /**
    * Sends a signed event to a webhook endpoint, by default a ping, and waits up to 5 s for the

@@ -1,8 +1,9 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 //
-// Each caller has a budget per minute (docs/contract.md, Limits). Each address has four more: for
-// (1) all its callers below the Pro tier, (2) pages and public data, (3) signing in, and (4)
-// invalid credentials. Requests that use up one budget do not block the requests of another budget.
+// Each caller has a budget per minute (docs/contract.md, Limits). Each address has four more
+// budgets: for (1) all its callers below the Pro tier, (2) pages and public data, (3) signing in,
+// and (4) invalid credentials. When one budget is used up, requests that count against the other
+// budgets are still allowed.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';

@@ -1,18 +1,18 @@
 // Rate limits that all serve processes share. A request counts for a subject: a caller or an
-// address. Postgres counts, and one statement counts all requests of an event-loop turn. When a
-// subject has spent its budget, this process refuses the subject's requests without asking Postgres
-// until the window ends.
+// address. The counts are in Postgres. One statement counts all requests of an event-loop turn.
+// When a subject has spent its budget, this process refuses the subject's requests without asking
+// Postgres until the window ends.
 import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
 const MINUTE_MS = 60_000;
 export const DAY_MS = 86_400_000;
-/** Number of windows in memory above which ended windows are deleted. */
+/** If more rate-limit windows than this are in memory, ended windows are deleted from memory. */
 const SWEEP_ABOVE = 10_000;
 /**
- * Number of windows in memory at which all windows are dropped. No count is lost, because Postgres
- * has the counts. The windows in memory only make some statements unnecessary.
+ * If so many windows are in memory, all windows are deleted from memory. No count is lost, because
+ * Postgres has the counts. The windows in memory only make some statements unnecessary.
  */
 const MAX_WINDOWS = 200_000;
 /**

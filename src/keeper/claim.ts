@@ -1,6 +1,6 @@
-// Claims due subscriptions, takes over open attempts whose claim expired, and splits a batch that
-// fails because of one row's data. commit.ts reads, decides, signs and commits a claimed batch. The
-// tracker sends the committed payments.
+// Claims due subscriptions and takes over open attempts whose claim expired. If a batch fails
+// because of one row's data, splits the batch. commit.ts reads, decides, signs and commits a
+// claimed batch. The tracker sends the committed payments.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -30,8 +30,8 @@ import type { Signer } from './signer.ts';
  */
 const BATCH = 200;
 /**
- * The longest wait (ms) while nothing is due. The wait is limited because other processes also make
- * subscriptions due.
+ * The longest wait (ms) while nothing is due. The wait is limited because subscriptions can also
+ * become due through other processes.
  */
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;

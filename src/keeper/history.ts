@@ -7,8 +7,8 @@
 //   waiting --finalized height passed everywhere, signatures compared--> open
 //
 // commit.ts and settlement.ts compare the timeline again when they commit an attempt. A restored
-// backup does not change the timeline. The restore is detected by payments on chain that the
-// database lacks.
+// backup does not change the timeline. Instead, payments that are on chain but not in the database
+// show the restore.
 import { hostname } from 'node:os';
 import { programEvents } from '../chain/program/events.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -180,9 +180,9 @@ export class History {
   }
 
   /**
-   * Finds a pull by this keeper wallet that the database lacks. A pull counts only if its plan is
-   * in the database and its block time is between `after` and `before`. Returns undefined when no
-   * pull is found.
+   * Finds an unrecorded pull by this keeper wallet: the pull is on chain but not in the database.
+   * The pull's plan must be in the database, and its block time between `after` and `before`.
+   * Returns undefined when there is no such pull.
    */
   async #missingOf(
     keeper: string,

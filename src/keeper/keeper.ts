@@ -363,8 +363,8 @@ export class Keeper {
   }
 
   /**
-   * Collects after a jump of the chain's clock, and again after JUMP_MS, because an endpoint may
-   * still show the old time.
+   * Called after the chain's clock jumped. Runs the collect loops now and again after JUMP_MS,
+   * because an endpoint may still show the old time.
    */
   #jumped(): void {
     this.#collect();

@@ -118,7 +118,8 @@ export class StreamCheck {
       });
       infos.push(...page);
       const { slot } = page.at(-1) ?? { slot: 0n };
-      // The first check has no last compared signature. Its list ends at the stream's first slot.
+      // The first check has no last compared signature. The list of the first check ends at the
+      // stream's first slot.
       if (page.length < PAGE || slot <= (this.#completeFrom ?? 0n))
         return { infos, isComplete: true };
     }

@@ -1,6 +1,6 @@
-// Collects notifications from the WebSocket streams. In each turn, a loop reads the accounts named
-// in the notifications, and marks subscriptions whose accounts changed as due. If a notification
-// was lost, the sweep (sweep.ts) finds the change later.
+// Collects notifications from the WebSocket streams. A loop reads the accounts named in the
+// notifications. If an account changed, the loop marks the account's subscriptions as due. If a
+// notification was lost, the sweep (sweep.ts) finds the change later.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
@@ -83,7 +83,8 @@ export interface NotificationsOptions {
 }
 
 /**
- * Collects notifications. Each turn of the loop reads the chain for the collected notifications.
+ * Collects notifications. The keeper calls `turn` in a loop to read the accounts named in the
+ * collected notifications.
  */
 export class Notifications {
   readonly #context: Context;
@@ -125,10 +126,10 @@ export class Notifications {
   }
 
   /**
-   * Reads the chain for the pending notifications. Always resolves with false, so that the loop
-   * waits before its next turn. Throws when the chain or the database cannot be reached. In that
-   * case the notifications are kept for the next turn. After MAX_FAILURES failed turns they are
-   * dropped and the sweep is started.
+   * Reads the accounts named in the pending notifications. Always resolves with false, so that the
+   * loop waits before its next turn. Throws when the chain or the database cannot be reached. In
+   * that case the notifications are kept for the next turn. After MAX_FAILURES failed turns they
+   * are dropped and the sweep is started.
    */
   async turn(): Promise<boolean> {
     const taken = this.#pending;

@@ -122,9 +122,9 @@ export class Sweep {
   }
 
   /**
-   * Reads the accounts of these subscriptions now, and marks the subscriptions whose accounts
-   * changed as due. `minSlot` is the slot of a notification. An endpoint that has not reached this
-   * slot would not show the notified change.
+   * Reads the accounts of these subscriptions now. If an account changed, marks its subscription as
+   * due. `minSlot` is the slot of a notification. An endpoint that has not reached this slot would
+   * not show the notified change.
    */
   async readNow(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;

@@ -268,8 +268,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Settles transactions that no endpoint has seen and that can never land any more. The
-   * transactions that were tried least recently come first.
+   * Settles transactions that no endpoint has seen and that can never land any more. Begins with
+   * the transactions whose last try to settle is the oldest.
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();

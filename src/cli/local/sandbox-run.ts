@@ -18,7 +18,7 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
-  /** With --json, the ready line includes secrets. */
+  /** With --json, the line that is printed when the sandbox is ready includes secrets. */
   secrets?: boolean;
   writeWallets?: string;
   play: boolean;
@@ -104,8 +104,8 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
 }
 
 /**
- * Returns the ready line of --json. Without --secrets, the line has neither the demo wallet's key
- * nor the part of the demo URLs that contains the key.
+ * Returns the line that --json prints when the sandbox is ready. Without --secrets, the line has
+ * neither the demo wallet's key nor the part of the demo URLs that contains the key.
  */
 function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
   if (secrets) return ready;

@@ -18,7 +18,7 @@ import { record } from './recorded.ts';
 interface MigrateFlags extends CommonFlags {
   /** Directory for files with the database URLs of the daemons' Postgres roles. */
   roles?: string;
-  /** Only prints what would run. */
+  /** Only prints the migrations, without applying them. */
   plan?: true;
 }
 

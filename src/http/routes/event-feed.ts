@@ -189,14 +189,14 @@ class WaitingPlaces {
     this.#connections = connections;
   }
 
-  /** Ends the wait of every request. */
+  /** Ends the waiting of all requests. */
   close(): void {
     this.#closing.abort();
   }
 
   /**
-   * Runs `work` and counts the request as waiting. The signal of `work` aborts when the client
-   * disconnects or the server closes. Throws RATE_LIMITED when the request wants to wait and
+   * Runs `work` and counts the request as waiting. The signal that `work` gets aborts when the
+   * client disconnects or the server closes. Throws RATE_LIMITED when the request wants to wait and
    * MAX_WAITING requests of the merchant already wait.
    */
   async use<T>(

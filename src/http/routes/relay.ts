@@ -145,8 +145,9 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 }
 
 /**
- * Returns the subscription that a confirmed transaction created or changed; undefined if no
- * subscription is registered. First registers the new subscription of a subscribe transaction.
+ * Returns the subscription that a confirmed transaction created or changed. If the transaction
+ * created the subscription, registers the subscription first. Returns undefined if the subscription
+ * is not registered.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;

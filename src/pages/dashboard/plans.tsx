@@ -14,7 +14,10 @@ import { LIVE_MS, type Place } from './place.ts';
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
 
 const POLL_MS = 1500;
-/** Maximum time (ms) to wait until a transaction is on chain. A blockhash expires earlier. */
+/**
+ * Maximum time (ms) to wait until a transaction is on chain. After this time the transaction's
+ * blockhash has expired.
+ */
 const LANDING_MS = 100_000;
 
 /**

@@ -148,7 +148,7 @@ export function Signature({ of }: { of: string }): ReactElement {
   );
 }
 
-/** The tone of each status, and the text of each status that only merchants see. */
+/** The tone of each status. If only merchants see the status, its text follows. */
 const badges: Readonly<Record<string, readonly [tone: string, text?: string]>> = {
   active: ['good'],
   pending: ['warn', 'Pending'],

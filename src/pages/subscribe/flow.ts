@@ -59,7 +59,10 @@ export interface Flow {
 class Superseded extends Error {}
 
 const POLL_MS = 1500;
-/** Maximum time (ms) to wait until a transaction is on chain. A blockhash expires earlier. */
+/**
+ * Maximum time (ms) to wait until a transaction is on chain. After this time the transaction's
+ * blockhash has expired.
+ */
 const LANDING_MS = 100_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -103,7 +103,10 @@ export async function reconcile(
   return { recorded, onChain: ours.length, elsewhere, differences };
 }
 
-/** Separates the pulls of plans that are not in this database, and counts them. */
+/**
+ * Splits the pulls into pulls of plans in this database (`ours`) and other pulls, which are only
+ * counted.
+ */
 async function byPlans(
   sql: Sql,
   pulls: readonly KeeperPull[],
