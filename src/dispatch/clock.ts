@@ -2,9 +2,9 @@
 // machine's monotonic clock. The machine's wall clock is never used.
 //
 // The database took a reading at some time between request and response. After a quick response,
-// the estimate assumes that this was the time of the request. The estimate is then never behind, so
-// no retry becomes due early, and is ahead by at most the round trip. After a slow response, the
-// estimate changes only if the reading proves the estimate wrong.
+// the estimate assumes that the reading was taken at the time of the request. The estimate is then
+// never behind, so no retry becomes due early, and is ahead by at most the round trip. After a slow
+// response, the estimate changes only if the reading proves the estimate wrong.
 
 export interface DatabaseClock {
   /** Current Unix milliseconds by the database's clock. Throws before the first sync. */

@@ -128,8 +128,8 @@ export class Concurrency {
   }
 
   /**
-   * Updates whether the endpoint waits for its turn. Call it whenever the endpoint's `ready` has
-   * changed.
+   * Updates whether the endpoint waits for its turn. Call this method whenever the endpoint's
+   * `ready` has changed.
    */
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];

@@ -25,8 +25,8 @@ const HOUR_MS = 3_600_000;
 const LOCKED_MS = 300_000;
 
 /**
- * Starts the loop. It runs at the start and every hour, and drops one month of one table per turn.
- * If a lock is not free, it retries after five minutes.
+ * Starts the loop. The loop runs at the start and every hour, and drops one month of one table per
+ * turn. If a lock is not free, the loop tries again after five minutes.
  */
 export function startRetention(
   sql: Sql,

@@ -88,7 +88,7 @@ export class Connections {
    */
   #unread = new Map<Socket, number>();
 
-  /** Watches the connections of `server` until it closes. */
+  /** Watches the connections of `server` until the server closes. */
   constructor(server: Server, options: ConnectionOptions) {
     this.#options = options;
     this.#process = new Group(options.connections, options.connections / 4);

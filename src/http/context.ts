@@ -38,7 +38,10 @@ export interface ApiDeps {
   cluster: string;
   environment: Environment;
   publicUrl: string;
-  /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
+  /**
+   * `approval`: a new merchant can only read until an operator approves the merchant. Default:
+   * `open`.
+   */
   merchants?: 'open' | 'approval';
   /** URL that the pages show for reporting abuse. */
   reportUrl?: string | undefined;

@@ -23,7 +23,7 @@ const CALLERS_PER_ADDRESS = 20;
 /**
  * Maximum number of POST requests of an address per day, as a multiple of the rate limit per minute
  * of `free`. By default this is 20,000 requests. Callers of the Pro tier are not counted. The limit
- * bounds the data that one address can store, however many wallets it creates.
+ * bounds the amount of data that one address can store, even if the address uses many wallets.
  */
 const POST_MINUTES = 200;
 /** Rate limit of an address for pages and public data, as a multiple of the rate of `free`. */

@@ -11,8 +11,9 @@ export const DAY_MS = 86_400_000;
 /** If more rate-limit windows than this are in memory, ended windows are deleted from memory. */
 const SWEEP_ABOVE = 10_000;
 /**
- * If so many windows are in memory, all windows are deleted from memory. No count is lost, because
- * Postgres has the counts. The windows in memory only make some statements unnecessary.
+ * If this number of rate-limit windows is in memory, all windows are deleted from memory. No count
+ * is lost, because Postgres has the counts. The windows in memory only make some statements
+ * unnecessary.
  */
 const MAX_WINDOWS = 200_000;
 /**
@@ -42,7 +43,7 @@ interface Window {
   endsAt: number;
 }
 
-/** Requests of one subject in one event-loop turn. One statement counts all of them. */
+/** Requests of one subject in one event-loop turn. One statement counts all these requests. */
 interface Turn {
   limit: number;
   waiting: { resolve: (allowance: Allowance) => void; reject: (error: unknown) => void }[];

@@ -63,8 +63,8 @@ interface Waiting {
 class Turns {
   readonly #delay: () => number;
   /**
-   * Requests whose results serve all callers. These requests are sent first. Because of the cache
-   * there are few of them.
+   * Requests whose results serve all callers. These requests are sent first. There are only a few
+   * such requests, because their results are cached.
    */
   readonly #common: Waiting[] = [];
   /** Waiting requests by caller, in the order of the callers' next turns. */

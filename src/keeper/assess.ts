@@ -202,8 +202,8 @@ async function findDoubted(
 ): Promise<LookupEntry[]> {
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
-    // No keeper has read the accounts of a new subscription yet. `decide` waits for these accounts,
-    // so their absence needs no check here.
+    // No keeper has read the accounts of a new subscription yet. `decide` waits until these
+    // accounts exist, so a missing account needs no check here.
     const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
     if (view instanceof Error || closed?.has(row.id) === true) return [];
     return [...(isNew ? [] : ENDING), ...RECEIVING]

@@ -46,7 +46,8 @@ export interface InFlightPayment extends ClaimedRow {
 
 /**
  * Creates a payment for the index. If another process signed the payment, `checked` is null. The
- * subscription may have changed since, so the keeper reads the chain before it sends the payment.
+ * subscription may have changed since the payment was signed, so the keeper reads the chain before
+ * the send.
  */
 export function newPayment(
   parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
@@ -83,7 +84,7 @@ export interface InFlightTransaction {
   slot: bigint | null;
 }
 
-/** The index of transactions in flight. The index holds at most one payment per subscription. */
+/** The index of transactions in flight. The index has at most one payment per subscription. */
 export class InFlight {
   readonly #tracked = new Map<
     string,

@@ -132,8 +132,8 @@ export class Keeper {
   readonly note = () => this.#history.note();
 
   /**
-   * Returns the chain's time in Unix milliseconds. Returns null while the time is unknown, and on a
-   * local chain, because its time jumps.
+   * Returns the chain's time in Unix milliseconds. Returns null while this time is unknown. Always
+   * returns null on a local chain, because the time of a local chain jumps.
    */
   readonly chainTime = () =>
     this.#config.cluster === 'localnet' ? null : this.#context.clock.peek();
@@ -208,7 +208,8 @@ export class Keeper {
 
   /**
    * Verifies the chain, starts the loops and opens the streams. Throws an OperatorError when the
-   * chain differs from the configuration. If the chain is unreachable, the loops verify it later.
+   * chain differs from the configuration. If the chain is unreachable, the loops verify the chain
+   * later.
    */
   async start(): Promise<void> {
     try {
@@ -294,8 +295,8 @@ export class Keeper {
   }
 
   /**
-   * Starts a loop that verifies the chain before its first turn. `watchRpc` logs outages of the
-   * chain; this function logs other errors.
+   * Starts a loop that verifies the chain before its first turn. Outages of the chain are logged by
+   * `watchRpc`, all other errors by this function.
    */
   #loop(what: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
     const { log } = this.#context;

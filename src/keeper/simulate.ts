@@ -1,5 +1,5 @@
-// Simulates a payment before it is committed, if an earlier attempt for the same period failed on
-// chain. A payment whose simulation fails is not sent, which saves the network fee.
+// Simulates a payment before the payment is committed, if an earlier attempt for the same period
+// failed on chain. A payment whose simulation fails is not sent, which saves the network fee.
 import {
   classifyPullError,
   describeTransactionError,

@@ -100,7 +100,7 @@ export async function readSnapshot(
 
 /**
  * Index of the authority's address in a row's list of addresses. The addresses of clock,
- * subscription and plan come before it.
+ * subscription and plan come first.
  */
 const AUTHORITY = 3;
 

@@ -204,8 +204,8 @@ export class Notifications {
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
         this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
-      // If an unreadable transaction changed an account, the sweep finds the change, or the keeper
-      // finds it when it reads the account before the next payment.
+      // If an unreadable transaction changed an account, the change is found later: by the sweep,
+      // or when the keeper reads the account before the next payment.
       else reportUnreadable([one]);
     }
     return addresses;

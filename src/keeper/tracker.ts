@@ -1,7 +1,7 @@
-// Sends transactions, polls their statuses and sends them again until they are final. The same
-// bytes are sent every 2 s until an endpoint has seen the transaction, and again if a fork drops
-// the transaction's block. A transaction lands or fails as a whole, but resolve.ts settles each of
-// its payments separately.
+// Sends transactions, polls their statuses and resends them until each transaction is final. The
+// same bytes are sent every 2 s until an endpoint has seen the transaction, and again if a fork
+// drops the transaction's block. A transaction lands or fails as a whole, but resolve.ts settles
+// each of its payments separately.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
 //   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed

@@ -90,8 +90,8 @@ export class Unregistered {
   }
 
   /**
-   * Lists the live accounts of the next plan. If no endpoint lists them, the listing ends and
-   * starts again later with all plans.
+   * Lists the live accounts of the next plan. If no endpoint lists these accounts, the listing ends
+   * and starts again later with all plans.
    */
   async #listPlan(): Promise<void> {
     const { sql, rpc, log, programId } = this.#context;

@@ -1,5 +1,5 @@
-// `billing deliveries` and `billing replay` over the API, for merchants: they have an API key and
-// no access to the database.
+// `billing deliveries` and `billing replay` over the API. Merchants use the API, because they have
+// an API key and no access to the database.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';

@@ -47,8 +47,8 @@ const DESCRIPTION =
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
 /**
- * Registers the relay for subscribers: it sends a transaction that the wallet signed, and registers
- * the subscription that a subscribe transaction created.
+ * Registers the relay route for subscribers. The route sends a transaction that the wallet signed,
+ * and registers the subscription that a subscribe transaction created.
  */
 export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, wakeDispatchers, wakeKeepers } = deps;
@@ -108,8 +108,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
 }
 
 /**
- * Registers the relay for merchants: it sends a transaction that the wallet signed, and activates
- * the plan that the transaction published.
+ * Registers the relay route for merchants. The route sends a transaction that the wallet signed,
+ * and activates the plan that the transaction published.
  */
 export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
   api.post(

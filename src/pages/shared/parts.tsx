@@ -84,7 +84,7 @@ export function Notice({
 
 /**
  * Shows an amount of USDC with its unit. `partOf` is the full price. An amount other than the full
- * price may come from a division, so it is rounded to the cent.
+ * price may come from a division, so such an amount is rounded to the cent.
  */
 export function Usdc({ units, partOf = units }: { units: string; partOf?: string }): ReactElement {
   return (
