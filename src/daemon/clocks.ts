@@ -34,8 +34,8 @@ export interface ClockDifference extends ClockOffsets {
 export const MAX_AGREED_SECONDS = 30;
 /**
  * Difference in seconds above which the clocks are a problem. The alert BillingClocksDiffer has the
- * same limit. A webhook receiver refuses a timestamp that is 300 s off its own clock, so the limit
- * is lower.
+ * same limit. A webhook receiver refuses a timestamp that differs from its own clock by 300 s, so
+ * this limit is lower than 300 s.
  */
 export const MAX_CLOCK_SECONDS = 240;
 

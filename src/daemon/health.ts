@@ -22,7 +22,9 @@ export interface Health extends LoopObserver {
   trouble: () => string | undefined;
 }
 
-/** Milliseconds for which a loop may fail before the daemon counts as not ready. */
+/**
+ * A daemon counts as not ready after one of its loops has failed for this number of milliseconds.
+ */
 const PATIENCE_MS = 5000;
 
 /**

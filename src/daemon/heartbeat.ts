@@ -14,7 +14,7 @@ import type { Readiness } from './metrics.ts';
 
 /** Time between two heartbeats in milliseconds. */
 const HEARTBEAT_MS = 5000;
-/** Milliseconds that a daemon waits, when it stops, for the removal of its row in Postgres. */
+/** Milliseconds for which a stopping daemon waits until its row in Postgres is removed. */
 const STOP_MS = 1000;
 
 interface HeartbeatParts {

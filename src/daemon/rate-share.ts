@@ -1,6 +1,6 @@
-// The share of a rate that this process may use. Leases in Postgres ensure that all processes
-// together stay within the rate. When Postgres fails, the process uses its last share until that
-// share expires. Afterwards the share is 0.
+// This process's share of a rate limit. Leases in Postgres ensure that all processes together stay
+// within the rate limit. When Postgres fails, the process uses its last share until that share
+// expires. Afterwards the share is 0.
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -33,8 +33,8 @@ interface RateShareOptions {
   registry?: Registry;
   /**
    * Milliseconds for which a sent request counts against the rate. The process stops using its
-   * share this long before the lease ends. After a decrease, the process reports the larger share
-   * to Postgres for this long.
+   * share `countedMs` before the lease ends. After its share has decreased, the process reports the
+   * larger share to Postgres for another `countedMs`.
    */
   countedMs?: number;
 }
@@ -105,8 +105,8 @@ export async function startRateShare(
 }
 
 /**
- * The share that was granted last, and the share before the last change. All times are those of
- * performance.now().
+ * The share that Postgres granted last, and the share before the last change. All times are those
+ * of performance.now().
  */
 class Share {
   readonly #countedMs: number;

@@ -47,8 +47,8 @@ export interface DaemonResources extends Resources {
 export interface Daemon {
   ready: Readiness;
   /**
-   * Describes the work that the daemon skips on purpose, such as held collection. Returns undefined
-   * when the daemon skips no work.
+   * Describes the work that the daemon skips on purpose, for example because of a hold on
+   * collection. Returns undefined when the daemon skips no work.
    */
   note?: () => string | undefined;
   /**

@@ -13,13 +13,13 @@ const execute = promisify(execFile);
 
 /**
  * Milliseconds between readiness checks: STARTING_MS until the daemon is ready for the first time,
- * at most IDLE_MS from then on.
+ * and at most IDLE_MS afterwards.
  */
 const STARTING_MS = 200;
 const IDLE_MS = 10_000;
 /** Milliseconds that systemd-notify may take to send one message. */
 const MESSAGE_MS = 5000;
-/** Milliseconds that stop() waits at most for the current readiness check or message. */
+/** Maximum milliseconds for which stop() waits for the current readiness check or message. */
 const LAST_MS = 1000;
 
 export interface Notifying {

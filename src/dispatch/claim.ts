@@ -18,7 +18,7 @@ import {
 } from './concurrency.ts';
 
 export interface ClaimerParts {
-  /** A pool that is used only for claims. Postgres plans each execution of a claim. */
+  /** A connection pool that is used only for claims. Postgres makes a new plan for each claim. */
   claims: Sql;
   queue: Sql;
   clock: DatabaseClock;
@@ -35,13 +35,14 @@ const MAX_AHEAD = 500;
 /** Maximum number of claimed but unsent deliveries over all endpoints. */
 const MAX_READY = 4000;
 /**
- * A claim also reads rows that became due up to this time before now, because rows can commit late.
- * The next claim from the queue's start finds rows that commit even later.
+ * A claim also reads rows that became due in the last COMMIT_MS, because rows can be committed
+ * after their due time. The next claim from the queue's start finds rows that are committed even
+ * later.
  */
 const COMMIT_MS = 10_000;
 /**
- * A busy endpoint's queue is claimed from its start at this interval. Rows with expired claims are
- * near the start of the queue.
+ * Interval (ms) at which a claim for a busy endpoint begins at the start of the endpoint's queue.
+ * Rows with expired claims are near this start.
  */
 const FROM_START_MS = 30_000;
 /**

@@ -2,16 +2,16 @@
 // machine's monotonic clock. The machine's wall clock is never used.
 //
 // The database took a reading at some time between request and response. After a quick response,
-// the estimate assumes the time of the request. It is then ahead by at most the round trip, so no
-// retry becomes due early. After a slow response, the estimate changes only as far as it was
-// certainly wrong.
+// the estimate assumes that the reading was taken at the time of the request. The estimate is then
+// never behind, so no retry becomes due early, and is ahead by at most the round trip. After a slow
+// response, the estimate changes only if the reading proves the estimate wrong.
 
 export interface DatabaseClock {
   /** Current Unix milliseconds by the database's clock. Throws before the first sync. */
   now(): number;
   /**
    * Reads the database's clock (Unix milliseconds) with `ask` and adjusts the estimate. The first
-   * sync is repeated while responses are slow. Returns the first reading.
+   * sync reads the clock again while responses are slow. Returns the first reading.
    */
   sync(ask: () => Promise<number>): Promise<number>;
 }
@@ -19,8 +19,8 @@ export interface DatabaseClock {
 /** Maximum round trip (ms) of a quick response. */
 const QUICK_MS = 100;
 /**
- * How often the first sync is repeated while responses are slow. At the first sync there is no
- * earlier reading that could limit the error.
+ * Maximum number of times that the first sync reads the clock again because a response was slow. At
+ * the first sync there is no earlier reading that could limit the error.
  */
 const FIRST_AGAIN = 3;
 

@@ -84,8 +84,8 @@ export class Completer {
         await new Promise((resolve) => setTimeout(resolve, backoff(failures, { cap: 2000 })));
       }
     }
-    // Decremented here and not in finally(). Otherwise an outcome added before finally() runs would
-    // rely on a writer that has already ended.
+    // The number of writers is decremented here and not in finally(). Otherwise an outcome that is
+    // added before finally() runs would wait for a writer that has already ended.
     this.#writing -= 1;
   }
 

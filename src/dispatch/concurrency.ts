@@ -10,8 +10,9 @@
 // reserved for new endpoints, whose speed is not known, so that they do not wait for slow
 // endpoints.
 //
-// Endpoints of a class take turns. A turn has as many requests as take 100 ms in total, but at
-// least one request. An endpoint with maxPerSecond starts its requests evenly spaced.
+// Endpoints of a class take turns. In its turn, an endpoint starts 100 ms / (its response time)
+// requests, but at least one request. Requests to an endpoint with maxPerSecond start at even
+// intervals.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -67,8 +68,8 @@ export class EndpointQueue {
 }
 
 /**
- * A place is taken by one request in flight. It counts for the class that the endpoint had when the
- * request started.
+ * One request in flight takes one place. The place counts for the class that the endpoint had when
+ * the request started.
  */
 export interface Place {
   queue: EndpointQueue;
@@ -127,8 +128,8 @@ export class Concurrency {
   }
 
   /**
-   * Updates whether the endpoint waits for its turn. Call it whenever the endpoint's `ready` has
-   * changed.
+   * Updates whether the endpoint waits for its turn. Call this method whenever the endpoint's
+   * `ready` has changed.
    */
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];

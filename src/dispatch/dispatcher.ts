@@ -238,7 +238,7 @@ export class Dispatcher {
           defaultRows.set({ table }, isUsed ? 1 : 0);
         return false;
       },
-      // The main loop logs the same outage, so this loop stays silent.
+      // The main loop logs the same outage, so this loop logs nothing.
       onError: () => undefined,
     });
   }
@@ -321,8 +321,8 @@ export class Dispatcher {
   }
 
   /**
-   * Wakes the main loop if a further claim is possible. While claiming is stopped, waking would
-   * cause a busy loop, because a further claim stays possible.
+   * Wakes the main loop if more deliveries can be claimed. Does nothing while claiming is stopped,
+   * because the main loop would then run again and again without making a claim.
    */
   #wakeIfHungry(): void {
     if (this.#mayClaim && this.#claimer.isHungry) this.#loop.wake();

@@ -62,7 +62,7 @@ export class HealthLog {
         await deleteOldHours(this.#sql);
         return false;
       },
-      // The main loop logs an outage of Postgres, so this loop stays silent.
+      // The main loop logs an outage of Postgres, so this loop logs nothing.
       onError: () => undefined,
     });
   }

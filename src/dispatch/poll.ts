@@ -1,6 +1,6 @@
-// Finds endpoints with due deliveries. A NOTIFY names endpoints with new deliveries. Every second,
-// a sweep over all endpoints in the queue finds retries, expired claims and rows whose notification
-// was lost.
+// Finds endpoints with due deliveries. A NOTIFY has the ids of endpoints with new deliveries. Every
+// second, a sweep over all endpoints in the queue finds retries, expired claims and rows whose
+// notification was lost.
 import { findDueEndpoints } from '../db/delivery-queue.ts';
 import { readClock } from '../db/postgres/clock.ts';
 import type { Sql } from '../db/postgres/connect.ts';
@@ -26,7 +26,10 @@ export class Poller {
   oldestMs = 0;
   readonly #parts: PollerParts;
   #nextSweep = 0;
-  /** Earliest time (performance.now()) at which a notification without names may start a sweep. */
+  /**
+   * Earliest time (performance.now()) at which a notification without endpoint ids may start a
+   * sweep.
+   */
   #earliestSweep = 0;
 
   constructor(parts: PollerParts) {

@@ -12,21 +12,21 @@ export interface RetentionOptions {
   eventDays: number;
   /** Called with each dropped month, as YYYY_MM. */
   onDropped: (table: PartitionedTable, month: string) => void;
-  /** Called when a lock was not free, with the number of consecutive times. */
+  /** Called when a turn ended because a lock was not free. `times` counts such turns in a row. */
   onLocked: (error: unknown, times: number) => void;
   onError: (error: unknown, failures: number) => void;
 }
 
 const HOUR_MS = 3_600_000;
 /**
- * Delay (ms) before a retry when a lock was not free. A dump holds its locks for minutes or hours,
- * and each try briefly blocks all statements on the table.
+ * Delay (ms) before a retry when a lock was not free. A dump of the database keeps its locks for
+ * minutes or hours, and each retry briefly blocks all statements on the table.
  */
 const LOCKED_MS = 300_000;
 
 /**
- * Starts the loop. It runs at the start and every hour, and drops one month of one table per turn.
- * If a lock is not free, it retries after five minutes.
+ * Starts the loop. The loop runs at the start and every hour, and drops one month of one table per
+ * turn. If a lock is not free, the loop tries again after five minutes.
  */
 export function startRetention(
   sql: Sql,

@@ -87,7 +87,7 @@ const REQUEST_TIMEOUT = 30_000;
 /** After this many requests, the server closes the connection. */
 const MAX_REQUESTS_PER_SOCKET = 1000;
 
-/** Builds the API from its dependencies. The caller makes it listen and closes it. */
+/** Builds the API from its dependencies. The caller starts and closes the server. */
 export function buildApp(deps: ApiDeps): Api {
   const tokens = createTokens(deps.jwtSecrets, deps.publicUrl);
   const gate = createGate(deps, tokens, createLimiter(deps.sql));
@@ -270,7 +270,10 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
   };
 }
 
-/** Counts the connections that a limit closed. Logs at most one closed connection a minute. */
+/**
+ * Counts the connections that are closed because a limit is reached. Logs at most one closed
+ * connection a minute.
+ */
 function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
   let silentUntil = 0;
   return (limit, peer) => {
@@ -372,7 +375,7 @@ function securityHeaders(publicUrl: string): Record<string, string> {
 
 /**
  * Records the routes that are registered after this call. Returns a function that lists the methods
- * of a URL, for the Allow header of a 405. The list of an unknown path is empty.
+ * of a URL, for the Allow header of a 405. The list is empty for an unknown path.
  */
 function watchMethods(api: Api): (url: string) => string[] {
   const routes: { fits: RegExp; method: string }[] = [];

@@ -3,7 +3,7 @@
 
 /**
  * Looks up one key. Resolves with undefined when the key does not exist. The SQL statement starts
- * after this call, so it sees everything that was committed before the call.
+ * after this call, so the statement sees everything that was committed before the call.
  */
 export type Find<K, V> = (key: K) => Promise<V | undefined>;
 

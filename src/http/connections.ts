@@ -1,4 +1,4 @@
-// Limits that protect the process from its clients: open connections (in all and per address),
+// Limits that protect the process from its clients: open connections (per process and per address),
 // requests that wait for events, unanswered requests per connection (pipelining), and responses
 // that a client does not read.
 //
@@ -20,7 +20,7 @@ export interface ConnectionLimits {
   perAddress: number;
   /** Maximum number of unanswered requests per connection. */
   inHand: number;
-  /** Milliseconds between two checks for slow readers. */
+  /** Milliseconds between two checks for clients that read their responses too slowly. */
   checkMs: number;
   /**
    * Minimum number of bytes that a client must read between two checks while a response is being
@@ -36,7 +36,10 @@ export const connectionLimits: Omit<ConnectionLimits, 'perAddress'> = {
   bytesPerCheck: 16 * 1024,
 };
 
-/** The limit that closed a connection: the limit of the process or the limit per address. */
+/**
+ * The limit because of which a connection is closed: the limit of the process or the limit per
+ * address.
+ */
 export type Crowded = 'process' | 'address';
 
 export interface ConnectionOptions extends ConnectionLimits {
@@ -44,9 +47,7 @@ export interface ConnectionOptions extends ConnectionLimits {
    * Whether the address belongs to a trusted proxy. A proxy carries the requests of many clients.
    */
   isTrusted: (address: string) => boolean;
-  /**
-   * Called for each connection that a limit closed, whether it is the new or the old connection.
-   */
+  /** Called for each connection that is closed because a limit is reached. */
   onRefused: (limit: Crowded, peer: string | undefined) => void;
 }
 
@@ -87,7 +88,7 @@ export class Connections {
    */
   #unread = new Map<Socket, number>();
 
-  /** Watches the connections of `server` until it closes. */
+  /** Watches the connections of `server` until the server closes. */
   constructor(server: Server, options: ConnectionOptions) {
     this.#options = options;
     this.#process = new Group(options.connections, options.connections / 4);
@@ -97,8 +98,8 @@ export class Connections {
   }
 
   /**
-   * Counts a request until its response closes. Returns false when the connection has too many
-   * unanswered requests.
+   * Counts a request as unanswered until its response closes. Returns false when the connection has
+   * too many unanswered requests.
    */
   admit(socket: Socket, response: ServerResponse): boolean {
     const held = this.#open.get(socket);

@@ -23,8 +23,8 @@ export interface ApiDeps {
   sql: Sql;
   reports: Reports;
   /**
-   * Returns why this process is not ready (an outage of Postgres or of a loop), or undefined when
-   * it is ready. /readyz calls this.
+   * Returns why this process is not ready, for example during an outage of Postgres. Returns
+   * undefined when the process is ready. /readyz calls this function.
    */
   trouble?: () => string | undefined;
   /**
@@ -39,7 +39,10 @@ export interface ApiDeps {
   cluster: string;
   environment: Environment;
   publicUrl: string;
-  /** `approval`: a new merchant can only read until an operator approves it. Default: `open`. */
+  /**
+   * `approval`: a new merchant can only read until an operator approves the merchant. Default:
+   * `open`.
+   */
   merchants?: 'open' | 'approval';
   /** URL that the pages show for reporting abuse. */
   reportUrl?: string | undefined;
@@ -67,7 +70,7 @@ export interface ApiDeps {
   trustProxy: readonly string[];
   /** Maximum number of open connections per address, except for trusted proxies. */
   connectionsPerAddress: number;
-  /** Called for each connection that a limit closed, for metrics. */
+  /** Called for each connection that is closed because a limit is reached. Used for metrics. */
   onConnectionRefused?: (limit: Crowded) => void;
   /**
    * Sends a signed event to a webhook endpoint, by default a ping, and waits up to 5 s for the
@@ -76,7 +79,7 @@ export interface ApiDeps {
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
   /**
    * Reads a file of at most 4 KiB from a merchant's website and waits up to 5 s for the response.
-   * The address rules of webhooks apply.
+   * The website's addresses are checked like the addresses of webhook endpoints.
    */
   readSmallFile: (file: { origin: string; path: string }) => Promise<WebsiteAnswer>;
   /** Throws when the host of a webhook URL is an IP address that must not receive webhooks. */
@@ -107,9 +110,7 @@ export type Api = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/**
- * A merchant as the caller of a request. Authentication reads the merchant's row for each request.
- */
+/** The merchant that sent a request. Authentication reads the merchant's row for each request. */
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
@@ -128,7 +129,10 @@ declare module 'fastify' {
     openToSuspended?: true;
   }
   interface FastifyInstance {
-    /** Returns the methods of a path. The list of an unknown path is empty. */
+    /**
+     * Returns the HTTP methods for which a path has routes. Returns an empty list for an unknown
+     * path.
+     */
     methodsOf: (url: string) => string[];
   }
   interface FastifyRequest {
@@ -218,7 +222,7 @@ export async function ownApp(
 
 /**
  * Returns the live webhook endpoint whose id is in the request's path. Throws NOT_FOUND when the
- * endpoint does not exist, FORBIDDEN when the app belongs to another merchant.
+ * endpoint does not exist, FORBIDDEN when the endpoint's app belongs to another merchant.
  */
 export async function ownEndpoint(
   deps: ApiDeps,

@@ -1,5 +1,5 @@
-// Error responses in the envelope. An error that is not a ServiceError is a bug or an outage. The
-// client then gets a general message. Bugs are logged in full.
+// Sends error responses in the envelope (envelope.ts). An error that is not a ServiceError is a bug
+// or an outage. The client then gets a general message. Bugs are logged in full.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';

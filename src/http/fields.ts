@@ -97,8 +97,8 @@ export const Id = Type.String({
   examples: [EXAMPLE_ID],
 });
 /**
- * An id in a path. The schema accepts any string, because a malformed id must give 404. The 400 for
- * an invalid body comes before that 404.
+ * An id in a path. A malformed id gives 404, so the schema accepts any string. If the body is
+ * invalid as well, the response is 400.
  */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [EXAMPLE_ID] });
 export const Wallet = Type.String({
@@ -200,7 +200,7 @@ const metadata = {
   description: 'Your own key-value data: up to 20 strings, 4 KiB in total.',
   examples: [{ order: '1234' }],
 };
-/** The merchant's own data: short keys with texts. */
+/** The merchant's own data: short keys, each with a text. */
 export const Metadata = Type.Unsafe<Record<string, string>>(metadata);
 export const MetadataInput = Type.Unsafe<Record<string, string>>({
   ...metadata,
@@ -248,7 +248,10 @@ export function several<const T extends string>(words: readonly T[], description
   );
 }
 
-/** Returns the schema of a string that is a key of `words`. Its description explains each key. */
+/**
+ * Returns the schema of a string that is a key of `words`. The schema's description explains each
+ * key.
+ */
 export function meaning(words: Readonly<Record<string, string>>, description: string) {
   const list = Object.entries(words).map(([word, about]) => `- \`${word}\`: ${about}`);
   return oneOf<string>(Object.keys(words), `${description}\n\n${list.join('\n')}`);

@@ -1,8 +1,9 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 //
-// Each caller has a budget per minute (docs/contract.md, Limits). Each address has four more: for
-// (1) all its callers below the Pro tier, (2) pages and public data, (3) signing in, and (4)
-// invalid credentials. Requests that use up one budget do not block the requests of another budget.
+// Each caller has a budget per minute (docs/contract.md, Limits). Each address has four more
+// budgets: for (1) all its callers below the Pro tier, (2) pages and public data, (3) signing in,
+// and (4) invalid credentials. When one budget is used up, requests that count against the other
+// budgets are still allowed.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';
@@ -15,14 +16,14 @@ import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts';
 
 /**
- * All callers below the Pro tier at one address together have the rate limit of this many callers.
+ * All callers below the Pro tier at one address share the rate limit of this number of callers.
  * Without this limit anyone could multiply the rate by creating wallets.
  */
 const CALLERS_PER_ADDRESS = 20;
 /**
  * Maximum number of POST requests of an address per day, as a multiple of the rate limit per minute
  * of `free`. By default this is 20,000 requests. Callers of the Pro tier are not counted. The limit
- * bounds the data that one address can store, however many wallets it creates.
+ * bounds the amount of data that one address can store, even if the address uses many wallets.
  */
 const POST_MINUTES = 200;
 /** Rate limit of an address for pages and public data, as a multiple of the rate of `free`. */

@@ -22,8 +22,8 @@ export const idempotencyHeaders = Type.Object({
 });
 
 /**
- * Returns the error for an Idempotency-Key on a route that ignores the header. Otherwise the client
- * would believe that a retry is safe.
+ * Returns the error for an Idempotency-Key on a route that ignores the header. Without this error,
+ * the client would believe that a retry is safe.
  */
 export function unusedKey({
   method,

@@ -1,17 +1,19 @@
-// Rate limits that all serve processes share. Postgres counts requests, and one statement counts
-// all requests of an event-loop turn. When a subject has spent its budget, this process refuses the
-// subject's requests without asking Postgres until the window ends.
+// Rate limits that all serve processes share. A request counts for a subject: a caller or an
+// address. The counts are in Postgres. One statement counts all requests of an event-loop turn.
+// When a subject has spent its budget, this process refuses the subject's requests without asking
+// Postgres until the window ends.
 import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
 const MINUTE_MS = 60_000;
 export const DAY_MS = 86_400_000;
-/** Number of windows in memory above which ended windows are deleted. */
+/** If more rate-limit windows than this are in memory, ended windows are deleted from memory. */
 const SWEEP_ABOVE = 10_000;
 /**
- * Number of windows in memory at which all windows are dropped. No count is lost, because Postgres
- * has the counts. The windows in memory only make some statements unnecessary.
+ * If this number of rate-limit windows is in memory, all windows are deleted from memory. No count
+ * is lost, because Postgres has the counts. The windows in memory only make some statements
+ * unnecessary.
  */
 const MAX_WINDOWS = 200_000;
 /**
@@ -41,7 +43,7 @@ interface Window {
   endsAt: number;
 }
 
-/** Requests of one subject in one event-loop turn. One statement counts all of them. */
+/** Requests of one subject in one event-loop turn. One statement counts all these requests. */
 interface Turn {
   limit: number;
   waiting: { resolve: (allowance: Allowance) => void; reject: (error: unknown) => void }[];
@@ -49,7 +51,7 @@ interface Turn {
 
 /**
  * Creates a limiter that counts in the database `sql`, in windows of `windowMs`. All limiters of a
- * database share the limits.
+ * database share their counts.
  */
 export function createLimiter(sql: Sql, windowMs = MINUTE_MS): Limiter {
   const windows = new Map<string, Window>();

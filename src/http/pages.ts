@@ -1,5 +1,5 @@
-// Keyset pages, newest first. A request has ?limit and ?cursor, a response has the headers Link and
-// X-Next-Cursor.
+// Keyset pagination of lists, newest rows first. A request has ?limit and ?cursor, a response has
+// the headers Link and X-Next-Cursor.
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Page } from '../db/postgres/lists.ts';

@@ -184,7 +184,10 @@ export function refuseSmall(path: string, amount: bigint, minimum: bigint): void
   throw invalidField(path, `must collect at least ${minimum} base units per period`);
 }
 
-/** Returns the off-chain terms of the input. A term that is null has its default. */
+/**
+ * Returns the off-chain terms of the input. A term that is null in the input gets its default
+ * value.
+ */
 export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
   const { trialHours: trial = null, noticeHours: notices = null } = body;

@@ -40,7 +40,7 @@ const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
 /**
  * Milliseconds after the start at which the genesis hash is checked. The check loads the RPC
- * client. During the start, loading would take a seventh of the startup time.
+ * client. Loading the RPC client during the start would take a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a cause and a remedy.

@@ -19,8 +19,8 @@ const RENT_MS = 3_600_000;
  */
 const RECENT_MS = 1000;
 /**
- * Maximum milliseconds that a request waits for its turn. The RPC client waits for its own rate
- * limit just as long.
+ * Maximum milliseconds that a request waits for its turn. The RPC client has the same maximum for
+ * its own rate limit.
  */
 const MAX_WAIT_MS = 10_000;
 
@@ -42,7 +42,9 @@ interface Kind<R> {
   readonly method: string;
   readonly max: number;
   load(names: string[]): Promise<R>;
-  /** Returns the part of a result for the names at these places. */
+  /**
+   * Returns the part of the result for some of the names. `places` are the indexes of these names.
+   */
   part(result: R, places: readonly number[]): R;
 }
 
@@ -61,8 +63,8 @@ interface Waiting {
 class Turns {
   readonly #delay: () => number;
   /**
-   * Requests whose results serve all callers. These requests are sent first. Because of the cache
-   * there are few of them.
+   * Requests whose results serve all callers. These requests are sent first. There are only a few
+   * such requests, because their results are cached.
    */
   readonly #common: Waiting[] = [];
   /** Waiting requests by caller, in the order of the callers' next turns. */
@@ -186,7 +188,7 @@ function fits(next: Waiting, head: Waiting | undefined, names: ReadonlySet<strin
   return names.size + added <= next.kind.max;
 }
 
-/** A request that is not sent together with others. */
+/** Returns the kind of a request that is never combined with other requests. */
 function alone<R>(method: string, load: () => Promise<R>): Kind<R> {
   return { method, max: 0, load, part: (result) => result };
 }
@@ -261,8 +263,8 @@ export function shareChain(rpc: Rpc): Rpc {
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
   /**
-   * The latest response to getBlockHeight. A cached blockhash that is expired at this height is
-   * read again.
+   * The latest response to getBlockHeight. If a cached blockhash has expired at this height, the
+   * blockhash is read again.
    */
   let height = 0n;
   return {

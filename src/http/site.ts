@@ -26,7 +26,7 @@ const policy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  // Wallets have icons as data: URLs.
+  // The icons of wallets are data: URLs.
   "img-src 'self' data:",
   "connect-src 'self'",
   "base-uri 'none'",
@@ -37,7 +37,7 @@ const policy = [
 interface Document {
   page: string;
   title: string;
-  /** A statement that is true even if the page's script never runs. */
+  /** Text that the page shows when its script does not run. */
   fact: string;
 }
 
@@ -147,8 +147,8 @@ function sendPage(reply: FastifyReply, html: string, cacheControl: string): Fast
 }
 
 /**
- * Returns the status and the reason for an error after which a later request may succeed; undefined
- * for all other errors.
+ * If a later request may succeed after this error, returns the HTTP status and the reason for the
+ * response. Returns undefined for all other errors.
  */
 function reasonOf(error: FastifyError): { status: number; text: string } | undefined {
   if (error instanceof ServiceError && error.code === 'RATE_LIMITED')
@@ -170,7 +170,7 @@ function assetOf(manifest: Manifest, name: string): string {
 }
 
 /**
- * Returns the URL of each language's word list, by the name of the page setting that has the URL.
+ * Returns the page settings `words-<language>`. Each setting is the URL of a language's word list.
  */
 function cataloguesOf(manifest: Manifest): Record<string, string> {
   const names = Object.keys(manifest).filter((name) => name.startsWith('words-'));

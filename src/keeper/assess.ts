@@ -30,8 +30,8 @@ export interface Assessed<Row> {
 }
 
 /**
- * Decides what to do with one subscription. Accounts that cannot be decoded count as a failure of
- * the keeper: the subscription is retried later, and the subscriber's payment does not fail.
+ * Decides what to do with one subscription. If the accounts cannot be decoded, the keeper tries the
+ * subscription again later. The payment does not count as failed.
  */
 export function assess(
   { rules }: Context,
@@ -78,9 +78,9 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 
 /**
  * Reads the accounts (at `minSlot` or later) and decides about each row. Past pulls come from the
- * database. With `history` they also come from the chain; this takes long. If the pulls stay
- * unknown, the decision keeps `needs: 'pulls'`. If `closed` is given, the keeper tried to close the
- * account of each row, and `closed` lists the closed accounts.
+ * database. With `history`, past pulls are also looked up on chain, which takes long. If the pulls
+ * stay unknown, the decision keeps `needs: 'pulls'`. `closed` is given after the keeper tried to
+ * close the rows' accounts, and lists the accounts that it closed.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -119,8 +119,8 @@ export async function assessAll<Row extends KeeperSubscription>(
 }
 
 /**
- * Finds, for each payment that is announced now, the amount that its wallet owes to other plans
- * before this payment.
+ * Finds, for each payment that a notice to the subscriber announces now, the amount that the
+ * subscriber's wallet must pay for other plans first.
  */
 async function findOwed(
   { sql }: Context,
@@ -158,7 +158,7 @@ async function findInHistory(
       continue;
     }
     // Pulls before the period in which the subscription was registered do not belong to this
-    // registration. The search begins at the start of that period or of a later period.
+    // registration. The search begins at the start of that period or later.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
@@ -191,8 +191,8 @@ const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as cons
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
 /**
- * Finds subscriptions with an account that the snapshot lacks, although the account may still exist
- * at another RPC endpoint. An account that the keeper has just closed counts as gone.
+ * Finds subscriptions that have an account missing from the snapshot. The account may still exist
+ * at another RPC endpoint. An account that the keeper has just closed is not doubted.
  */
 async function findDoubted(
   { programId, absence }: Context,
@@ -202,8 +202,8 @@ async function findDoubted(
 ): Promise<LookupEntry[]> {
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
-    // No keeper has read the accounts of a new subscription yet. `decide` waits for these accounts,
-    // so their absence needs no check here.
+    // No keeper has read the accounts of a new subscription yet. `decide` waits until these
+    // accounts exist, so a missing account needs no check here.
     const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
     if (view instanceof Error || closed?.has(row.id) === true) return [];
     return [...(isNew ? [] : ENDING), ...RECEIVING]

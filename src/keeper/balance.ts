@@ -1,8 +1,8 @@
 import type { Context } from './context.ts';
 
 /**
- * Below this balance (lamports) operators are warned. The balance pays the network fees of about
- * 10,000 payments.
+ * Below this balance (lamports) operators are warned. This balance is enough for the network fees
+ * of about 10,000 payments.
  */
 const LOW = 100_000_000n;
 

@@ -1,6 +1,6 @@
-// Claims due subscriptions, takes over open attempts whose claim expired, and splits a batch that
-// fails because of one row's data. commit.ts reads, decides, signs and commits a claimed batch. The
-// tracker sends the committed payments.
+// Claims due subscriptions and takes over open attempts whose claim expired. If a batch fails
+// because of one row's data, splits the batch. commit.ts reads, decides, signs and commits a
+// claimed batch. The tracker sends the committed payments.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -30,15 +30,15 @@ import type { Signer } from './signer.ts';
  */
 const BATCH = 200;
 /**
- * The longest wait (ms) while nothing is due. The wait is limited because other processes also make
- * subscriptions due.
+ * The longest wait (ms) while nothing is due. The wait is limited because subscriptions can also
+ * become due through other processes.
  */
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * Time (ms) after which claiming starts again at the earliest due time. Otherwise each batch
- * continues after the due time of the previous batch, and a subscription that becomes due before
- * that time would wait for long.
+ * Time (ms) after which claiming starts again at the earliest due time. Until then, each batch
+ * continues after the due time of the previous batch and misses subscriptions that became due with
+ * an earlier due time.
  */
 const PASS_MS = 2000;
 
@@ -271,8 +271,8 @@ export function isFaulty(error: unknown): boolean {
 }
 
 /**
- * Calls `work` with all items. If the data of one item makes `work` fail, the items are halved
- * until `onFault` gets that item alone. Any other error is thrown.
+ * Calls `work` with all items. If the data of one item makes `work` fail, the list of items is
+ * split in half until that item is alone and `onFault` gets it. Any other error is thrown.
  */
 export async function splitBatch<T>(
   items: readonly T[],

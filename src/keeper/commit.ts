@@ -45,10 +45,10 @@ export interface Committed {
 }
 
 /**
- * Reads, decides, signs and commits one claimed batch. If `closed` is given, the keeper tried to
- * close the account of each row, and `closed` lists the closed accounts. With `history`, past pulls
- * are also looked up on chain. Throws when the chain or the database cannot be reached; the batch
- * then stays claimed.
+ * Reads, decides, signs and commits one claimed batch. `closed` is given after the keeper tried to
+ * close the rows' accounts, and lists the accounts that it closed. With `history`, past pulls are
+ * also looked up on chain. Throws when the chain or the database cannot be reached. The batch then
+ * stays claimed.
  */
 export async function commit(
   context: Context,
@@ -124,7 +124,7 @@ export async function commit(
 /**
  * Reads the accounts and decides about the batch. The result has two functions: (1) `decide`
  * repeats the decision about one subscription with the pulls that the database has recorded by now.
- * (2) `isStopped` tells whether a hold of collection or a suspension forbids a decision now.
+ * (2) `isStopped` tells whether a hold on collection or a suspension forbids a decision now.
  */
 async function read(
   context: Context,
@@ -145,7 +145,7 @@ async function read(
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
     // The database's records of pulls matter only for rows with lookup results. For other rows the
-    // earlier decision still holds.
+    // earlier decision is still valid.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
   };

@@ -28,11 +28,11 @@ export interface Context {
   readonly metrics: KeeperMetrics;
   readonly reportUnreadable: ReportUnreadable;
   /**
-   * Called with subscription rows after they are read from Postgres, and again after they are
-   * written.
+   * Called with subscription rows after the keeper has read them from Postgres, and again after the
+   * keeper has written them.
    */
   readonly onRead: (rows: readonly KeeperSubscription[]) => void;
-  /** Decides whether an account that an RPC endpoint lacks is gone. */
+  /** If an account is missing at one RPC endpoint, decides whether the account no longer exists. */
   readonly absence: AbsenceJudge;
   /** Tells the dispatchers that webhook deliveries were queued. */
   readonly deliveries: Notifier;
@@ -46,7 +46,7 @@ export interface Context {
   readonly keypairs: ReadonlyMap<string, Keypair>;
   /** Addresses of all keeper wallets, including wallets that are no longer used. */
   readonly keeperWallets: readonly string[];
-  /** Wallets that can receive the platform fee, the preferred wallet first. */
+  /** Wallets that can receive the platform fee, with the preferred wallet first. */
   readonly treasuries: readonly string[];
   readonly rules: Rules;
   /** Budgets of sponsored transactions; undefined when nothing new is sponsored. */

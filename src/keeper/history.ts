@@ -7,8 +7,8 @@
 //   waiting --finalized height passed everywhere, signatures compared--> open
 //
 // commit.ts and settlement.ts compare the timeline again when they commit an attempt. A restored
-// backup does not change the timeline. The restore is detected by payments on chain that the
-// database lacks.
+// backup does not change the timeline. Instead, payments that are on chain but not in the database
+// show the restore.
 import { hostname } from 'node:os';
 import { programEvents } from '../chain/program/events.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -42,13 +42,13 @@ import type { Context } from './context.ts';
 const COMPARED = 1000;
 const AT_ONCE = 16;
 /**
- * Collection is held only if a payment on chain that the database lacks is older than this (ms). A
- * younger payment may belong to an attempt that a failover of Postgres lost. The keeper finds and
- * records such a payment by itself.
+ * Age (ms) above which a payment that is on chain but not in the database causes a hold on
+ * collection. A younger payment may belong to an attempt that a failover of Postgres lost. The
+ * keeper finds and records such a payment by itself.
  */
 const RESTORED_MS = 600_000;
 
-/** A payment on chain that the database lacks. */
+/** A payment that is on chain but not in the database. */
 interface Missing {
   readonly signature: string;
   readonly keeper: string;
@@ -69,16 +69,16 @@ export class History {
   }
 
   /**
-   * Returns why no payment may be signed now, or undefined when payments may be signed. Holds of
-   * collection by operators or the keeper are not considered.
+   * Returns why no payment may be signed now, or undefined when payments may be signed. Ignores the
+   * holds that operators and the keeper place on collection.
    */
   reason(): string | undefined {
     return this.#reason;
   }
 
   /**
-   * Returns, as one text, why no payment may be signed now and which holds of collection exist.
-   * Returns undefined when signing is allowed and no hold exists.
+   * Returns one text with the reason why no payment may be signed now, and with the existing holds
+   * on collection. Returns undefined when signing is allowed and there is no hold on collection.
    */
   note(): string | undefined {
     const reasons = this.#holds.map(heldInWords);
@@ -87,7 +87,7 @@ export class History {
   }
 
   /**
-   * Checks the timeline of Postgres, the recorded block height and the holds of collection. Always
+   * Checks the timeline of Postgres, the recorded block height and the holds on collection. Always
    * resolves with false, so that the loop waits before its next turn. Throws when the chain or the
    * database cannot be reached.
    */
@@ -156,9 +156,9 @@ export class History {
   }
 
   /**
-   * Holds collection when the chain has a payment older than RESTORED_MS that the database lacks.
-   * Such a payment means that a backup was restored, or that another database collects with the
-   * same key.
+   * Places a hold on collection when a payment older than RESTORED_MS is on chain but not in the
+   * database. Such a payment means that a backup was restored, or that another database collects
+   * with the same key.
    */
   async #compare(): Promise<void> {
     const { sql, log, metrics, clock, keeperWallets } = this.#context;
@@ -180,9 +180,9 @@ export class History {
   }
 
   /**
-   * Finds a pull by this keeper wallet that the database lacks. A pull counts only if its plan is
-   * in the database and its block time is between `after` and `before`. Returns undefined when no
-   * pull is found.
+   * Finds an unrecorded pull by this keeper wallet: the pull is on chain but not in the database.
+   * The pull's plan must be in the database, and its block time between `after` and `before`.
+   * Returns undefined when there is no such pull.
    */
   async #missingOf(
     keeper: string,

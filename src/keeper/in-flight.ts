@@ -30,14 +30,14 @@ export interface InFlightPayment extends ClaimedRow {
     readonly account: SubscriptionAccount;
   } | null;
   /**
-   * The subscription's number of change notifications (`notices`) when this process last read the
-   * subscription's accounts for this payment. Null before the first read.
+   * The subscription's number of change notifications (`notices`) at the time when this process
+   * last read the accounts for this payment. Null before the first read.
    */
   checked: number | null;
   /** Whether the last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
   /**
-   * Whether a notification showed a change of the account that this payment does not make. The
+   * Whether a notification showed a change of the account that was not made by this payment. The
    * value stays true, because a cancellation followed by a resume leaves the account as if only the
    * payment had changed it.
    */
@@ -46,7 +46,8 @@ export interface InFlightPayment extends ClaimedRow {
 
 /**
  * Creates a payment for the index. If another process signed the payment, `checked` is null. The
- * subscription may have changed since, so the keeper reads the chain before it sends the payment.
+ * subscription may have changed since the payment was signed, so the keeper reads the chain before
+ * the send.
  */
 export function newPayment(
   parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
@@ -83,7 +84,7 @@ export interface InFlightTransaction {
   slot: bigint | null;
 }
 
-/** The index of transactions in flight. The index holds at most one payment per subscription. */
+/** The index of transactions in flight. The index has at most one payment per subscription. */
 export class InFlight {
   readonly #tracked = new Map<
     string,

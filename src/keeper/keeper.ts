@@ -59,11 +59,14 @@ import { Unregistered } from './unregistered.ts';
  */
 const GRACE_MS = 8000;
 /**
- * Milliseconds between reads of the chain for notifications. One read serves all notifications that
- * came since the last read.
+ * Milliseconds between two turns of the loop that reads the accounts named in notifications. One
+ * turn handles all notifications that came since the previous turn.
  */
 const NOTICES_MS = 200;
-/** Milliseconds after which every endpoint shows a jump of the chain's clock. */
+/**
+ * When the chain's clock jumps, every endpoint shows the new time within this number of
+ * milliseconds.
+ */
 const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;
@@ -136,8 +139,8 @@ export class Keeper {
   readonly note = () => this.#history.note();
 
   /**
-   * Returns the chain's time in Unix milliseconds. Returns null while the time is unknown, and on a
-   * local chain, because its time jumps.
+   * Returns the chain's time in Unix milliseconds. Returns null while this time is unknown. Always
+   * returns null on a local chain, because the time of a local chain jumps.
    */
   readonly chainTime = () =>
     this.#config.cluster === 'localnet' ? null : this.#context.clock.peek();
@@ -214,7 +217,8 @@ export class Keeper {
 
   /**
    * Verifies the chain, starts the loops and opens the streams. Throws an OperatorError when the
-   * chain differs from the configuration. If the chain is unreachable, the loops verify it later.
+   * chain differs from the configuration. If the chain is unreachable, the loops verify the chain
+   * later.
    */
   async start(): Promise<void> {
     try {
@@ -312,8 +316,8 @@ export class Keeper {
   }
 
   /**
-   * Starts a loop that verifies the chain before its first turn. `watchRpc` logs outages of the
-   * chain; this function logs other errors.
+   * Starts a loop that verifies the chain before its first turn. Outages of the chain are logged by
+   * `watchRpc`, all other errors by this function.
    */
   #loop(what: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
     const { log } = this.#context;
@@ -384,8 +388,8 @@ export class Keeper {
   }
 
   /**
-   * Collects after a jump of the chain's clock, and again after JUMP_MS, because an endpoint may
-   * still show the old time.
+   * Called after the chain's clock jumped. Runs the collect loops now and again after JUMP_MS,
+   * because an endpoint may still show the old time.
    */
   #jumped(): void {
     this.#collect();

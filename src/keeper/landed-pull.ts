@@ -23,7 +23,7 @@ export interface StateAfter {
  * Returns the pull, or undefined when the paid period is uncertain. An account never moves back to
  * an earlier period, so an account in the signed period shows that this period was paid. For an
  * account in a later period, the block time shows the paid period. With `signedEnd` (Unix seconds),
- * a later period or another period end makes the paid period uncertain.
+ * only the signed period with this end counts as certain.
  */
 export function landedPull(
   { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
@@ -55,9 +55,9 @@ export function landedPull(
 }
 
 /**
- * Returns the pull of an attempt. The period comes from the chain's event, the fee and the net
- * amount from the attempt. An event (1) does not separate fee and net amount when the merchant is
- * the treasury, and (2) does not show that an unknown puller is another keeper.
+ * Returns the pull of an attempt. Only the period comes from the on-chain event. Fee and net amount
+ * come from the attempt, because the event does not separate them when the merchant is the
+ * treasury. The event also does not show that an unknown puller is another keeper.
  */
 export const asSigned = (
   pull: Pull,

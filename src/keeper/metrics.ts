@@ -32,9 +32,9 @@ const otherAlerts = [
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];
 
 /**
- * Scopes of holds of collection. A hold by an operator or the keeper stops `all` payments, the
- * payments of one `merchant` or the payments of one `plan`. The scope `timeline` is set while
- * commits of Postgres may be missing; it stops all payments.
+ * Scopes of a hold on collection. An operator or the keeper can stop `all` payments, the payments
+ * of one `merchant` or the payments of one `plan`. With the scope `timeline`, all payments are
+ * stopped because Postgres may have lost commits.
  */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 

@@ -1,6 +1,6 @@
-// Decides when a transaction in flight is resent and when its status is polled. The status is
-// polled once the transaction should be finalized, and rarely before. Polling all transactions at a
-// fixed rate would make up most of a keeper's RPC requests.
+// Decides when a transaction in flight is resent and when its status is polled. Until a transaction
+// should be finalized, its status is polled only rarely. Polling all transactions at a fixed rate
+// would make up most of a keeper's RPC requests.
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 
 /** The fields that decide whether a transaction is polled. Times are by performance.now(). */
@@ -19,15 +19,18 @@ export interface Polled {
   readonly slot: bigint | null;
 }
 
-/** The newest root that the streaming node reported. This slot is finalized or about to be. */
+/**
+ * The newest root that the streaming node reported. This slot is finalized or will soon be
+ * finalized.
+ */
 export interface Root {
   readonly slot: bigint;
   readonly receivedAt: number;
 }
 
 /**
- * The pause before an unseen transaction is polled again is three tenths of its age, between
- * SOONEST_MS and LATEST_MS.
+ * Poll interval of a transaction that no endpoint has seen yet: three tenths of the transaction's
+ * age, but at least SOONEST_MS and at most LATEST_MS.
  */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
@@ -62,8 +65,8 @@ export function shouldPoll(
 }
 
 /**
- * Resend interval of an unseen transaction. The interval is three times as long while the
- * transaction was not polled since its last send.
+ * Resend interval of an unseen transaction. The interval is three times as long if the transaction
+ * was not polled after its last send.
  */
 export const RESEND_MS = 2000;
 

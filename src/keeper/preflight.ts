@@ -28,8 +28,8 @@ export interface Installation {
 
 /**
  * Reads program, mint, treasury and keypairs from the configuration. Throws an OperatorError when
- * no mint is known for the cluster, when a keypair file is unusable or readable by others, or when
- * KEEPER_ADDRESS lacks the address of a keypair.
+ * (1) no mint is known for the cluster, (2) a keypair file is unusable or readable by others, or
+ * (3) the address of a keypair is missing in KEEPER_ADDRESS.
  */
 export async function readInstallation(config: Config): Promise<Installation> {
   const { keeperKeypairs, treasury } = required(config, 'keeperKeypairs', 'treasury');
@@ -166,8 +166,9 @@ export function openClient(
 }
 
 /**
- * Creates the judge that decides whether a missing account is gone. On localnet every missing
- * account counts as gone.
+ * Creates the AbsenceJudge. For an account that is missing at an RPC endpoint, the AbsenceJudge
+ * decides whether the account no longer exists. On localnet, every missing account is judged to be
+ * gone.
  */
 export function absenceJudge(config: Config, rpc: Rpc, alarms: Alarms): AbsenceJudge {
   const onAlarm = (reason: AbsenceAlarm, accounts: number) => alarm(alarms, reason, { accounts });

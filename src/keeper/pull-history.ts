@@ -1,5 +1,5 @@
-// Reads the transaction history of a subscription's account. The history shows pulls that the
-// database lacks, and the period of a payment when the accounts do not show that period.
+// Reads the transaction history of a subscription's account. The history shows (1) pulls that are
+// not in the database, and (2) the period of a payment if the accounts do not show this period.
 import { ChainDataError } from '../chain/program/layouts.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';

@@ -15,8 +15,8 @@ import type { KeeperMetrics } from './metrics.ts';
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts the payments of a committed update. `alert` is the reason of a failure that the subscriber
- * did not cause; if it is given, an alert with this reason is raised.
+ * Counts the payments of a committed update. `alert` is given for a failure that the subscriber did
+ * not cause. It is the reason of the failure, and an alert with this reason is raised.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
@@ -70,7 +70,7 @@ export function report(
   );
 }
 
-/** Counts and logs an alert about RPC endpoints whose answers are not believed. */
+/** Counts and logs an alert about RPC endpoints whose responses are implausible. */
 export function alarm(
   { log, metrics }: { log: Pick<Log, 'error'>; metrics: Pick<KeeperMetrics, 'alerts'> },
   reason: AbsenceAlarm | 'clock_not_believed' | 'slot_not_believed',

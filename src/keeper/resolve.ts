@@ -287,7 +287,8 @@ async function endInHistory(
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
   // If a new account has the address now, the attempt may have landed before the old account was
-  // closed. So the history decides, and only if it reaches up to the creation of the new account.
+  // closed. In this case the history decides, but only if the history reaches up to the creation of
+  // the new account.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

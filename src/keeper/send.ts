@@ -61,9 +61,9 @@ export async function sendAll(
 }
 
 /**
- * Returns each subscription's number of change notifications (`notices`) by subscription id. A
- * subscription is left out when this keeper lost its claim or when nothing may be collected from it
- * any more.
+ * Returns each subscription's number of change notifications (`notices`) by subscription id. The
+ * result omits subscriptions whose claim this keeper has lost, and subscriptions from which nothing
+ * may be collected any more.
  */
 async function notificationCounts(
   { sql }: Context,
@@ -75,9 +75,9 @@ async function notificationCounts(
 }
 
 /**
- * Decides about a send. `stop`: a payment is cancelled, claimed by another keeper, or forbidden by
- * the last read of the chain. `read`: the chain must be read first, because a notification came or
- * another process signed. `send`: every other case.
+ * Decides whether a transaction may be sent. `stop`: a payment is cancelled, claimed by another
+ * keeper, or forbidden by the last read of the chain. `read`: the chain must be read first, because
+ * a notification came or another process signed. `send`: every other case.
  */
 function verdictOf(
   { payments, size }: InFlightTransaction,

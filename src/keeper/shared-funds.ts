@@ -20,7 +20,7 @@ interface Decided<Row> {
 /**
  * Reschedules each payment that the subscriber's wallet cannot afford in addition to its `signed`
  * payments and its earlier payments of the batch. A rescheduled payment does not count as failed.
- * The keeper decides about it again once the other payments have landed.
+ * The keeper decides about this payment again after the other payments have landed.
  */
 export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],

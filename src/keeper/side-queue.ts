@@ -28,8 +28,8 @@ interface SideQueueOptions {
    */
   readonly run: (work: SideWork, signal: AbortSignal) => Promise<void>;
   /**
-   * Called when `run` throws, unless the chain cannot be reached. In that case the queue postpones
-   * the work.
+   * Called when `run` throws an error other than RpcUnreachable. After RpcUnreachable the queue
+   * postpones the work.
    */
   readonly onFault: (work: SideWork, error: unknown) => Promise<void>;
 }

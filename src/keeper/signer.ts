@@ -23,8 +23,8 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 
 /**
- * After a payment's transactions failed this often because of other payments in them, the payment
- * gets a transaction of its own.
+ * If the other payments of a payment's transaction made the transaction fail this number of times,
+ * the payment gets a transaction of its own.
  */
 const MAX_FAILED_PACKS = 2;
 
@@ -70,8 +70,8 @@ export class Signer {
   }
 
   /**
-   * Determines transaction version, blockhash and priority fee for a batch. First simulates
-   * payments whose compute limit is unknown. Throws RpcUnreachable or RpcError.
+   * Determines transaction version, blockhash and priority fee for a batch. Before that, simulates
+   * the payments whose compute limit is unknown. Throws RpcUnreachable or RpcError.
    */
   async terms(batch: readonly Due[]): Promise<SigningTerms> {
     const [version, blockhash, price] = await Promise.all([

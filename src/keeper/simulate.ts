@@ -1,5 +1,5 @@
-// Simulates a payment before it is committed, if an earlier attempt for the same period failed on
-// chain. A payment whose simulation fails is not sent, which saves the network fee.
+// Simulates a payment before the payment is committed, if an earlier attempt for the same period
+// failed on chain. A payment whose simulation fails is not sent, which saves the network fee.
 import {
   classifyPullError,
   describeTransactionError,
@@ -23,8 +23,9 @@ interface Decided<Row> {
 }
 
 /**
- * Simulates doubtful payments and returns the resulting decisions. A payment whose simulation fails
- * is not collected. `signed` has the signed transactions by subscription id.
+ * Simulates the doubted payments (`isDoubted`) and returns all decisions. If a simulation fails,
+ * the new decision is not to collect the payment. `signed` has the signed transactions by
+ * subscription id.
  */
 export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,
@@ -48,9 +49,9 @@ export async function afterSimulation<Row extends KeeperSubscription>(
 }
 
 /**
- * Simulates a payment on the chain state at `minSlot` or later. Resolves with undefined when the
- * payment would succeed, with a reason when it would fail because of the subscriber, and with null
- * when it would fail for another reason or no endpoint responded.
+ * Simulates a payment on the chain state at `minSlot` or later. Resolves with (1) undefined when
+ * the payment would succeed, (2) a reason when the payment would fail because of the subscriber,
+ * and (3) null when the payment would fail for another reason or no endpoint responded.
  */
 async function simulate(
   { rpc, programId, versions, log }: Context,

@@ -25,8 +25,8 @@ export interface Snapshot {
 }
 
 /**
- * Whether a subscription's accounts were read at this slot or a later slot. True for accounts that
- * cannot be decoded, because a later read would not help.
+ * Whether a subscription's accounts were read at this slot or a later slot. Also true if the
+ * accounts cannot be decoded, because reading them again would not help.
  */
 export const isReached = (view: View, slot: bigint) => view instanceof Error || view.slot >= slot;
 
@@ -100,7 +100,7 @@ export async function readSnapshot(
 
 /**
  * Index of the authority's address in a row's list of addresses. The addresses of clock,
- * subscription and plan come before it.
+ * subscription and plan come first.
  */
 const AUTHORITY = 3;
 

@@ -1,7 +1,7 @@
 // Checks whether the streams lost messages, because a WebSocket drops messages without an error.
 // Every few minutes the program's signatures are listed from the chain and compared with the
-// signatures that the stream reported. A lost message starts the sweep at once. Without this the
-// sweep takes up to SWEEP_MINUTES to read every subscription.
+// signatures that the stream reported. A lost message starts the sweep at once. Without this check,
+// a change could stay unnoticed for up to SWEEP_MINUTES.
 import { performance } from 'node:perf_hooks';
 import type { SignatureInfo } from '../chain/rpc/responses.ts';
 import type { Context } from './context.ts';
@@ -10,11 +10,11 @@ import type { Context } from './context.ts';
 const PAGE = 1000;
 const MAX_PAGES = 10;
 /**
- * Number of slots (13 s) by which a notification may be late. Signatures in the newest slots are
- * left to the next check.
+ * Maximum number of slots (13 s) by which a notification may be late. Each check therefore leaves
+ * the signatures in the newest LATE_SLOTS slots to the next check.
  */
 const LATE_SLOTS = 32n;
-/** After this time (ms) without a complete check, the sweep starts as after a lost message. */
+/** If no check was complete for this time (ms), the sweep starts as if a message had been lost. */
 const MAX_UNCHECKED_MS = 3_600_000;
 
 interface StreamCheckOptions {
@@ -118,7 +118,8 @@ export class StreamCheck {
       });
       infos.push(...page);
       const { slot } = page.at(-1) ?? { slot: 0n };
-      // The first check has no last compared signature. Its list ends at the stream's first slot.
+      // The first check has no last compared signature. The list of the first check ends at the
+      // stream's first slot.
       if (page.length < PAGE || slot <= (this.#completeFrom ?? 0n))
         return { infos, isComplete: true };
     }

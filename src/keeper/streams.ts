@@ -1,6 +1,6 @@
-// Collects notifications from the WebSocket streams. Each turn of the loop reads the accounts that
-// the notifications name and makes changed subscriptions due. The sweep, which reads all
-// subscriptions, later finds changes whose notification was lost.
+// Collects notifications from the WebSocket streams. A loop reads the accounts named in the
+// notifications. If an account changed, the loop marks the account's subscriptions as due. If a
+// notification was lost, the sweep (sweep.ts) finds the change later.
 import { decodeAuthority, decodeSubscription, kindOf } from '../chain/program/layouts.ts';
 import { hasSilentCall } from '../chain/program/logs.ts';
 import { addressesIn } from '../chain/rpc/named-addresses.ts';
@@ -23,19 +23,19 @@ import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
 /**
- * Maximum number of notifications that are kept while the chain cannot be read. A further
- * notification is dropped and starts a sweep, and the sweep finds the change.
+ * Maximum number of notifications that are kept while the chain cannot be read. Any further
+ * notification is dropped, and the sweep is started to find the change.
  */
 const MAX_PENDING = 10_000;
 /**
- * Number of consecutive failed turns after which the notifications are dropped and a sweep is
- * started.
+ * After this number of consecutive failed turns of the loop, the notifications are dropped and the
+ * sweep is started.
  */
 const MAX_FAILURES = 10;
 const READ_AT_ONCE = 100;
 /**
- * Maximum number of turns in which the keeper requests a transaction that every endpoint reported
- * as missing.
+ * Maximum number of turns of the loop in which the keeper requests the same transaction, when every
+ * endpoint reports the transaction as missing.
  */
 const MAX_MISSES = 25;
 
@@ -78,12 +78,13 @@ export interface NotificationsOptions {
   readonly inFlight: Pick<InFlight, 'explains' | 'isOwn'>;
   /** Called with each live subscription account that a notification shows. */
   readonly onLive?: (address: string, slot: bigint) => void;
-  /** Called after changed subscriptions were made due. */
+  /** Called after subscriptions were marked as due because their accounts changed. */
   readonly onDue: () => void;
 }
 
 /**
- * Collects notifications. Each turn of the loop reads the chain for the collected notifications.
+ * Collects notifications. The keeper calls `turn` in a loop to read the accounts named in the
+ * collected notifications.
  */
 export class Notifications {
   readonly #context: Context;
@@ -125,10 +126,10 @@ export class Notifications {
   }
 
   /**
-   * Reads the chain for the pending notifications. Always resolves with false, so that the loop
-   * waits before its next turn. Throws when the chain or the database cannot be reached. The
-   * notifications are then kept for the next turn; after MAX_FAILURES failed turns a sweep replaces
-   * them.
+   * Reads the accounts named in the pending notifications. Always resolves with false, so that the
+   * loop waits before its next turn. Throws when the chain or the database cannot be reached. In
+   * that case the notifications are kept for the next turn. After MAX_FAILURES failed turns they
+   * are dropped and the sweep is started.
    */
   async turn(): Promise<boolean> {
     const taken = this.#pending;
@@ -203,7 +204,8 @@ export class Notifications {
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
         this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
-      // The sweep, and the read before each payment, find the changes of an unreadable transaction.
+      // If an unreadable transaction changed an account, the change is found later: by the sweep,
+      // or when the keeper reads the account before the next payment.
       else reportUnreadable([one]);
     }
     return addresses;

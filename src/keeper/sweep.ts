@@ -1,7 +1,7 @@
 // The sweep finds changes that the streams missed. It reads every subscription once per
-// SWEEP_MINUTES, and at once after a stream was interrupted or lost messages (stream-check.ts).
-// The sweep only makes changed subscriptions due. A collect loop then claims them and decides
-// (claim.ts).
+// SWEEP_MINUTES, and at once after a stream was interrupted or lost messages (stream-check.ts). The
+// sweep only marks changed subscriptions as due. A collect loop then claims each due subscription
+// and decides what to do (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';
@@ -15,24 +15,27 @@ import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
 
 /**
- * Number of subscriptions per step. The accounts of one step are read in about four concurrent
- * requests of 100 accounts. Each subscription has three accounts of its own and shares its other
- * accounts.
+ * Number of subscriptions per step of the sweep. The accounts of one step are read in about four
+ * concurrent requests of 100 accounts. Each subscription has three accounts of its own and shares
+ * its other accounts.
  */
 const BATCH = 128;
 /**
- * Part of SWEEP_MINUTES over which one pass over all subscriptions is spread. The remaining time is
- * a reserve in case a keeper dies with an unread batch.
+ * Fraction of SWEEP_MINUTES in which one pass reads all subscriptions. The remaining time is a
+ * reserve, for example when a keeper dies before it has read its batch.
  */
 const SPREAD = 0.8;
 /**
- * Seconds after which the position of the sweep is read again even if no step is due, because
- * another keeper may have started the next pass over all subscriptions.
+ * Maximum seconds between two reads of the sweep's position in Postgres. The position is read even
+ * if no step is due, because another keeper may have started the next pass over all subscriptions.
  */
 const MAX_WAIT_SECONDS = 30;
 /** Seconds between two steps while the number of subscriptions is unknown. */
 const STEP_SECONDS = 1;
-/** Pause (ms) between steps of a late sweep, so that collecting has priority. */
+/**
+ * Milliseconds between two steps of a late sweep. Without this wait, the sweep would delay the
+ * collecting of payments.
+ */
 const CATCH_UP_PAUSE_MS = 50;
 
 /**
@@ -44,7 +47,7 @@ interface Mark extends DuePlace {
 }
 
 /**
- * Returns the position at which a sweep that continues after `after` has read every subscription.
+ * Returns the position at which a sweep that begins after `after` has read every subscription.
  * `last` is the place of the last subscription when the sweep started. A subscription that is paid
  * in the meantime moves behind `last`, but its accounts were read for the payment. Pure.
  */
@@ -66,8 +69,8 @@ export class Sweep {
   readonly #everySeconds: number;
   #isGap = false;
   /**
-   * After a stream was interrupted: the position at which the sweep has read every subscription
-   * since then. Undefined at other times.
+   * Set after a stream was interrupted: the position at which the sweep has read every subscription
+   * at least once since then. Undefined when the sweep has reached this position.
    */
   #goal: Mark | undefined;
   /**
@@ -82,7 +85,10 @@ export class Sweep {
     this.#everySeconds = 60 * minutes;
   }
 
-  /** Takes the next step when it is due; resolves with true while the sweep is late. */
+  /**
+   * Runs the next step of the sweep if this step is due. Resolves with true while the sweep is
+   * late.
+   */
   async turn(): Promise<boolean> {
     const step = this.#missed.length === 0 ? await this.#step() : undefined;
     const isAgain = this.#missed.length > 0 && step === undefined;
@@ -90,7 +96,7 @@ export class Sweep {
       if (this.#missed.length > 0) await this.readNow(this.#missed);
     } catch (error) {
       // If the error is no outage of the chain or of Postgres, the batch is skipped, so that a bug
-      // or an odd account cannot stop the sweep. The next pass over all subscriptions reads the
+      // or an unusual account cannot stop the sweep. The next pass over all subscriptions reads the
       // batch again.
       if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
       throw error;
@@ -116,8 +122,9 @@ export class Sweep {
   }
 
   /**
-   * Reads these subscriptions now and makes the changed ones due. `minSlot` is the slot of the
-   * notification. An endpoint that has not reached this slot would not show the change.
+   * Reads the accounts of these subscriptions now. If an account changed, marks its subscription as
+   * due. `minSlot` is the slot of a notification. An endpoint that has not reached this slot would
+   * not show the notified change.
    */
   async readNow(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;

@@ -1,7 +1,7 @@
-// Sends transactions, polls their statuses and sends them again until they are final. The same
-// bytes are sent every 2 s until an endpoint has seen the transaction, and again if a fork drops
-// the transaction's block. A transaction lands or fails as a whole, but resolve.ts settles each of
-// its payments separately.
+// Sends transactions, polls their statuses and resends them until each transaction is final. The
+// same bytes are sent every 2 s until an endpoint has seen the transaction, and again if a fork
+// drops the transaction's block. A transaction lands or fails as a whole, but resolve.ts settles
+// each of its payments separately.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
 //   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed
@@ -40,12 +40,13 @@ const MAX_UNSENT_SECONDS = 10;
  * other loop uses Postgres.
  */
 const [SENDERS, SETTLERS] = [2, 2];
-/** Pause (ms) before a send loop tries again when the rate limit allows no send. */
+/** Milliseconds until a send loop tries again after the rate limit allowed no send. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
- * The pause between two polls is 1 ms for every POLLED_PER_MS payments in flight, but at least
- * SOONEST_POLL_MS. The pause grows because each poll goes through all payments.
+ * The time between two polls is 1 ms for every POLLED_PER_MS payments in flight, but at least
+ * SOONEST_POLL_MS. The time depends on the number of payments because each poll goes through all of
+ * them.
  */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
@@ -58,9 +59,9 @@ const SETTLED_AT_ONCE = 256;
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
 /**
- * Pauses (ms) before settling a transaction is tried again. While its outcome is unknown, the pause
- * doubles from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. After an error caused by the transaction's
- * data, the pause is FAULT_PAUSE_MS.
+ * Milliseconds between two tries to settle a transaction. If the transaction's outcome is unknown,
+ * this delay doubles from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. After an error caused by the
+ * transaction's data, the delay is FAULT_PAUSE_MS.
  */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;
@@ -74,8 +75,8 @@ const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 export class Tracker implements Queue {
   readonly inFlight = new InFlight();
   /**
-   * Called when the collect loops may claim subscriptions again: after `room` returned 0 and there
-   * is room for payments again, or when subscriptions became due again.
+   * Called when the collect loops should claim again, because (1) payments can be added again after
+   * `room` returned 0, or (2) subscriptions became due again.
    */
   onRoom: () => void = () => undefined;
   readonly #context: Context;
@@ -267,8 +268,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Settles transactions that no endpoint has seen and that can never land any more. The
-   * transaction whose last settling try was longest ago comes first.
+   * Settles transactions that no endpoint has seen and that can never land any more. Begins with
+   * the transactions whose last try to settle is the oldest.
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();

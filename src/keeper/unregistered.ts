@@ -1,8 +1,7 @@
-// Finds live subscriptions on chain that are not registered. Their addresses come from (1) the
-// stream's notifications, (2) the database's offers and unregistered subscriptions, read every 5
-// minutes, and (3) the accounts of each plan, listed after an interrupted stream but at most once
-// an hour. domain/subscribing/unregistered.ts then registers each subscription or lists it to the
-// merchant.
+// Finds live subscriptions on chain that are not registered. The addresses come from (1) the
+// stream's notifications, (2) the database's offers and unregistered subscriptions (every 5
+// minutes), and (3) the accounts of each plan (after a stream was interrupted, at most hourly).
+// domain/subscribing/unregistered.ts then registers each subscription or lists it for the merchant.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,
@@ -19,7 +18,7 @@ import type { Context } from './context.ts';
 
 /** Milliseconds between two reads of the offers and unregistered subscriptions in the database. */
 const EVERY_MS = 300_000;
-/** Minimum time (ms) between two starts of listing the accounts of all plans. */
+/** Minimum milliseconds between the starts of two listings of all plans' accounts. */
 const LAP_MS = 3_600_000;
 /** Maximum number of offers, and of unregistered subscriptions, that one read returns. */
 const MAX_READ = 1000;
@@ -40,7 +39,8 @@ export class Unregistered {
   #pending = new Map<string, bigint>();
   #readAt = -Infinity;
   /**
-   * Plans whose accounts remain to be listed. `#lapAt` is the time at which the listing started.
+   * Plans whose accounts are not listed yet. `#lapAt` is the time at which the listing of all
+   * plans' accounts started.
    */
   #plans: string[] = [];
   #lapAt = -Infinity;
@@ -66,8 +66,8 @@ export class Unregistered {
   }
 
   /**
-   * Lists the accounts of one plan if a listing is under way, and reads the queued addresses.
-   * Throws when the chain or the database cannot be reached.
+   * Lists the accounts of one plan if a listing is under way, and reads the accounts at the queued
+   * addresses. Throws when the chain or the database cannot be reached.
    */
   async turn(): Promise<boolean> {
     await this.#listPlan();
@@ -90,8 +90,8 @@ export class Unregistered {
   }
 
   /**
-   * Lists the live accounts of the next plan. If no endpoint lists them, the listing ends and
-   * starts again later with all plans.
+   * Lists the live accounts of the next plan. If no endpoint lists these accounts, the listing ends
+   * and starts again later with all plans.
    */
   async #listPlan(): Promise<void> {
     const { sql, rpc, log, programId } = this.#context;

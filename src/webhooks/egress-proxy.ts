@@ -35,8 +35,8 @@ export class EgressProxy {
   }
 
   /**
-   * Opens a tunnel to the first address of the host that the proxy can reach. Rejects with
-   * ProxyFailed, or with the error of the look-up.
+   * Tries the host's addresses in order. Opens a tunnel to the first address that the proxy can
+   * reach. Rejects with ProxyFailed, or with the error of the look-up.
    */
   async open(
     { hostname, port }: { hostname: string; port: string },

@@ -1,4 +1,4 @@
-// Reads a small file of a merchant's website, under the address rules of webhooks.
+// Reads a small file of a merchant's website. As for webhooks, the SSRF guard checks the address.
 import { type Answer, WebhookClient } from './http.ts';
 import { createSsrfGuard, guardOptions, type GuardConfig } from './ssrf-guard.ts';
 

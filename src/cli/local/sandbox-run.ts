@@ -19,7 +19,7 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
-  /** With --json, the ready line includes secrets. */
+  /** With --json, the line that is printed when the sandbox is ready includes secrets. */
   secrets?: boolean;
   writeWallets?: string;
   play: boolean;
@@ -27,8 +27,8 @@ export interface SandboxFlags {
 
 /**
  * Runs the sandbox. With --once it returns 0 only if every invariant held. Otherwise the sandbox
- * runs until SIGINT, SIGTERM, SIGHUP or the user leaves its screen. An interruption during startup
- * or a --once run stops all processes and throws Interrupted.
+ * runs until SIGINT, SIGTERM, SIGHUP or the user leaves its screen. If the user interrupts the
+ * startup or a --once run, all processes are stopped and Interrupted is thrown.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
@@ -105,8 +105,8 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
 }
 
 /**
- * Returns the ready line of --json. Without --secrets, the line has neither the demo wallet's key
- * nor the part of the demo URLs that contains the key.
+ * Returns the line that --json prints when the sandbox is ready. Without --secrets, the line has
+ * neither the demo wallet's key nor the part of the demo URLs that contains the key.
  */
 function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
   if (secrets) return ready;

@@ -30,8 +30,8 @@ const LIMIT_MS = 5000;
 const IDLE_MS = 250;
 
 /**
- * Shows the screen until the user leaves or `signal` aborts. `showAccess` runs while the terminal
- * is restored and returns whether to show the screen again.
+ * Shows the screen until the user leaves or `signal` aborts. `showAccess` runs outside the screen,
+ * on the normal terminal, and returns whether to show the screen again.
  */
 export async function showSandbox(
   sandbox: Sandbox,

@@ -42,8 +42,8 @@ export function addCollection(collection: Command, finish: Finish): void {
 }
 
 /**
- * Holds collection. After the hold is stored, keepers commit no new payment. Payments committed
- * before the hold are still sent and settled. Returns the exit code.
+ * Places a hold on collection. After the hold is stored, keepers commit no new payment. Payments
+ * committed before the hold are still sent and settled. Returns the exit code.
  */
 function hold(flags: CollectionFlags): Promise<number> {
   return changeHolds(flags, async (sql, change) => {

@@ -1,5 +1,5 @@
-// `billing deliveries` and `billing replay` over the API, for merchants: they have an API key and
-// no access to the database.
+// `billing deliveries` and `billing replay` over the API. Merchants use the API, because they have
+// an API key and no access to the database.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
@@ -213,7 +213,7 @@ async function replayEach(
 
 /**
  * Sends a request. While the API responds 429, waits for Retry-After and sends the request again.
- * Throws when `signal` is aborted before a try.
+ * Throws when `signal` is aborted before the request is sent.
  */
 async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
   for (;;) {

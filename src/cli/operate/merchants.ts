@@ -145,7 +145,8 @@ function setTier(text: string, tier: Tier, flags: ReasonFlag): Promise<number> {
 }
 
 /**
- * Sets a merchant's platform fee, or the operator's default fee for null. Returns the exit code.
+ * Sets a merchant's platform fee. If `feeBps` is null, the merchant gets the operator's default
+ * fee. Returns the exit code.
  */
 function setFee(text: string, feeBps: number | null, flags: ReasonFlag): Promise<number> {
   const { envFile, json = false } = flags;

@@ -18,7 +18,7 @@ import { record } from './recorded.ts';
 interface MigrateFlags extends CommonFlags {
   /** Directory for files with the database URLs of the daemons' Postgres roles. */
   roles?: string;
-  /** Only prints what would run. */
+  /** Only prints the migrations, without applying them. */
   plan?: true;
 }
 
@@ -70,8 +70,8 @@ function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): 
 }
 
 /**
- * Does not change the schema of a newer release. With `roles` it throws an OperatorError, because
- * only the newer release knows which rights the roles need.
+ * Called when the schema belongs to a newer release. Leaves the schema unchanged. With `roles`,
+ * throws an OperatorError, because only the newer release knows which rights the roles need.
  */
 function leaveSchema(
   version: number,

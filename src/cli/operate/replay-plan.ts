@@ -23,7 +23,9 @@ export function matchingInWords(
   return `${total} match (${parts})${left === 0 ? '' : `; ${left} of them have no live endpoint and are skipped`}.`;
 }
 
-/** Describes a selection for the audit log. `count` is the number of events to queue. */
+/**
+ * Describes the selected deliveries for the audit log. `count` is the number of events to queue.
+ */
 export function selectionInWords(selection: Partial<Selection>, count: number): string {
   const { ids = null, endpointId = null, appId = null, status, type } = selection;
   const { since = null, until = null } = selection;

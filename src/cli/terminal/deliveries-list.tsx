@@ -20,7 +20,8 @@ function outcome({
 }
 
 /**
- * Returns the titles and widths of the columns that fit into `width`, next to the column of marks.
+ * Returns the columns that fit into `width`. The column that shows which rows are marked is not
+ * included, but its width is subtracted.
  */
 function columns(
   width: number,

@@ -49,8 +49,8 @@ export function reduce(state: State, action: Action): State {
 
 /**
  * Shows the result of a replay. After a replay of one delivery, the screen opens the new delivery.
- * After a replay of several, the cursor goes to the newest row, and the line above the keys shows
- * the status of the new deliveries.
+ * After a replay of several deliveries, the cursor goes to the newest row, and the line above the
+ * keys shows the status of the new deliveries.
  */
 function replayed(state: State, ids: readonly string[]): State {
   const [only] = ids;

@@ -1,5 +1,5 @@
-// `billing deliveries` on a terminal. A source reads in the background and pushes its data, so that
-// the screen responds to keys immediately.
+// `billing deliveries` on a terminal. A DeliveriesSource reads data in the background and pushes it
+// to the screen, so that the screen responds to keys immediately.
 import { useApp } from 'ink';
 import { type ReactNode, useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { messageOf } from '../../errors.ts';
@@ -81,7 +81,7 @@ const dialogKeys = [
 ] as const;
 
 const unread: DetailView = { item: undefined, asOf: null, waitingSince: null, failure: null };
-// Lines outside the body: title and filter above, number of rows and keys below.
+// Number of lines outside the body: title and filter above, number of rows and keys below.
 const FRAME_LINES = 4;
 
 export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {

@@ -9,7 +9,10 @@ export interface DeliveryItem {
   createdAt: Date;
   appName: string;
   url: string;
-  /** Result of the last attempt. Without a response, lastError has the reason. */
+  /**
+   * HTTP status of the last attempt. Null when no response arrived. In that case lastError has the
+   * reason.
+   */
   lastStatus: number | null;
   lastError: string | null;
 }

@@ -1,13 +1,13 @@
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
 /**
- * JSON with more levels than this is not laid out, because its indentation would be far longer than
- * its text.
+ * JSON with more nested levels than this is not indented, because the indentation would be far
+ * longer than the text.
  */
 const MAX_DEPTH = 64;
 
 /**
- * Lays out JSON text over several lines and keeps each token as written. Returns undefined unless
+ * Indents JSON text over several lines and keeps each token as written. Returns undefined unless
  * the text is a JSON object or array of at most 64 levels.
  */
 export function prettyJson(text: string): string | undefined {

@@ -80,7 +80,7 @@ const nothing: SandboxView = {
   waitingSince: null,
   failure: null,
 };
-// Lines outside the body: title and progress above, the API's URL and the keys below.
+// Number of lines outside the body: title and progress above, the API's URL and the keys below.
 const FRAME_LINES = 4;
 // Minimum width in columns for showing payments and webhooks side by side.
 const WIDE_COLUMNS = 150;

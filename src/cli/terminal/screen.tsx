@@ -65,7 +65,7 @@ const sizeOf = ({ columns, rows }: NodeJS.WriteStream): Size => ({
   rows: rows || 24,
 });
 
-/** Returns the terminal's size and follows its changes. */
+/** Returns the terminal's size. Updates the size when it changes. */
 export function useSize(): Size {
   const { stdout } = useStdout();
   const [size, setSize] = useState(() => sizeOf(stdout));

@@ -24,7 +24,7 @@ export function appLogoRoutes(api: Api, deps: ApiDeps): void {
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
       done(null, body);
     });
-    // The schema does not check the body. The handler checks it by decoding the image.
+    // The schema does not check the body. The handler checks the body by decoding the image.
     scope.setValidatorCompiler(() => () => true);
     storeRoute(scope, deps);
     deleteRoute(scope, deps);

@@ -213,7 +213,7 @@ function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
   );
 }
 
-/** Throws FORBIDDEN when a page of this origin may not sign in for the role. */
+/** Throws FORBIDDEN when pages of this origin must not sign in wallets for this role. */
 function assertRole(role: RoleName, origin: string | undefined, deps: ApiDeps): void {
   if (!rolesOf(origin, deps).includes(role))
     throw new ServiceError(
@@ -231,8 +231,9 @@ function assertMayUseTransaction(role: RoleName): void {
 }
 
 /**
- * Throws UNAUTHORIZED unless the wallet signed the issued message or other bytes with the same
- * content. Throws FORBIDDEN when a merchant signed a transaction.
+ * Checks the signature of a sign-in. Throws UNAUTHORIZED unless the wallet signed the issued
+ * message, either as plain text or inside an envelope or a transaction. Throws FORBIDDEN when a
+ * merchant signed a transaction.
  */
 async function assertSigned(
   { chain }: ApiDeps,

@@ -68,7 +68,7 @@ const WholeDelivery = Type.Object(
 );
 const params = Type.Object({ appId: PathId, deliveryId: PathId });
 const endpointParams = Type.Object({ appId: PathId, webhookId: PathId, deliveryId: PathId });
-/** Query parameters that filter both lists of deliveries. */
+/** Query parameters that filter deliveries. Both lists of deliveries have these parameters. */
 const deliveryFilters = {
   status: several(statuses, 'Only with this status.'),
   type: several(eventTypes, 'Events of this type.'),

@@ -18,8 +18,8 @@ import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
 /**
- * Maximum time in seconds that a request waits for events. Common proxies time out after a longer
- * time.
+ * Maximum time in seconds that a request waits for events. Common proxies wait longer than this
+ * before they time out.
  */
 const MAX_WAIT_SECONDS = 15;
 /**
@@ -178,7 +178,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Conne
 }
 
 /**
- * Limits the requests that wait for events in this process: per merchant, per address and in all.
+ * Limits how many requests wait for events in this process: per merchant, per address and in total.
  */
 class WaitingPlaces {
   readonly #connections: Connections;
@@ -189,14 +189,14 @@ class WaitingPlaces {
     this.#connections = connections;
   }
 
-  /** Ends the wait of every request. */
+  /** Ends the waiting of all requests. */
   close(): void {
     this.#closing.abort();
   }
 
   /**
-   * Runs `work` and counts the request as waiting. The signal of `work` aborts when the client
-   * disconnects or the server closes. Throws RATE_LIMITED when the request wants to wait and
+   * Runs `work` and counts the request as waiting. The signal that `work` gets aborts when the
+   * client disconnects or the server closes. Throws RATE_LIMITED when the request wants to wait and
    * MAX_WAITING requests of the merchant already wait.
    */
   async use<T>(

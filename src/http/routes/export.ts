@@ -53,7 +53,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/transactions/export',
     {
-      // A HEAD request would read every row without backpressure. Without this HEAD route, the
+      // A HEAD request would read every row without backpressure. Without a HEAD route here, such a
       // request matches the route of a transaction with the id "export".
       exposeHeadRoute: false,
       onRequest: async (request) => {

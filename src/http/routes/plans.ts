@@ -53,7 +53,7 @@ export function planRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 
 /**
  * Returns the plan whose id is in the request's path. Throws NOT_FOUND when the plan does not
- * exist, FORBIDDEN when the app belongs to another merchant.
+ * exist, FORBIDDEN when the plan's app belongs to another merchant.
  */
 async function ownPlan(
   deps: ApiDeps,
@@ -158,7 +158,8 @@ function readRoute(api: Api, deps: ApiDeps): void {
       try {
         return ok(await ownPlanView(sql, await observePlan(sql, chain, network, plan)));
       } catch (error) {
-        // The chain did not respond. The stored plan is still a valid response.
+        // A ServiceError means that the chain did not respond. The stored plan is then a valid
+        // response.
         if (!(error instanceof ServiceError)) throw error;
         request.log.warn(
           { err: error, cause: error.cause },

@@ -32,7 +32,7 @@ export function profileRoutes(api: Api, { sql }: ApiDeps): void {
         response: { 200: success(Profile), ...failures(401, 403) },
       },
     },
-    // Authentication has read the merchant's row for this request, so it is current.
+    // Authentication has read the merchant's row for this request, so the row is current.
     async (request) => ok(merchantOf(request)),
   );
 

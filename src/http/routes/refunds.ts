@@ -48,7 +48,7 @@ const tags = ['transactions'];
 
 /**
  * Returns the payment whose id is in the request's path. Throws NOT_FOUND when the payment does not
- * exist, FORBIDDEN when the app belongs to another merchant.
+ * exist, FORBIDDEN when the payment's app belongs to another merchant.
  */
 async function ownPayment(
   deps: ApiDeps,

@@ -47,8 +47,8 @@ const DESCRIPTION =
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
 /**
- * Registers the relay for subscribers: it sends a transaction that the wallet signed, and registers
- * the subscription that a subscribe transaction created.
+ * Registers the relay route for subscribers. The route sends a transaction that the wallet signed,
+ * and registers the subscription that a subscribe transaction created.
  */
 export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, wakeDispatchers, wakeKeepers } = deps;
@@ -108,8 +108,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
 }
 
 /**
- * Registers the relay for merchants: it sends a transaction that the wallet signed, and activates
- * the plan that the transaction published.
+ * Registers the relay route for merchants. The route sends a transaction that the wallet signed,
+ * and activates the plan that the transaction published.
  */
 export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
   api.post(
@@ -145,8 +145,9 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 }
 
 /**
- * Returns the subscription that a confirmed transaction created or changed; undefined if no
- * subscription is registered. First registers the new subscription of a subscribe transaction.
+ * Returns the subscription that a confirmed transaction created or changed. If the transaction
+ * created the subscription, registers the subscription first. Returns undefined if the subscription
+ * is not registered.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;

@@ -109,7 +109,9 @@ export const Subscription = Type.Object(
   },
   { title: 'Subscription' },
 );
-/** The view of a subscription for its subscriber. The merchant's own ids and notes are left out. */
+/**
+ * The view of a subscription for its subscriber. The view omits the merchant's own ids and notes.
+ */
 export const OwnSubscription = Type.Omit(
   Subscription,
   ['externalId', 'metadata', 'ownIdsFrom', 'duplicateOf', 'plan'],
@@ -123,7 +125,7 @@ const tags = ['subscriptions'];
 
 /**
  * Returns the subscription whose id is in the request's path. Throws NOT_FOUND when the
- * subscription does not exist, FORBIDDEN when the app belongs to another merchant.
+ * subscription does not exist, FORBIDDEN when the subscription's app belongs to another merchant.
  */
 export async function ownSubscription(
   deps: ApiDeps,

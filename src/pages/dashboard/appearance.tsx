@@ -73,8 +73,8 @@ export function Logo({ place: { session, app }, onChanged }: CardProps): ReactEl
 }
 
 /**
- * Shows whether the app's website is proven, with a button that proves the website. Shows nothing
- * when the app has no website.
+ * Shows whether the website was verified as the app's own, with a button that verifies the website.
+ * Shows nothing when the app has no website.
  */
 export function Website({ place: { session, app }, onChanged }: CardProps): ReactElement {
   const { busy, problem, run } = useAction(onChanged);

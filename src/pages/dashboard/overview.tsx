@@ -122,7 +122,10 @@ function revenueOf(
   return points;
 }
 
-/** Shows a figure. USDC is rounded to the cent, and the title attribute has the exact amount. */
+/**
+ * Shows one figure of the app with its label. USDC is rounded to the cent, and the title attribute
+ * has the exact amount.
+ */
 function Tile({
   name,
   value,

@@ -15,7 +15,8 @@ const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
 
 const POLL_MS = 1500;
 /**
- * Maximum time (ms) to wait until a transaction is on chain. A blockhash is valid for less time.
+ * Maximum time (ms) to wait until a transaction is on chain. After this time the transaction's
+ * blockhash has expired.
  */
 const LANDING_MS = 100_000;
 

@@ -4,7 +4,7 @@ import { Button, Notice, Spinner } from '../shared/parts.tsx';
 import { Logo, Website } from './appearance.tsx';
 import { type App, type Place, useResponse } from './place.ts';
 
-/** Edits the data of the merchant and of the app that subscribers see. */
+/** Edits the data that subscribers see about the merchant and the app. */
 export function Settings({
   place,
   onChanged,

@@ -6,8 +6,8 @@ const read = (name: string) =>
 const cluster = read('cluster');
 
 /**
- * The value of ONRAMP_URL, a page where the user can buy USDC. The URL contains {address} and
- * {amount}. Empty when ONRAMP_URL is not set.
+ * The value of ONRAMP_URL: the URL of a page where the user can buy USDC, with the placeholders
+ * {address} and {amount}. Empty when ONRAMP_URL is not set.
  */
 export const onrampUrl = read('onramp');
 

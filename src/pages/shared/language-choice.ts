@@ -11,7 +11,10 @@ const isLanguage = (code: string | null): code is Language =>
   code !== null && Object.hasOwn(languages, code);
 const languageOf = (tag: string) => tag.toLowerCase().split('-', 1)[0] ?? '';
 
-/** Runs `use` on the localStorage. Returns null when the browser forbids storage. */
+/**
+ * Calls `use` with localStorage and returns the result. Returns null when the browser forbids
+ * storage.
+ */
 function withStorage<T>(use: (storage: Storage) => T): T | null {
   try {
     return use(localStorage);

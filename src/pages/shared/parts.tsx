@@ -84,7 +84,7 @@ export function Notice({
 
 /**
  * Shows an amount of USDC with its unit. `partOf` is the full price. An amount other than the full
- * price may come from a division, so it is rounded to the cent.
+ * price may come from a division, so such an amount is rounded to the cent.
  */
 export function Usdc({ units, partOf = units }: { units: string; partOf?: string }): ReactElement {
   return (
@@ -148,7 +148,7 @@ export function Signature({ of }: { of: string }): ReactElement {
   );
 }
 
-/** The tone of each status, and the text of each status that only merchants see. */
+/** The tone of each status. If only merchants see the status, its text follows. */
 const badges: Readonly<Record<string, readonly [tone: string, text?: string]>> = {
   active: ['good'],
   pending: ['warn', 'Pending'],
@@ -210,8 +210,8 @@ export function Dialog({
 }): ReactElement {
   const ref = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  // A layout effect closes the dialog while it is still in the document. Afterwards the browser
-  // could not return the focus.
+  // A layout effect can close the dialog while the dialog is still in the document. If the dialog
+  // were removed first, the browser could not return the focus.
   useLayoutEffect(() => {
     const dialog = ref.current;
     dialog?.showModal();

@@ -85,8 +85,7 @@ export interface SignInPlace {
   /** Whether the user must sign in again because the wallet switched accounts. */
   isSwitched: boolean;
   /**
-   * The wallet whose account the tab's token belongs to, while the page asks the wallet for this
-   * account.
+   * Set while the page asks a wallet for the account of the tab's token. The value is this wallet.
    */
   resuming: SolanaWallet | undefined;
   stopResuming: () => void;

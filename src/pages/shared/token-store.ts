@@ -15,7 +15,10 @@ export interface KeptToken {
 
 const placeOf = (role: Role) => `billing-token-${role}`;
 
-/** Runs `use` on the sessionStorage. Returns undefined when the browser forbids storage. */
+/**
+ * Calls `use` with sessionStorage and returns the result. Returns undefined when the browser
+ * forbids storage.
+ */
 function withStorage<T>(use: (storage: Storage) => T): T | undefined {
   try {
     return use(sessionStorage);

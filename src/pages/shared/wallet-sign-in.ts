@@ -88,7 +88,8 @@ interface Signed {
 }
 
 /**
- * A transaction with one signer is a count byte, then the signature (64 bytes), then the message.
+ * Byte offsets in a transaction with one signer: a count byte, the signature (64 bytes), the
+ * message.
  */
 const SIGNATURE_PLACE = 1;
 const MESSAGE_PLACE = 65;

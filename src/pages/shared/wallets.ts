@@ -55,9 +55,9 @@ export interface Connected {
 }
 
 /**
- * Returns the features of the wallet that the page can use with the account. An account lists the
- * features that it supports; an account that the wallet only watches lists none. Connecting and
- * signing in are features of the wallet, whatever the account lists.
+ * Returns the wallet features that the page can use with the account. An account lists the features
+ * that it supports. An account that the wallet only watches lists no features. The features for
+ * connecting and for `solana:signIn` need no support by the account.
  */
 export function featuresOf({ wallet, account }: Connected): readonly string[] {
   return Object.keys(wallet.features).filter(
@@ -158,7 +158,7 @@ export function noteLapse(wallet: SolanaWallet): void {
 }
 
 /**
- * Returns whether the wallet shall send the transactions of this account itself: (1) the account
+ * Returns whether the wallet should send the transactions of this account itself: (1) the account
  * cannot sign without sending, (2) the wallet lists sending before signing, or (3) the wallet was
  * too slow before. A wallet that sends can use a newer blockhash.
  */

@@ -3,7 +3,7 @@ import { fill, words } from './language.ts';
 import { Button } from './parts.tsx';
 import { switchZone, useUtc } from './time.tsx';
 
-/** Shows which time zone is used, and switches it for the whole page. */
+/** Shows the time zone of the page's times, with a button that switches the time zone. */
 export function ZoneSwitch(): ReactElement {
   const isUtc = useUtc();
   const own = new Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -60,7 +60,8 @@ class Superseded extends Error {}
 
 const POLL_MS = 1500;
 /**
- * Maximum time (ms) to wait until a transaction is on chain. A blockhash is valid for less time.
+ * Maximum time (ms) to wait until a transaction is on chain. After this time the transaction's
+ * blockhash has expired.
  */
 const LANDING_MS = 100_000;
 
@@ -266,8 +267,8 @@ async function placeOf(
   if (standing.endedByMerchant) return { at: 'closed', why: 'endedByMerchant' };
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return { at: 'done', subscription: await register(session, order, standing) };
-  // If an account is cancelled and has no live subscription, the wallet resumes it by subscribing
-  // again.
+  // A cancelled on-chain account without a live subscription does not count as live. The wallet can
+  // resume this account by subscribing again.
   const isLive = onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null);
   if (isLive) return { at: 'subscribed', standing };
   if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };

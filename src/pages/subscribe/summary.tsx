@@ -13,8 +13,8 @@ import type { Terms } from './flow.ts';
 import { linesOf, type PaymentLine } from './schedule.ts';
 
 /**
- * Shows the terms before a wallet is connected: plan, amount, period, merchant and payments.
- * `terms` are the plan's terms until a wallet is connected, and then the terms for that wallet.
+ * Shows plan, amount, period, merchant and payments. `terms` are the terms for the connected
+ * wallet. Until a wallet is connected, `terms` are the plan's terms.
  */
 export function Summary({
   plan,

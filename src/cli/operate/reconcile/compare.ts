@@ -36,8 +36,8 @@ export interface Reconciliation {
   /** Number of keeper pulls on chain that were compared with the books. */
   onChain: number;
   /**
-   * Pulls by the same keeper wallets of plans that are not in this database, such as those of other
-   * cells. They are not compared.
+   * Pulls that the same keeper wallets made for plans that are not in this database, such as plans
+   * of other cells. These pulls are not compared.
    */
   elsewhere: { pulls: number; plans: number };
   differences: Difference[];
@@ -103,7 +103,10 @@ export async function reconcile(
   return { recorded, onChain: ours.length, elsewhere, differences };
 }
 
-/** Separates the pulls of plans that are not in this database, and counts them. */
+/**
+ * Splits the pulls into pulls of plans in this database (`ours`) and other pulls, which are only
+ * counted.
+ */
 async function byPlans(
   sql: Sql,
   pulls: readonly KeeperPull[],

@@ -1,5 +1,6 @@
-// Finds and repairs payments that the books lack. Sources are keeper pulls on chain that are not
-// recorded, and attempts and transactions whose payment is uncertain.
+// Finds payments that are missing from the books, which are the recorded payments. Reports (1)
+// keeper pulls on chain that are not recorded, and (2) attempts and transactions whose payment is
+// uncertain. Can record the pulls of (1).
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
@@ -76,8 +77,8 @@ async function missing(
 }
 
 /**
- * Returns a difference for each unreadable transaction that the books do not know. Recorded
- * transactions are already reported, and transactions with an open attempt are in flight.
+ * Returns a difference for each unreadable transaction, except for (1) recorded transactions, which
+ * are already reported, and (2) transactions with an open attempt, which are in flight.
  */
 export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Promise<Difference[]> {
   const known = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
@@ -95,7 +96,7 @@ export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Prom
 
 /**
  * Records one pull. The pull gets an event unless its period is already paid. Returns false when a
- * keeper holds the subscription's lease for a minute.
+ * keeper has the subscription's lease for a whole minute.
  */
 async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   const claimId = randomUUID();
@@ -120,8 +121,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 /**
  * Returns a difference for each attempt between `range.since` and `range.until` that ended as
  * `unexplained`, unless its pull is recorded or in `onChain`. The subscription account of such an
- * attempt counted a pull that no history listed. Either the books lack the keeper's payment, or the
- * merchant pulled.
+ * attempt counted a pull that no history listed. Either the keeper's payment is missing from the
+ * books, or the merchant made the pull.
  */
 export async function nameUnexplained(
   sql: Sql,

@@ -16,7 +16,10 @@ export interface EndpointStatus {
   /** Number of slots behind the endpoint with the highest slot. */
   lag: number | null;
   answeredMs: number | null;
-  /** Why the endpoint is unusable: no response, or another cluster. Null when it is usable. */
+  /**
+   * Why the endpoint is unusable: no response, or another cluster. Null when the endpoint is
+   * usable.
+   */
   fault: string | null;
 }
 

@@ -5,13 +5,13 @@ import { heldInWords } from '../../../domain/collecting/brake.ts';
 import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
- * Maximum seconds that a public chain's clock, read from the best endpoint, may be behind both the
- * database's clock and this host's clock.
+ * Maximum seconds that a public chain's clock may be behind both the database's clock and this
+ * host's clock. The chain's clock is read from the endpoint with the highest slot.
  */
 const MAX_CHAIN_LAG = 120;
 /**
- * Maximum number of slots (about 50 s) that an endpoint may be behind the best endpoint. The alert
- * BillingRpcEndpointBehind has the same limit.
+ * Maximum number of slots (about 50 s) that an endpoint may be behind the endpoint with the highest
+ * slot. The alert BillingRpcEndpointBehind has the same limit.
  */
 const MAX_ENDPOINT_LAG = 150;
 /** A daemon without a heartbeat for this many seconds counts as gone. Heartbeats come every 5 s. */

@@ -55,7 +55,10 @@ export interface QueueStatus {
     endpoints: number;
   };
   collection: {
-    /** Holds of operators, and the hold that a keeper sets when the database has lost payments. */
+    /**
+     * The holds on collection: those of operators, and the hold that a keeper places when the
+     * database has lost payments.
+     */
     holds: Hold[];
     /**
      * After a failover of Postgres, keepers sign nothing until this block height is finalized. Null

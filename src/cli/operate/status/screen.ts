@@ -100,7 +100,10 @@ function queueFacts({
   ];
 }
 
-/** Returns the line about the wait after a failover. Holds appear among the problems. */
+/**
+ * Returns the line about keepers that wait after a failover of Postgres. Holds on collection have
+ * no line here, because they are listed as problems.
+ */
 function collectionFacts(collection: Status['collection']): [string, string][] {
   const height = collection?.waitsForHeight ?? null;
   if (height === null) return [];
