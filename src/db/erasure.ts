@@ -16,7 +16,7 @@ export interface Erased {
   deliveries: number;
 }
 
-/** Replaces an erased name, because the schema does not allow an empty name. */
+/** The text that replaces an erased name, because the schema does not allow an empty name. */
 const BLANK = 'Erased';
 const BATCH = 1000;
 

@@ -125,7 +125,7 @@ function optionsOf(
       ...(commandLine !== undefined && { options: commandLine }),
     },
   };
-  // The published type does not know lists of hosts and ports.
+  // The published type of postgres.js does not allow lists of hosts and ports.
   const { options } = postgres(given as unknown as PoolOptions);
   return { ...options, place: placeOf(parsed), direct: undefined };
 }
@@ -237,8 +237,8 @@ function counted<T extends Queryable>(
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
       const made = make();
-      // A fragment is also a promise, but fragments are never awaited, so the replaced handlers
-      // never run.
+      // A fragment is also a promise, but no code awaits a fragment. The replaced handlers of a
+      // fragment therefore never run.
       if (made instanceof Promise)
         count(made as Statement, make as () => Statement, silence, connection);
       return made;

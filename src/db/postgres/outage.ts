@@ -46,7 +46,10 @@ const refused: Record<string, string> = {
 const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
 /** Codes: deadlock_detected, lock_not_available. */
 const locks = new Set(['40P01', '55P03']);
-/** Code of a standby that cancelled a statement, because its data was about to be replaced. */
+/**
+ * Code serialization_failure: a standby cancelled a statement, because WAL replay was about to
+ * change the data that the statement reads.
+ */
 const REPLAYED = '40001';
 /** Code query_canceled: the server cancelled the statement. */
 const TOO_SLOW = '57014';
@@ -104,14 +107,14 @@ export function isTooSlow(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === TOO_SLOW;
 }
 
-/** Tells whether a standby cancelled the statement in favour of its replay. */
+/** Tells whether a standby cancelled the statement because of WAL replay. */
 function isReplayed(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === REPLAYED;
 }
 
 /**
  * Tells whether a retry may succeed: the error is an outage, a statement timeout, a lock conflict
- * or a conflict with the replay of a standby.
+ * or a conflict with WAL replay on a standby.
  */
 export function isUnavailable(error: unknown): boolean {
   return isOutage(error) || isLocked(error) || isTooSlow(error) || isReplayed(error);

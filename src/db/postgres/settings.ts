@@ -22,8 +22,8 @@ export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
 export const ENCODING = 'UTF8';
 
 /**
- * Values of synchronous_commit with which a commit waits for its own disk and for the disks of all
- * synchronous standbys.
+ * Values of synchronous_commit with which a commit waits for the primary's disk and for the disks
+ * of all synchronous standbys.
  */
 export const DURABLE_SETTINGS: readonly string[] = ['on', 'remote_apply'];
 
@@ -109,7 +109,7 @@ export function sessionSettings({
 /**
  * Settings that "billing migrate --roles" gives the role of each daemon in this database, for
  * sessions behind a pooler. The dispatcher's role gets the planner settings `queue`, because its
- * claims need them. Its other statements need no other planner settings.
+ * claims need them. The dispatcher's other statements work with these settings too.
  */
 export const ROLE_SETTINGS: Readonly<
   Record<Exclude<DaemonRole, 'reconcile'>, Readonly<Record<string, string>>>
