@@ -71,7 +71,8 @@ function textAfterLength(bytes: Buffer, lengthPlace: number): Buffer | undefined
 function decodeUtf8(bytes: Buffer | undefined): string | undefined {
   if (bytes === undefined) return undefined;
   try {
-    // ignoreBOM keeps a byte order mark as a character, so that it is not dropped unseen.
+    // With ignoreBOM the decoder keeps a byte order mark as a character. Otherwise the mark would
+    // be dropped silently.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return undefined;

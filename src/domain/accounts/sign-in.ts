@@ -61,7 +61,7 @@ export function signInPage(
 /**
  * The roles that a page of this origin may sign in for, the default role first. The page of a shop
  * must not get a merchant's token, because this token can create API keys. A request without an
- * Origin comes from no page.
+ * Origin does not come from a web page, so it may use any role.
  */
 export function rolesOf(
   origin: string | undefined,

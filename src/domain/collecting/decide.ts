@@ -57,7 +57,7 @@ import {
 import { CLOSING_SECONDS, collectAt } from './window.ts';
 
 /**
- * Seconds between reads of a paused subscription; streams and the sweep report a cancellation
+ * Seconds between reads of a paused subscription. Streams and the sweep report a cancellation
  * sooner.
  */
 const PAUSED_READ_SECONDS = 86_400n;
@@ -217,7 +217,7 @@ function dueAgain({ state }: SubscriptionUpdate, period: PullPeriod): Date | nul
 }
 
 /**
- * Waits for the next period, because the plan is blocked. When the plan is unblocked earlier,
+ * Waits for the next period, because the plan is blocked. If the plan is unblocked earlier,
  * plan-block.ts makes the subscription due at once.
  */
 function awaitPlan(update: SubscriptionUpdate, period: PullPeriod): Decision {

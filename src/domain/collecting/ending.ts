@@ -142,9 +142,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the last payments of an on-chain account that is closed, and returns undefined. Returns a
- * decision to wait while these payments cannot be read. Payments with other period boundaries
- * belong to a later subscription at the same address and are skipped.
+ * Records the last payments of an on-chain account that is closed, and returns undefined. If these
+ * payments cannot be read yet, returns a decision to wait instead. Payments with other period
+ * boundaries belong to a later subscription at the same address and are skipped.
  */
 function recordLastPulls(
   update: SubscriptionUpdate,

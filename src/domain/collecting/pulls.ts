@@ -27,7 +27,7 @@ export interface KnownPull extends Pull {
 /**
  * Number of keeper failures after which the keeper stops looking for a payment that is finalized on
  * chain but that no RPC history shows. From then on, this payment no longer delays other payments.
- * The failures take half an hour (keeper-backoff.ts).
+ * The backoff (keeper-backoff.ts) spreads so many failures over half an hour.
  */
 const MAX_FAILED_LOOKUPS = 8;
 
@@ -171,8 +171,8 @@ export function startOfNext(period: PullPeriod): Date | null {
 /**
  * Finds the on-chain payments of newly registered subscriptions in the database. The result has a
  * subscription only if earlier registrations have recorded the full amount that the on-chain
- * account counts. Such a subscription needs no RPC history, which an RPC endpoint may not keep for
- * a whole period.
+ * account counts. The RPC history of such a subscription, which endpoints may not keep for a whole
+ * period, is not needed.
  */
 export async function findInBooks(
   sql: Sql,

@@ -72,7 +72,7 @@ export async function reserveCustomer(
 
 /**
  * Marks a new registration as a duplicate when its customer has another live subscription. Returns
- * the id of the other subscription; null when there is none or several are allowed.
+ * the id of the other subscription; null when there is no other or the customer may have several.
  */
 export async function noteDuplicate(
   sql: Transaction,

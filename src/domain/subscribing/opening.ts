@@ -1,5 +1,5 @@
-// Builds the unsigned transaction with which a wallet subscribes: it opens an account, or resumes a
-// cancelled account that still runs although its registration has ended.
+// Builds the unsigned transaction with which a wallet subscribes. The transaction opens an account,
+// or resumes a cancelled account that still runs although its registration has ended.
 import {
   authorityIn,
   planIn,
