@@ -16,8 +16,8 @@ export interface LoopOptions {
   /** Name of the loop, such as "collecting". It labels the loop's metrics. */
   name?: string;
   /**
-   * Delay in ms before the next turn if the last turn returned false and wake() is not called. A
-   * function is called after each turn to compute the delay.
+   * Delay in ms before the next turn if the last turn returned false and wake() is not called. If
+   * `idleMs` is a function, it is called after each turn and returns the delay.
    */
   idleMs: number | (() => number);
   /**

@@ -103,8 +103,8 @@ export function failedInstruction(err: unknown): number | null {
 }
 
 /**
- * Returns the id of the program that failed first. This program is the innermost one, because the
- * "failed" lines of the calling programs come later in the logs.
+ * Returns the id of the program that failed first. In the logs, the innermost program has the first
+ * "failed" line, and the programs that called it have later "failed" lines.
  */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {
