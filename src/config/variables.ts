@@ -1,5 +1,4 @@
-// Defines all environment variables. The operators' table and `.env.example` are generated from
-// this list.
+// All environment variables. The operators' table and `.env.example` are generated from this list.
 import ipaddr from 'ipaddr.js';
 import {
   address,
@@ -18,7 +17,6 @@ import {
 } from './parse.ts';
 import { primaryUrl, replicaUrl } from './postgres-url.ts';
 
-/** All variables, in the order of the operators' table. */
 export const variables = {
   env: {
     name: 'BILLING_ENV',
@@ -388,18 +386,12 @@ export interface Variable<T> {
   fallback?: string;
   /** Roles that cannot start without the variable. */
   requiredBy?: readonly ConfigRole[];
-  /**
-   * True when the value must not be shown. The variable NAME_FILE may then name a file that
-   * contains the value.
-   */
+  /** True when the value must not be shown. NAME_FILE may then name a file with the value. */
   secret?: boolean;
   /** Parses the value. Throws an Error whose message states the expected form. */
   parse: (text: string) => T;
 }
-/**
- * Lists name, description, default and requiring roles of every variable, in order, for the
- * documentation.
- */
+/** Lists every variable for the documentation, in order. */
 export function describeVariables(): Pick<
   Variable<unknown>,
   'name' | 'about' | 'fallback' | 'requiredBy' | 'secret'

@@ -171,7 +171,7 @@ export interface Walked {
 }
 
 /**
- * Reads the next `walk` rows of the source and returns those that match the filters, newest first.
+ * Reads the next `walk` rows of the source. Returns the rows that match the filters, newest first.
  */
 export async function walkDeliveries(
   sql: Queryable,

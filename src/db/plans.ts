@@ -237,7 +237,7 @@ export async function activatePlan(
 }
 
 /**
- * Claims the plans that are due for a poll by setting observed_at. Plans that were polled longest
+ * Claims the plans that are due for a poll: sets their observed_at. Plans that were polled longest
  * ago come first. A pending plan is first polled at the age `pendingAgeSeconds`, and again whenever
  * its age has doubled. A published plan is polled when the Unix time is a multiple of
  * `everySeconds` (`blockedSeconds` for a blocked plan), so that plans share RPC requests.

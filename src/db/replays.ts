@@ -69,7 +69,7 @@ export async function insertEventReplay(
   return row?.id;
 }
 
-/** Returns those ids that belong to no delivery. */
+/** Returns the given ids that belong to no delivery. */
 export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select wanted.id from unnest(${ids}::uuid[]) as wanted (id)

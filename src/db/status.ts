@@ -11,8 +11,8 @@ export interface DatabaseFacts {
   readOnly: boolean;
   now: Date;
   /**
-   * Connections by application_name, such as "billing keeper". Only connections that the user in
-   * DATABASE_URL can see are counted.
+   * Connections by application_name, such as "billing keeper". Counts only the connections that the
+   * user in DATABASE_URL can see.
    */
   connections: { name: string; count: number }[];
 }

@@ -334,8 +334,8 @@ export interface CollectableRow {
 }
 
 /**
- * Finds the subscriptions that these claims hold and whose payment may still be sent. They are
- * live, not paused and not being cancelled.
+ * Finds the subscriptions that these claims hold and whose payment may still be sent: live
+ * subscriptions that are not paused and not being cancelled.
  */
 export function readCollectable(
   sql: Queryable,

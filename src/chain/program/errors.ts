@@ -124,9 +124,10 @@ export function describeTransactionError(err: unknown): string {
 }
 
 /**
- * Classifies the failure of a payment. `err` is the field of that name from getSignatureStatuses,
- * getTransaction or simulateTransaction. Error codes from 100 up come from the Subscriptions
- * program. Lower codes come from a program that the pull called, and the logs show which program.
+ * Classifies the failure of a payment. `err` is the field `err` in a response of
+ * getSignatureStatuses, getTransaction or simulateTransaction. Error codes from 100 up come from
+ * the Subscriptions program. Lower codes come from a program that the pull called, and the logs
+ * show which program.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);

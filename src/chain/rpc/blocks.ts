@@ -12,8 +12,8 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
  */
 export const BLOCKHASH_LIFE = 150n;
 /**
- * Maximum number of blockhashes that one call checks at one endpoint. More than 64 are rarely
- * needed, because many transactions share a blockhash. BLOCKHASHES_AT_ONCE of them are checked in
+ * Maximum number of blockhashes that one call checks at one endpoint. A call rarely has more than
+ * 64, because many transactions share a blockhash. BLOCKHASHES_AT_ONCE blockhashes are checked in
  * parallel.
  */
 const MAX_BLOCKHASHES = 64;

@@ -1,5 +1,5 @@
 // Reads the newest slot and the clock of each endpoint at an interval. The failover ranks endpoints
-// by these slots, and rejects a response whose slot is implausibly far ahead of them.
+// by these slots, and rejects a response whose slot is implausibly far ahead of these slots.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClockAccount } from '../program/layouts.ts';
 import type { RpcEndpoint } from './endpoint.ts';

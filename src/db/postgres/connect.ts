@@ -140,7 +140,7 @@ function optionsLike(sql: Sql, max: number, settings: Settings): ReadOptions {
     ...options,
     max,
     connection: { ...options.connection, ...(options.direct === undefined && settings) },
-    // postgres.js stores its reconnect state in this object, so each pool needs its own.
+    // postgres.js stores its reconnect state in this object, so each pool needs a separate object.
     shared: { retries: 0, typeArrayMap: {} },
   } as ReadOptions;
 }

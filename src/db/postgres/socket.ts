@@ -244,7 +244,10 @@ interface Failure {
   error: unknown;
 }
 
-/** Returns the error of the only host, or one error that names the failure of each host. */
+/**
+ * Returns one error for all hosts: with one host that host's error, otherwise an error that names
+ * the failure of each host.
+ */
 function summary(failures: readonly Failure[]): Error {
   const [only] = failures;
   const described = failures.map(({ host, error }) => `${describeHost(host)}: ${messageOf(error)}`);

@@ -145,9 +145,9 @@ export function registeredAccount(
 }
 
 /**
- * Whether a missing account counts as closed: another account has replaced the missing account, a
- * keeper has read it before, or its registration is old enough. Otherwise the RPC endpoint may just
- * lag behind.
+ * Whether a missing account counts as closed: (1) another account has replaced it, (2) a keeper has
+ * read it before, or (3) its registration is old enough. Otherwise the RPC endpoint may just lag
+ * behind the chain.
  */
 function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;

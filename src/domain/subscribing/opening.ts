@@ -73,8 +73,8 @@ interface Found {
 /**
  * Builds the transaction (base64) with which the wallet subscribes, including the accounts and the
  * approval that the wallet lacks. Throws CONFLICT when the plan takes no subscriptions, the wallet
- * is frozen or already subscribed, or the merchant has ended its subscription; INTERNAL_ERROR when
- * the chain is unreachable.
+ * is frozen or already subscribed, or the merchant has ended the wallet's subscription. Throws
+ * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function openingTransaction(
   { sql, chain, network }: Parts,
