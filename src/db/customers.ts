@@ -16,7 +16,7 @@ export async function lockCustomer(
   await sql`select pg_advisory_xact_lock(hashtextextended(${`${appId} ${externalId}`}, 1))`;
 }
 
-/** Finds the customer's oldest live subscription, other than `except`. */
+/** Finds the customer's oldest live subscription. Ignores the subscription with the id `except`. */
 export async function findLiveOfCustomer(
   sql: Queryable,
   { appId, externalId }: Customer,

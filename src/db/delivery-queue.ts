@@ -252,7 +252,7 @@ export interface PendingFilters {
   appId: string | null;
   endpointId: string | null;
   type: string | null;
-  /** Range of the time at which the delivery was queued: from `since`, before `until`. */
+  /** Time range: the delivery was queued at or after `since`, and before `until`. */
   since: Date | null;
   until: Date | null;
 }

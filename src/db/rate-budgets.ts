@@ -1,6 +1,8 @@
 import type { Sql } from './postgres/connect.ts';
 
-/** Requests by one subject, to be counted together against the subject's limit. */
+/**
+ * Requests of one subject, such as an IP address. They count together against the subject's limit.
+ */
 export interface Spending {
   subject: string;
   count: number;

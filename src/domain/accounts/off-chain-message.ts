@@ -12,7 +12,9 @@ const HEADER = Buffer.from('\xffsolana offchain', 'latin1');
 const VERSION_PLACE = HEADER.length;
 const BODY_PLACE = VERSION_PLACE + 1;
 const KEY_LENGTH = 32;
-/** Format 1: texts in UTF-8 of up to 1,212 bytes. Format 0 allows no line feeds. */
+/**
+ * Value of the field `format` for UTF-8 texts of up to 1,212 bytes. Format 0 allows no line feeds.
+ */
 const UTF_8 = 1;
 
 /**

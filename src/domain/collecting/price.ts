@@ -167,7 +167,7 @@ function chargedSeconds(
 }
 
 /**
- * Time (Unix seconds) from which on the subscriber is charged. Null when all time is charged.
+ * Time (Unix seconds) from which the subscriber is charged. Null when no time is free of charge.
  */
 function startOfCharge({ trialEndsAt, unpausedAt, chargedFrom }: PriceTerms): bigint | null {
   const times = [trialEndsAt, unpausedAt, chargedFrom].flatMap((time) =>

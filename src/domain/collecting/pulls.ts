@@ -50,8 +50,8 @@ export type PullLookup =
    */
   | { readonly kind: 'not_final' }
   /**
-   * The transaction history is too long to read, and the keeper has not stopped looking yet
-   * (isGivenUp).
+   * The transaction history is too long to read. The keeper has not given up the search for the
+   * payment yet (isGivenUp).
    */
   | { readonly kind: 'too_long' }
   | {
