@@ -30,7 +30,7 @@ const lost = new Set([
   '25P03',
 ]);
 
-/** Messages for refusals, by error code. Each message continues "Postgres at <host> ". */
+/** Messages for refusals, by error code. Each message follows the words "Postgres at <host>". */
 const refused: Record<string, string> = {
   '25006': 'is read-only: point DATABASE_URL at the primary.',
   '42501': 'does not let this user do that: check the rights of the user in DATABASE_URL.',

@@ -20,7 +20,9 @@ export interface KnownPull extends Pull {
   readonly recorded: boolean;
   /** Whether a recorded payment, this one or another, has paid the period of this payment. */
   readonly isPeriodPaid: boolean;
-  /** Whether the recorded payment was refunded. Only known of payments read from the books. */
+  /**
+   * Whether the recorded payment was refunded. Set only for payments that were read from the books.
+   */
   readonly isRefunded?: boolean;
 }
 
