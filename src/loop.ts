@@ -43,8 +43,8 @@ export interface LoopObserver {
 let observer: LoopObserver | undefined;
 
 /**
- * Sets the observer of all loops of this process. The runner of a daemon calls this at start and
- * stop.
+ * Sets the observer of all loops of this process. The runner of a daemon calls this function when
+ * the daemon starts and when it stops.
  */
 export function observeLoops(next: LoopObserver | undefined): void {
   observer = next;

@@ -152,9 +152,9 @@ export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
 export interface Walk {
   source: Source;
-  /** Upper bound of the ids, exclusive. */
+  /** Upper bound of the delivery ids, exclusive. */
   before: string;
-  /** Lower bound of the ids, inclusive. */
+  /** Lower bound of the delivery ids, inclusive. */
   from: string;
   /** Maximum number of rows read. */
   walk: number;

@@ -65,8 +65,8 @@ export function isLost(error: unknown): boolean {
 }
 
 /**
- * Returns the operator's message for an outage or a refusal, to follow "Postgres at <host> ".
- * Returns undefined for all other errors.
+ * Returns the message for the operator about an outage or a refusal. The message follows the words
+ * "Postgres at <host>". Returns undefined for all other errors.
  */
 export function outageOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;

@@ -131,8 +131,8 @@ class PostgresSocket extends Duplex {
     this.#session?.tcp.destroy();
     const reported = this.#isAnswered ? null : error;
     done(reported);
-    // Reports the close in the next turn, because postgres.js may still write a held message in
-    // this turn. #closeUnlessGreeted explains held messages.
+    // Reports the close in the next event-loop turn, because postgres.js may still write a held
+    // message in the current turn. #closeUnlessGreeted explains held messages.
     setImmediate(() => this.emit('close', reported !== null));
   }
 

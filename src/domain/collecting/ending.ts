@@ -52,7 +52,7 @@ export function planEnd(
     return 'plan_recreated';
   if (period?.verdict === 'plan_changed') return 'plan_recreated';
   if (plan.endTs !== 0n && now > plan.endTs) return 'plan_ended';
-  // The plan has no further period, and the time paid for has passed.
+  // The plan has no further period, and the paid time has passed.
   if (
     period?.verdict === 'collected' &&
     period.next === null &&
