@@ -44,7 +44,7 @@ const daemons: Entry[] = [
   },
 ];
 
-/** Commands for operators and monitoring. They work on the database. */
+/** Commands for operators and monitoring. These commands use the database directly. */
 const operations: Entry[] = [
   {
     term: 'keys',
@@ -185,8 +185,8 @@ function nameIn(args: readonly string[]): string | undefined {
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The reader of the pipe has exited (such as `| head`), or the terminal is closed (EIO). The
-      // command continues and keeps its exit code.
+      // The process that reads the pipe has exited (as with `| head`), or the terminal is closed
+      // (EIO). The command continues and keeps its exit code.
       if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
     });
   }

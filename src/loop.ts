@@ -16,8 +16,8 @@ export interface LoopOptions {
   /** Name of the loop, such as "collecting". It labels the loop's metrics. */
   name?: string;
   /**
-   * Delay in ms before the next turn if the last turn returned false and wake() is not called. A
-   * function is called after each turn to compute the delay.
+   * Delay in ms before the next turn if the last turn returned false and wake() is not called. If
+   * `idleMs` is a function, it is called after each turn and returns the delay.
    */
   idleMs: number | (() => number);
   /**
@@ -43,8 +43,8 @@ export interface LoopObserver {
 let observer: LoopObserver | undefined;
 
 /**
- * Sets the observer of all loops of this process. The runner of a daemon calls this at start and
- * stop.
+ * Sets the observer of all loops of this process. The runner of a daemon calls this function when
+ * the daemon starts and when it stops.
  */
 export function observeLoops(next: LoopObserver | undefined): void {
   observer = next;

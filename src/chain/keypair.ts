@@ -100,7 +100,7 @@ export async function createKeypairFile(path: string): Promise<Keypair> {
 /**
  * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the path
  * when (1) the file cannot be read, (2) the file is not a keypair, (3) users other than the owner
- * can read the file. The group may read a file that root owns.
+ * can read the file. If root owns the file, its group may also read it.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {

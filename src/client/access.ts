@@ -117,8 +117,8 @@ export function createAccessGuard(
 }
 
 /**
- * Returns whether an error means that the service is unreachable. This is so when the service sent
- * no response, or a response with the status 429 or a status from 500.
+ * Returns whether an error means that the service is unreachable: the service sent no response, or
+ * a response with the status 429 or a status from 500.
  */
 function isAway(error: unknown): boolean {
   return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;

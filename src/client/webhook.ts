@@ -160,7 +160,7 @@ function eventOf(body: Uint8Array): WebhookEvent {
     if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event)
       return event as WebhookEvent;
   } catch {
-    // Invalid JSON causes the error below, like JSON that is not an object.
+    // Invalid JSON, and JSON that is not an object, cause the error below.
   }
   throw new WebhookVerificationError('bad_body', 'The body is signed but is not an event.');
 }

@@ -12,8 +12,8 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
 export type Config = Values & {
   readonly publicUrl: string;
   /**
-   * The value of DATABASE_URL. In a command, `databaseUrl` has the value of DATABASE_DIRECT_URL
-   * instead if that variable is set.
+   * The value of DATABASE_URL, also in commands. The field `databaseUrl` of a command has the value
+   * of DATABASE_DIRECT_URL if that variable is set.
    */
   readonly daemonDatabaseUrl: string | undefined;
   /**

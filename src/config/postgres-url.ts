@@ -62,8 +62,8 @@ export interface PostgresUrl {
 
 const DEFAULT_PORT = 5432;
 /**
- * Default time limit for connecting to one host. A frozen host costs this time before the next host
- * is tried.
+ * Default time limit for connecting to one host. If a host is frozen, the next host is tried after
+ * this time.
  */
 const CONNECT_SECONDS = 5;
 const MAX_CONNECT_SECONDS = 60;
@@ -144,7 +144,7 @@ export function withUser(url: string, user: string, password: string): string {
   return `${scheme}${name}:${secret}@${authority}/${target}${suffix}`;
 }
 
-/** Returns hosts with ports, and the database, without the credentials. */
+/** Returns the hosts, ports and database of a URL as text, without the credentials. */
 export function describeDatabase(url: string): string {
   const { hosts, database } = parsePostgresUrl(url);
   return `${hosts.map(describeHost).join(', ')}, database "${database}"`;
@@ -268,8 +268,8 @@ function portOf(text: string): number {
 }
 
 /**
- * Returns the TLS mode. A URL without `sslmode` and `ssl` turns TLS off, but sslrootcert=system
- * then means `verify-full`. `require` with a root certificate means `verify-ca`.
+ * Returns the TLS mode. Without `sslmode` and `ssl`, TLS is off, or `verify-full` if the URL has
+ * sslrootcert=system. `require` with a root certificate means `verify-ca`.
  */
 function tlsModeOf(parameters: Parameters, rootCert: string | undefined): PostgresTls['mode'] {
   const isOn = choice(parameters, 'ssl', ['true', 'false']) === 'true';

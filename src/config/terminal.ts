@@ -5,9 +5,9 @@ export function noColour(env: NodeJS.ProcessEnv = process.env): boolean {
 }
 
 /**
- * Prepares the environment before React, ink and chalk are imported, because they read it on
- * import. React needs NODE_ENV for its fast build. chalk ignores NO_COLOR. With CI set, ink draws
- * only at the end. Returns false when the terminal cannot be drawn on.
+ * Prepares the environment before React, ink and chalk are imported, because these packages read
+ * the environment on import. React needs NODE_ENV for its fast build. chalk ignores NO_COLOR. With
+ * CI set, ink draws only at the end. Returns false when the terminal cannot be drawn on.
  */
 export function prepareTerminal(env: NodeJS.ProcessEnv = process.env): boolean {
   env.NODE_ENV ??= 'production';

@@ -24,8 +24,8 @@ const known = new Set(
 );
 
 /**
- * Returns a fault for each unknown name that has one of the prefixes or resembles a known name. The
- * fault suggests the most similar known name.
+ * Returns a fault for each unknown name that begins with one of the `prefixes` or resembles a known
+ * name. The fault suggests the most similar known name.
  */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {

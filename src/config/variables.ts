@@ -1,5 +1,4 @@
-// Defines all environment variables. The operators' table and `.env.example` are generated from
-// this list.
+// All environment variables. The operators' table and `.env.example` are generated from this list.
 import ipaddr from 'ipaddr.js';
 import {
   address,
@@ -19,7 +18,6 @@ import {
 import { paymentVariables } from './payment-variables.ts';
 import { primaryUrl, replicaUrl } from './postgres-url.ts';
 
-/** All variables, in the order of the operators' table. */
 export const variables = {
   env: {
     name: 'BILLING_ENV',
@@ -377,13 +375,13 @@ export interface Variable<T> {
   fallback?: string;
   /** Roles that cannot start without the variable. */
   requiredBy?: readonly ConfigRole[];
-  /** True when the value must not be shown. NAME_FILE may then name a file that contains it. */
+  /** True when the value must not be shown. NAME_FILE may then name a file with the value. */
   secret?: boolean;
   /** Parses the value. Throws an Error whose message states the expected form. */
   parse: (text: string) => T;
 }
 
-/** Lists every variable, in order, for the documentation. */
+/** Lists every variable for the documentation, in order. */
 export function describeVariables(): Variable<unknown>[] {
   return Object.values<Variable<unknown>>(variables);
 }

@@ -1,5 +1,5 @@
-// Reads subscriptions for the access endpoint. All requests of one event-loop turn share one
-// statement for external ids and one statement for wallets.
+// Reads subscriptions for the access endpoint. Requests that arrive in the same event-loop turn
+// share one statement for external ids and one statement for wallets.
 import type { Queryable } from './postgres/connect.ts';
 
 /** The subscription fields that decide access (domain/accounts/access.ts). */
@@ -22,7 +22,7 @@ export interface AccessQuestion {
   /** Exactly one of externalId and wallet is set. */
   externalId: string | null;
   wallet: string | null;
-  /** Limits the question to one plan; null asks about any plan of the app. */
+  /** Id of the plan to check; null checks all plans of the app. */
   planId: string | null;
 }
 
@@ -44,7 +44,7 @@ export interface AccessRecord extends AccessQuestion {
 const MAX_ROWS = 50;
 
 /**
- * SQL for the end of the paid time or the trial, equal to coveredUntil in
+ * SQL for the time until which a subscription is paid or in trial, equal to coveredUntil in
  * domain/accounts/access.ts. The expression ignores refunds, because it only orders the rows. The
  * index subscriptions_by_coverage uses the same expression, so both must change together.
  */
@@ -53,8 +53,8 @@ const covered = (sql: Queryable) =>
     paid_through end)`;
 
 /**
- * Returns the app's owner and the customer's subscriptions for each question. A question about an
- * unknown app has no record in the result.
+ * Each question asks about one customer of one app. Returns the app's owner and the customer's
+ * subscriptions for each question. A question about an unknown app gets no record in the result.
  */
 export async function readAccess(
   sql: Queryable,
@@ -102,8 +102,8 @@ const terms = (sql: Queryable) => sql`
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
 /**
- * SQL for the newest subscriptions of a wallet. The newest rows are enough, because only the wallet
- * itself can register its subscriptions.
+ * SQL for the newest subscriptions of a wallet. Older subscriptions need not be read, because only
+ * the wallet itself can register its subscriptions.
  */
 const ofWallet = (sql: Queryable) => sql`
   select ${terms(sql)} from subscriptions where app_id = asked.app_id

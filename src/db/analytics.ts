@@ -38,8 +38,8 @@ interface Range {
 }
 
 /**
- * CTEs for the days of the range (`days`) and the changes on each day (`moves`). Changes before the
- * range have day null.
+ * CTEs for the days of the range (`days`) and the sums of the subscription changes on each day
+ * (`moves`). One row of `moves` sums all changes before the range; its `day` is null.
  */
 function movesOf(sql: Queryable, appId: string, { from, to, untilNow }: Range): Fragment {
   return sql`
@@ -118,8 +118,8 @@ function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
 
 /**
  * Returns one row for every day of [from, to), including days without activity. A subscription
- * counts as past due while its latest payment so far has failed. Its current status replaces this
- * rule for the time from now on, or at the end of the range if `untilNow` is set.
+ * counts as past due while its latest payment has failed. At the present time, or at the end of the
+ * range if `untilNow` is set, the subscription's current status decides instead.
  */
 export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
   return sql<DayRow[]>`

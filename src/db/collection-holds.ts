@@ -1,7 +1,7 @@
-// Reasons for which keepers must not sign: holds by operators, suspended wallets, and the wait
-// after a Postgres failover. The transaction that commits an attempt takes a shared advisory lock
-// and reads the reasons. Setting a hold takes the lock exclusively, so no attempt is committed
-// after the hold command has returned.
+// Reasons for which keepers must not sign: collection holds, suspended wallets, and the wait after
+// a Postgres failover. The transaction that commits an attempt takes a shared advisory lock and
+// reads the reasons. Setting a hold takes the lock exclusively, so no attempt is committed after
+// the hold command has returned.
 import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
@@ -24,7 +24,7 @@ export interface Brake {
   plans: string[];
   /** Sign-in wallets of held merchants. */
   merchants: string[];
-  /** Which merchant and subscriber wallets among the `parties` of readBrake() are suspended. */
+  /** The suspended merchant and subscriber wallets among the `parties` of readBrake(). */
   suspendedMerchants: string[];
   suspendedSubscribers: string[];
 }

@@ -16,7 +16,7 @@ export async function lockCustomer(
   await sql`select pg_advisory_xact_lock(hashtextextended(${`${appId} ${externalId}`}, 1))`;
 }
 
-/** Finds the customer's oldest live subscription, other than `except`. */
+/** Finds the customer's oldest live subscription. Ignores the subscription with the id `except`. */
 export async function findLiveOfCustomer(
   sql: Queryable,
   { appId, externalId }: Customer,
@@ -30,8 +30,9 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Tells whether a subscribe transaction of the customer for another address may still land. Such a
- * transaction has a valid blockhash at `blockHeight` and no registered subscription.
+ * Tells whether a subscribe transaction of the customer may still land at an address other than
+ * `subscriptionPda`. Such a transaction has a valid blockhash at `blockHeight`, and its
+ * subscription is not registered.
  */
 export async function hasOpenOffer(
   sql: Queryable,

@@ -1,4 +1,4 @@
-// Reads deliveries for merchants and operators, from the queue and the log together.
+// Reads deliveries for merchants and operators, from the queue table and the log table together.
 // delivery-queue.ts writes both tables.
 import type { EventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
@@ -121,8 +121,8 @@ export function listAttempts(sql: Queryable, deliveryId: string): Promise<Delive
     where delivery_id = ${deliveryId} order by number`;
 }
 
-// Deliveries of all apps, for operators. Each statement reads a bounded number of rows and returns
-// how far it read, so a filter that matches few rows needs several statements.
+// Deliveries of all apps, for operators. Each statement reads a limited number of rows and returns
+// the position of the last row. A filter that matches few rows therefore needs several statements.
 
 export interface LogFilters {
   status: DeliveryRow['status'] | null;
@@ -152,9 +152,9 @@ export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
 export interface Walk {
   source: Source;
-  /** Upper bound of the ids, exclusive. */
+  /** Upper bound of the delivery ids, exclusive. */
   before: string;
-  /** Lower bound of the ids, inclusive. */
+  /** Lower bound of the delivery ids, inclusive. */
   from: string;
   /** Maximum number of rows read. */
   walk: number;
@@ -164,14 +164,14 @@ export interface Walk {
 
 export interface Walked {
   rows: LoggedDelivery[];
-  /** Number of rows read. A number below `walk` means that the source has no more rows. */
+  /** Number of rows read. If it is below `walk`, the source has no more rows. */
   walked: number;
   /** Id of the oldest row read. */
   walkedTo: string | null;
 }
 
 /**
- * Reads the next `walk` rows of the source and returns those that match the filters, newest first.
+ * Reads the next `walk` rows of the source. Returns the rows that match the filters, newest first.
  */
 export async function walkDeliveries(
   sql: Queryable,

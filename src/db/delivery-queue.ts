@@ -9,8 +9,8 @@ export interface ClaimRequest {
   endpointId: string;
   room: number;
   /**
-   * Deliveries due before this time (Unix ms of the database's clock) are skipped. null skips no
-   * deliveries.
+   * Deliveries due before this time (Unix ms of the database's clock) are skipped. With null, no
+   * delivery is skipped.
    */
   floor: number | null;
 }
@@ -167,8 +167,8 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 /**
  * Writes the outcomes whose claim is still live and returns their delivery ids. A finished delivery
  * moves from the queue to the log. A failed attempt is rescheduled, or cancelled if its endpoint
- * was deleted or disabled. A batch may hold two outcomes of one delivery, one of them under an
- * expired claim.
+ * was deleted or disabled. A batch may contain two outcomes of one delivery if one of the two
+ * claims has expired.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -218,9 +218,8 @@ export async function recordOutcomes(
 }
 
 /**
- * Finds outcomes that are already recorded because an earlier recordOutcomes() committed them and
- * its response was lost. Returns their delivery ids. The claims of all other given outcomes had
- * expired.
+ * Finds outcomes that an earlier recordOutcomes() committed although its response was lost. Returns
+ * their delivery ids. The claims of all other given outcomes had expired.
  */
 export async function findRecorded(
   sql: Queryable,
@@ -253,7 +252,7 @@ export interface PendingFilters {
   appId: string | null;
   endpointId: string | null;
   type: string | null;
-  /** Range of the time at which the delivery was queued: from `since`, before `until`. */
+  /** Time range: the delivery was queued at or after `since`, and before `until`. */
   since: Date | null;
   until: Date | null;
 }

@@ -16,11 +16,14 @@ export interface EndpointRow {
   /** Event types that the endpoint receives in addition to the standard types. */
   extraEvents: ExtraEventType[];
   createdAt: Date;
-  /** The previous secret signs until this time; null when the previous secret no longer signs. */
+  /**
+   * Requests are also signed with the previous secret until this time; null when the previous
+   * secret is no longer used.
+   */
   previousSecretExpiresAt: Date | null;
   /**
-   * From this time on, no event is queued for the endpoint and no request is sent; null while
-   * enabled.
+   * From this time on, no event is queued for the endpoint and no request is sent; null while the
+   * endpoint is enabled.
    */
   disabledAt: Date | null;
   disabledReason: DisabledReason | null;
@@ -48,7 +51,7 @@ export interface EndpointRow {
 interface SealedSecrets {
   id: string;
   secret: Buffer;
-  /** The secret before the last rotation; null when it no longer signs. */
+  /** The secret before the last rotation; null when it is no longer used for signing. */
   previousSecret: Buffer | null;
   /** The merchant's own headers, a sealed JSON object; null if the merchant set no headers. */
   headers: Buffer | null;
@@ -214,8 +217,8 @@ export async function enableEndpoint(sql: Queryable, id: string): Promise<Date |
 }
 
 /**
- * Lists enabled endpoints whose requests all failed for this many days. The first and the last
- * failure must be this far apart, so an endpoint without requests is not listed.
+ * Lists enabled endpoints whose requests have all failed for at least `days` days. The time is
+ * measured from the first to the last failure, so an endpoint without requests is not listed.
  */
 export async function listFailing(sql: Queryable, days: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
@@ -227,8 +230,9 @@ export async function listFailing(sql: Queryable, days: number): Promise<string[
 }
 
 /**
- * Replaces the secret of a live endpoint. The previous secret also signs for `overlapHours`.
- * Dispatchers detect a rotation by rotated_at. Returns undefined when the endpoint is deleted.
+ * Replaces the secret of a live endpoint. Requests are also signed with the previous secret for
+ * `overlapHours`. Dispatchers detect a rotation by rotated_at. Returns undefined when the endpoint
+ * is deleted.
  */
 export async function rotateSecret(
   sql: Queryable,
@@ -245,9 +249,9 @@ export async function rotateSecret(
 
 /**
  * Deletes an endpoint and cancels its unclaimed deliveries. FOR UPDATE waits for uncommitted
- * inserts into the queue, whose foreign key check holds KEY SHARE. Dispatchers cancel claimed
- * deliveries unless their request succeeds. If a crash leaves deliveries queued, dispatchers cancel
- * them when they are due.
+ * inserts into the queue, because they hold a KEY SHARE lock on the endpoint. Dispatchers cancel
+ * claimed deliveries unless their request succeeds. If a crash leaves deliveries queued,
+ * dispatchers cancel them when they are due.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -324,8 +328,8 @@ export function listSealedSecrets(
 }
 
 /**
- * Replaces the sealed bytes `before`, of a secret or of the headers, with the bytes `secret`.
- * Returns false when the endpoint no longer has the bytes `before`.
+ * Replaces a sealed secret or sealed headers: the bytes `before` become the bytes `secret`. Returns
+ * false when the endpoint no longer has the bytes `before`.
  */
 export async function replaceSealedSecret(
   sql: Queryable,

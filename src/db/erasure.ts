@@ -16,7 +16,7 @@ export interface Erased {
   deliveries: number;
 }
 
-/** Replaces an erased name, because the schema does not allow an empty name. */
+/** The text that replaces an erased name, because the schema does not allow an empty name. */
 const BLANK = 'Erased';
 const BATCH = 1000;
 
@@ -30,8 +30,8 @@ export async function countLiveSubscriptions(sql: Queryable, merchantId: string)
 }
 
 /**
- * Erases all personal data of a merchant in batches. After an interruption it can run again; rows
- * that are already erased are not counted.
+ * Erases all personal data of a merchant in batches. After an interruption the function can run
+ * again; rows that are already erased are then not counted.
  */
 export async function eraseMerchant(
   sql: Sql,

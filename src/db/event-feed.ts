@@ -35,7 +35,7 @@ export async function readFeedBound(sql: Queryable): Promise<string> {
 
 /**
  * Reads an app's events and samples with ids in (after, bound), oldest first. `any(array[...])`
- * steers the planner as in lists.ts.
+ * keeps the planner from using the primary key (lists.ts).
  */
 export function readFeed(
   sql: Queryable,

@@ -2,8 +2,8 @@
 import type { Queryable } from './postgres/connect.ts';
 
 /**
- * Adds a reader, or extends an existing reader by `seconds`. Returns the time at which the reader
- * expires.
+ * Adds a reader that expires in `seconds`, or sets this expiry time for an existing reader. Returns
+ * the expiry time.
  */
 export async function renewReader(
   sql: Queryable,

@@ -120,7 +120,8 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
 
 /**
  * Stores events. Queues one delivery per event if the app has a live endpoint that receives the
- * event's type. Returns the NOTIFY names of the apps and of the endpoints with new deliveries.
+ * event's type. Returns the names to send with NOTIFY: the apps and the endpoints with new
+ * deliveries.
  */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
   const given = rows.map(({ id, appId, subscriptionId, sequence, type, body }) => ({

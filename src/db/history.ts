@@ -5,7 +5,7 @@ import { hexOf } from './payment-attempts.ts';
 import { paidBy } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
 
-/** Records the WAL timeline if the database has none recorded. */
+/** Records the server's WAL timeline unless a timeline is already recorded. */
 export async function recordFirstTimeline(sql: Queryable, timeline: string): Promise<void> {
   await sql`update installation set timeline = ${timeline} where timeline is null`;
 }
@@ -44,7 +44,8 @@ export async function endWait(
 }
 
 /**
- * Reads the chain time up to which an operator accepted missing payments; null when never accepted.
+ * Reads the chain time up to which an operator accepted missing payments; null when no operator has
+ * accepted missing payments.
  */
 export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
   const [row] = await sql<{ until: Date | null }[]>`
@@ -52,7 +53,7 @@ export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
   return row?.until ?? null;
 }
 
-/** Returns those signatures that belong to no stored attempt. */
+/** Returns the given signatures that belong to no stored attempt. */
 export async function findUncommitted(
   sql: Queryable,
   signatures: readonly string[],
@@ -65,7 +66,9 @@ export async function findUncommitted(
   return new Set(rows.map(({ signature }) => bs58.encode(signature)));
 }
 
-/** Returns those signatures that belong neither to a stored attempt nor to a succeeded payment. */
+/**
+ * Returns the given signatures that belong neither to a stored attempt nor to a succeeded payment.
+ */
 export async function findMissing(
   sql: Queryable,
   signatures: readonly string[],

@@ -19,8 +19,8 @@ export interface Installation {
 }
 
 /**
- * Terms whose columns a later release added. In an older installation they are null until `billing
- * migrate` runs.
+ * Terms whose columns a later release added. If an older release recorded the installation, these
+ * columns are null until `billing migrate` runs.
  */
 type LaterTerms = 'feeBps' | 'windowSeconds';
 

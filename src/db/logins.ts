@@ -1,4 +1,4 @@
-// Login roles of the daemons: passwords and settings. roles.ts has their rights.
+// Login roles of the daemons: passwords and settings. roles.ts defines the rights of these roles.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Sql } from './postgres/connect.ts';
 import { isForbidden } from './postgres/outage.ts';
@@ -34,8 +34,8 @@ export async function makeRoles(
 }
 
 /**
- * Makes commits of a role wait for the disk. The setting remote_apply, on the role, the database or
- * the server, waits even longer and is kept.
+ * Makes commits of a role wait for the disk. If remote_apply is set for the role, the database or
+ * the server, it is kept, because commits then wait even longer.
  */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
@@ -64,7 +64,9 @@ async function setSettings(
   await sql.unsafe(statements.join(';\n'));
 }
 
-/** Who can see the sessions of all users, including their statements (pg_read_all_stats). */
+/**
+ * The users who can see the sessions of all users, including their statements (pg_read_all_stats).
+ */
 export interface StatisticsRights {
   /**
    * The user of DATABASE_URL. This user owns oldest_writer(), which reads all sessions for serve.

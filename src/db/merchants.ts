@@ -98,7 +98,8 @@ export interface MerchantTotals {
   plans: number;
   subscriptions: Record<'active' | 'pastDue' | 'cancelled' | 'expired', number>;
   /**
-   * Number of succeeded payments. `gross` and `fees` are their sums in USDC base units, as text.
+   * Number of succeeded payments. `gross` and `fees` are sums over these payments in USDC base
+   * units, as text.
    */
   payments: number;
   gross: string;

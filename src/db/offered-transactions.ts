@@ -66,8 +66,8 @@ export function findOffers(
 }
 
 /**
- * Tells whether the wallet has unused subscribe offers for this address. `opening`: an offer to
- * open the account. `resuming`: an offer to resume the account.
+ * Tells whether the wallet has unused subscribe offers for this address. `opening` is true if one
+ * of them opens the account, `resuming` if one of them resumes the account.
  */
 export async function readOffered(
   sql: Queryable,
@@ -86,7 +86,7 @@ export async function readOffered(
 /**
  * Deletes up to 1,000 old offers: offers to subscribe after 24 hours, other offers after ten
  * minutes. Clears up to 1,000 messages that are older than ten minutes, because their blockhashes
- * have expired. Returns the larger of the two numbers.
+ * have expired. Returns the number of deleted offers or of cleared messages, whichever is larger.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`

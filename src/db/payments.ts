@@ -1,5 +1,5 @@
-// Payments. A paid period has one succeeded row. Each further pull in a paid period adds another
-// succeeded row. Each failed attempt has one failed row.
+// Payments. Each paid period has one succeeded row, plus one succeeded row for each further pull in
+// that period. Each failed attempt has one failed row.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Page } from './postgres/lists.ts';
 
@@ -11,7 +11,9 @@ export interface PaymentRow {
   subscriberWallet: string;
   status: 'succeeded' | 'failed';
   source: 'keeper' | 'foreign';
-  /** True for an extra pull in a period that is already paid, by the keeper or another puller. */
+  /**
+   * True for an extra pull, by the keeper or by another puller, in a period that is already paid.
+   */
   further: boolean;
   periodStart: Date;
   periodEnd: Date;
@@ -79,7 +81,7 @@ export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment 
     from unnest(${[...signatures]}::text[]) as signature))
   and p.tx_signature = any(${[...signatures]}::text[])`;
 
-/** Finds the succeeded payments with these transaction signatures. */
+/** Finds the succeeded payments of the transactions with these signatures. */
 export function readRecorded(
   sql: Queryable,
   signatures: string[],

@@ -98,7 +98,9 @@ export interface PublicPlanRow {
   appName: string;
   appDescription: string | null;
   websiteUrl: string | null;
-  /** Whether the website is proven to belong to the merchant; false for an unchecked claim. */
+  /**
+   * Whether the website is proven to belong to the merchant. If false, only the merchant claims it.
+   */
   websiteProven: boolean;
   supportEmail: string | null;
   supportUrl: string | null;
@@ -140,8 +142,8 @@ export function listPlans(sql: Queryable, appId: string, page: Page): Promise<Pl
 export type PlanPrice = Pick<PlanRow, 'id' | 'name' | 'amount' | 'periodHours'>;
 
 /**
- * Lists an app's two cheapest and two most expensive plans by price per hour, without ended plans.
- * A plan may occur twice in the list.
+ * Lists the prices of an app's two cheapest and two most expensive plans, by price per hour. Ended
+ * plans are left out. A plan may occur twice in the list.
  */
 export function listOuterPrices(sql: Queryable, appId: string): Promise<PlanPrice[]> {
   const outer = (order: ReturnType<Queryable>) => sql`
@@ -204,7 +206,7 @@ export async function updatePlan(
 }
 
 /**
- * Stops new registrations for an active plan. Returns undefined when the plan is pending or ended.
+ * Closes an active plan to new registrations. Returns undefined when the plan is pending or ended.
  */
 export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
@@ -214,7 +216,7 @@ export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | 
 }
 
 /**
- * Gives a pending plan that was seen on chain its new `status`. Returns undefined when the plan is
+ * Sets the `status` of a pending plan that was seen on chain. Returns undefined when the plan is
  * not pending.
  */
 export async function activatePlan(
@@ -235,10 +237,10 @@ export async function activatePlan(
 }
 
 /**
- * Claims the plans that are due for a poll by setting observed_at. Plans with the oldest poll come
- * first. A pending plan is first polled at the age `pendingAgeSeconds`, and again whenever its age
- * has doubled. A published plan is polled when the Unix time is a multiple of `everySeconds`
- * (`blockedSeconds` for a blocked plan), so that plans share RPC requests.
+ * Claims the plans that are due for a poll: sets their observed_at. Plans that were polled longest
+ * ago come first. A pending plan is first polled at the age `pendingAgeSeconds`, and again whenever
+ * its age has doubled. A published plan is polled when the Unix time is a multiple of
+ * `everySeconds` (`blockedSeconds` for a blocked plan), so that plans share RPC requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -321,7 +323,7 @@ export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow
   >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
 }
 
-/** Makes plans due for a poll again after a poll failed. */
+/** Makes plans due for a poll again because their last poll failed. */
 export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
 }

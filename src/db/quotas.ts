@@ -1,4 +1,4 @@
-// Counts for the quotas of a merchant (domain/accounts/quotas.ts).
+// Counts what the quotas of a merchant limit (domain/accounts/quotas.ts).
 import type { Queryable, Transaction } from './postgres/connect.ts';
 
 /** Locks the merchant's row, so that a count stays valid until the transaction ends. */

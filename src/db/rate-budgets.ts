@@ -1,6 +1,8 @@
 import type { Sql } from './postgres/connect.ts';
 
-/** Requests by one subject, to be counted together against the subject's limit. */
+/**
+ * Requests of one subject, such as an IP address. They count together against the subject's limit.
+ */
 export interface Spending {
   subject: string;
   count: number;
@@ -9,7 +11,7 @@ export interface Spending {
 
 export interface Budget {
   subject: string;
-  /** How many requests of the Spending are allowed. */
+  /** How many of the subject's requests are allowed. */
   granted: number;
   /** Number of granted requests in this window, including `granted`. */
   spent: number;
@@ -18,7 +20,7 @@ export interface Budget {
 }
 
 /**
- * Counts requests in the current window of their subject and grants as many as the limit allows. A
+ * Counts requests in the current window of their subject and grants requests up to the limit. A
  * window of `windowMs` starts with the first request after the previous window ended. Each window
  * has its own row, which bounds dead row versions while an old snapshot is open.
  */

@@ -47,7 +47,7 @@ export async function listTreasuries(sql: Queryable): Promise<string[]> {
   return rows.map(({ treasury }) => treasury);
 }
 
-/** Returns which of these addresses are those of plans. */
+/** Returns the given addresses that belong to plans. */
 export async function findPlans(sql: Queryable, planPdas: readonly string[]): Promise<Set<string>> {
   const rows = await sql<{ planPda: string }[]>`
     select plan_pda from plans where plan_pda = any(${[...planPdas]})`;
@@ -88,7 +88,7 @@ export async function readLastReconciliation(
   return row;
 }
 
-/** Finds the given transactions that have a succeeded payment or an open attempt. */
+/** Finds which of the given transactions have a succeeded payment or an open attempt. */
 export async function listKnown(
   sql: Queryable,
   signatures: readonly string[],

@@ -87,7 +87,7 @@ export interface AwaitedRefund {
 }
 
 /**
- * Claims refunds that are due for a poll by setting the time of their next poll. A refund that a
+ * Claims the refunds that are due for a poll: sets the time of their next poll. A refund that a
  * crashed keeper claimed is therefore polled again. The next poll comes after half the refund's
  * age, at least 3 s. Expired refunds are polled for one day. Old pending refunds are still polled,
  * because their history could not be read yet.

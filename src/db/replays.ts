@@ -69,7 +69,7 @@ export async function insertEventReplay(
   return row?.id;
 }
 
-/** Returns those ids that belong to no delivery. */
+/** Returns the given ids that belong to no delivery. */
 export async function missingDeliveries(sql: Queryable, ids: string[]): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select wanted.id from unnest(${ids}::uuid[]) as wanted (id)
@@ -189,8 +189,9 @@ export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun |
 }
 
 /**
- * Returns the number of deliveries queued by another run of the same selection, if that run
- * finished after this run was planned. In this case nothing is left to queue.
+ * Looks for another run of the same selection that finished after this run was planned. Returns the
+ * number of deliveries that the other run queued, or undefined if there is no such run. After such
+ * a run, this run has nothing left to queue.
  */
 export async function queuedMeanwhile(
   sql: Transaction,
@@ -206,7 +207,7 @@ export async function queuedMeanwhile(
 }
 
 export interface Step {
-  /** Number of rows read. A number below the limit means that the selection has no more rows. */
+  /** Number of rows read. If it is below the limit, the selection has no more rows. */
   seen: number;
   queued: number;
   /** Id of the last row read. */

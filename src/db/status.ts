@@ -11,8 +11,8 @@ export interface DatabaseFacts {
   readOnly: boolean;
   now: Date;
   /**
-   * Connections by application_name, such as "billing keeper". Only connections that the user in
-   * DATABASE_URL can see are counted.
+   * Connections by application_name, such as "billing keeper". Counts only the connections that the
+   * user in DATABASE_URL can see.
    */
   connections: { name: string; count: number }[];
 }
@@ -38,8 +38,8 @@ export interface PaymentFacts {
   open: number;
   oldestOpenAt: Date | null;
   /**
-   * Number of subscriptions in backoff after setbacks, and the highest number of consecutive
-   * setbacks.
+   * Number of subscriptions in backoff after failures that the subscriber did not cause (setbacks),
+   * and the highest number of consecutive setbacks.
    */
   setBack: number;
   maxSetbacks: number;
@@ -67,11 +67,13 @@ export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
 /** A wallet whose payments failed on chain within the last day. */
 export interface CostlyWallet {
   subscriberWallet: string;
-  /** Owner of the wallet's plan. If the wallet pays several merchants, this is one of them. */
+  /**
+   * Owner of the wallet's plan. If the wallet pays several merchants, the field names one of them.
+   */
   merchantWallet: string;
   /**
-   * Number of payments that failed on chain for the wallet's reason. Each failure cost the keeper a
-   * transaction fee of up to 10,000 lamports.
+   * Number of the wallet's payments that failed on chain and that the wallet caused to fail. Each
+   * failure cost the keeper a transaction fee of up to 10,000 lamports.
    */
   failures: number;
 }

@@ -26,8 +26,8 @@ export function claimsTable(sql: Queryable, claims: readonly ClaimKey[]) {
 }
 
 /**
- * Returns the row with its version after a lease renewal. If the row had changed before the
- * renewal, the old version is kept, so that the change is still detected.
+ * Returns the row with its version after a lease renewal. If another transaction had changed the
+ * row before the renewal, the old version is kept, so that the change is still detected.
  */
 export const renewed = <Row extends { readonly version: string }>(
   row: Row,
@@ -95,9 +95,7 @@ export async function readNextDue(sql: Queryable, chainNow: Date): Promise<Date 
   return row?.dueAt ?? null;
 }
 
-/**
- * Leases subscriptions whose keeper lost its lease while an attempt was open. Returns their ids.
- */
+/** Leases subscriptions with an open attempt and an expired lease. Returns their ids. */
 export async function claimOrphans(
   sql: Queryable,
   { claimId, limit, leaseSeconds }: Claim,
@@ -119,8 +117,8 @@ export async function claimOrphans(
 }
 
 /**
- * A renewed lease with the row's version before and after the renewal. The renewal changes only the
- * lease. KeeperSubscriptionForEvents explains the version.
+ * A renewed lease. The renewal changes only the lease, but the row gets a new version. Contains the
+ * row's versions before and after the renewal (KeeperSubscriptionForEvents).
  */
 export interface RenewedLease {
   id: string;

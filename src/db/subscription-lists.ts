@@ -100,8 +100,8 @@ export function listSubscriptionsOfMerchant(
 }
 
 /**
- * Reads the subscriptions of a page, each with the wallet of its merchant. If `app` is a constant,
- * Postgres reads the wallet only once.
+ * Reads the subscriptions of a page, each with its merchant's wallet. If the SQL for `app` is a
+ * constant, Postgres reads the wallet only once.
  */
 function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`

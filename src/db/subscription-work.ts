@@ -174,8 +174,8 @@ export interface StateChange {
   id: string;
   claimId: string;
   /**
-   * `notices` as the keeper read it. If the counter was raised since then, the row becomes due at
-   * once.
+   * Value of the counter `notices` when the keeper read the row. If the counter was raised since
+   * then, the row becomes due at once.
    */
   notices: number;
   state: SubscriptionState;
@@ -194,7 +194,7 @@ export interface Written {
   createdAt: Date;
 }
 
-/** Converts a state change to a row of the JSON parameter. */
+/** Converts a state change to one row of the statement's JSON parameter. */
 function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChange) {
   return {
     id,
@@ -281,9 +281,9 @@ export async function writeStates(
 }
 
 /**
- * Makes subscriptions due now (chain time) after an on-chain change at `slot`. The raised `notices`
- * makes a keeper that holds the lease read the subscription again. The raised observed_slot makes
- * the keeper ignore older chain state.
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`. Raises `notices`, so
+ * that a keeper with a lease reads the subscription again. Raises observed_slot to `slot`, so that
+ * the keeper ignores older chain state.
  */
 export async function makeDue(
   sql: Queryable,
@@ -334,8 +334,8 @@ export interface CollectableRow {
 }
 
 /**
- * Finds the subscriptions that these claims hold and whose payment may still be sent. They are
- * live, not paused and not being cancelled.
+ * Finds the subscriptions that these claims hold and whose payment may still be sent: live
+ * subscriptions that are not paused and not being cancelled.
  */
 export function readCollectable(
   sql: Queryable,

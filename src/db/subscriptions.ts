@@ -25,7 +25,7 @@ export interface SubscriptionRow extends DiscountTerms {
   pausedAt: Date | null;
   unpausedAt: Date | null;
   /**
-   * Chain time from which on the subscription is charged; null when the account was new at
+   * Chain time from which the subscription is charged; null when the account was new at
    * registration.
    */
   chargedFrom: Date | null;
@@ -53,7 +53,9 @@ export interface SubscriptionRow extends DiscountTerms {
   metadata: string;
   /** Who set externalId and metadata last; null when neither is set. */
   ownIdsFrom: OwnIdsSource | null;
-  /** Id of the live subscription that the customer already had when this subscription landed. */
+  /**
+   * Id of the customer's other subscription that was live when this subscription landed on chain.
+   */
   duplicateOf: string | null;
   /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
   graceHours: number | null;
@@ -70,8 +72,8 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   /** Chain time at which a trial begins: the start of the period; null gives no trial. */
   trialFrom: Date | null;
   /**
-   * Chain time of the resume or registration from which on the running period is charged; null
-   * charges the whole period.
+   * Chain time of the resume or the registration. The running period is charged from this time on.
+   * null charges the whole period.
    */
   chargedFrom: Date | null;
   /** Slot at which the account was read. Account states from older slots are ignored. */
@@ -202,8 +204,8 @@ export async function isUnclaimed(
 }
 
 /**
- * Ends the access of an ended registration's refunded period, because the wallet resumed the
- * account.
+ * Ends the access that the refunded period of an ended registration gives, because the wallet
+ * resumed the account.
  */
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -214,8 +216,8 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 /**
  * Stores a registration with the plan's terms. Adds a trial if the wallet has had no trial in the
  * app. Returns the id; undefined when the plan is not active. Sets due_at even in a trial, so the
- * keeper reads the account at once. Throws a violation of one_live_registration_per_pda when the
- * address is registered.
+ * keeper reads the account at once. Throws a violation of the constraint
+ * one_live_registration_per_pda when the address already has a live registration.
  */
 export async function insertRegistration(
   sql: Queryable,

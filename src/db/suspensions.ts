@@ -10,7 +10,7 @@ import type { Page } from './postgres/lists.ts';
 
 export type SuspendedRole = 'merchant' | 'subscriber';
 
-/** A wallet in one of its roles. */
+/** A wallet in its role as a merchant or as a subscriber. */
 export interface Account {
   role: SuspendedRole;
   wallet: string;
@@ -67,8 +67,8 @@ export function endSuspension(sql: Sql, { role, wallet, reason, by }: Change): P
 
 /**
  * Approves a merchant and records the action. Creates the merchant if its wallet has never signed
- * in; otherwise ends its wait. Returns `suspended`, without a change, when the wallet is suspended
- * for another reason.
+ * in; otherwise ends the merchant's wait for approval. Returns `suspended`, without a change, when
+ * the wallet is suspended for another reason.
  */
 export function approveMerchant(
   sql: Sql,

@@ -1,5 +1,5 @@
-// The keepers' sweep. Each lap of the sweep visits every subscription once. All keepers together
-// run one sweep and share its position.
+// The keepers' sweep over all subscriptions. One lap visits every subscription once. All keepers
+// together run one sweep and share its position.
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
@@ -8,7 +8,7 @@ import type { DuePlace } from './subscription-leases.ts';
 export interface SweepPace {
   /** Minimum time between the starts of two laps. */
   everySeconds: number;
-  /** Target duration of a lap, if the lap has as many subscriptions as the previous lap. */
+  /** Target duration of a lap. It assumes as many subscriptions as in the previous lap. */
   withinSeconds: number;
 }
 

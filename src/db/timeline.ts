@@ -23,7 +23,7 @@ const MAX_ROWS = 200;
  * attempts that have not landed.
  */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
-  // No index leads from an event to its first delivery. An event and its first delivery are written
+  // No index finds the first delivery of an event. An event and its first delivery are written
   // together, so their ids are close and an id range finds the delivery.
   const rows = await sql<
     (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]

@@ -1,4 +1,4 @@
-// What wallets owe: the next payments of their live subscriptions.
+// The next payments of all live subscriptions of a wallet.
 import type { Queryable } from './postgres/connect.ts';
 import type { DiscountTerms } from './subscription-changes.ts';
 

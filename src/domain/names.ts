@@ -44,7 +44,7 @@ const classOf = (names: readonly string[]) =>
 const NEUTRAL = `${classOf(['Common', 'Inherited'])}\\p{M}`;
 const oneScript = [
   ...scripts.map((names) => new RegExp(`^[${NEUTRAL}${classOf(names)}]+$`, 'u')),
-  // A word may consist of letters from outside all of these scripts.
+  // A word may also consist only of letters that belong to none of these scripts.
   new RegExp(`^[^${classOf(scripts.flat())}]+$`, 'u'),
 ];
 

@@ -2,7 +2,7 @@
 // docs/merchants.md are generated from these codes.
 import type { OursReason, SubscriberReason } from '../chain/program/errors.ts';
 
-/** `failureReason` of a failed payment; the subscriber has to fix it. */
+/** `failureReason` of a failed payment. The subscriber has to remove the cause. */
 export const failureReasons = {
   insufficient_funds: 'The wallet holds less USDC than the payment takes.',
   allowance_exhausted: 'The wallet’s approval covers less than the payment.',
@@ -41,8 +41,8 @@ export const endReasons = {
 } as const;
 
 /**
- * `collectionBlockedReason` of a plan; none of its payments can be collected until the merchant or
- * operator fixes it.
+ * `collectionBlockedReason` of a plan. No payment of the plan can be collected until the merchant
+ * or the operator removes the cause.
  */
 export const blockReasons = {
   not_a_puller: 'The plan no longer names the keeper of the service as a puller.',

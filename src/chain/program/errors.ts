@@ -103,8 +103,8 @@ export function failedInstruction(err: unknown): number | null {
 }
 
 /**
- * Returns the id of the program that failed first. This program is the innermost one, because the
- * "failed" lines of the calling programs come later in the logs.
+ * Returns the id of the program that failed first. In the logs, the innermost program has the first
+ * "failed" line, and the programs that called it have later "failed" lines.
  */
 function failedProgram(logs: readonly string[] | null): string | undefined {
   for (const line of logs ?? []) {
@@ -124,9 +124,10 @@ export function describeTransactionError(err: unknown): string {
 }
 
 /**
- * Classifies the failure of a payment. `err` is the field of that name from getSignatureStatuses,
- * getTransaction or simulateTransaction. Error codes from 100 up come from the Subscriptions
- * program. Lower codes come from a program that the pull called, and the logs show which program.
+ * Classifies the failure of a payment. `err` is the field `err` in a response of
+ * getSignatureStatuses, getTransaction or simulateTransaction. Error codes from 100 up come from
+ * the Subscriptions program. Lower codes come from a program that the pull called, and the logs
+ * show which program.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);

@@ -10,7 +10,8 @@ export interface ExecutedInstruction {
   readonly accounts: readonly string[];
   readonly data: Buffer;
   /**
-   * 1 for a top-level instruction, 2 or more for an inner one; null when RPC does not report it.
+   * Depth of the call: 1 for a top-level instruction, 2 or more for an inner instruction. Null when
+   * RPC does not report the depth.
    */
   readonly stackHeight: number | null;
 }
@@ -114,9 +115,9 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
 }
 
 /**
- * Returns the instruction that called `inner[place]`. The caller is the last earlier inner
- * instruction with a stack height that is lower by one. Without stack heights, the top-level
- * instruction `outer` is the caller.
+ * Returns the instruction that called `inner[place]`: the nearest earlier inner instruction whose
+ * stack height is lower by one. If the stack heights are unknown, returns the top-level instruction
+ * `outer`.
  */
 function callerOf(
   inner: readonly ExecutedInstruction[],

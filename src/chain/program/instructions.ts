@@ -241,8 +241,8 @@ export function revokeAbandoned(
 }
 
 /**
- * Moves `amount` base units from the subscriber's associated token account to that of `receiver`, a
- * wallet among the plan's destinations.
+ * Moves `amount` base units from the subscriber's associated token account to the associated token
+ * account of `receiver`. The plan must list the wallet `receiver` among its destinations.
  */
 export function transferSubscription(
   programId: string,

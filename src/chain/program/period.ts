@@ -58,8 +58,8 @@ function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): big
 
 /**
  * Computes whether transfer_subscription would succeed at chain time `now`, and for which period.
- * `plan` is null when the plan's account is closed. A plan with another amount, period or creation
- * time than the subscription's copy of them is a different plan at the same address.
+ * `plan` is null when the plan's account is closed. If amount, period or creation time of `plan`
+ * differ from the subscription's copy, `plan` is a different plan at the same address.
  */
 export function pullPeriod(
   subscription: Pick<

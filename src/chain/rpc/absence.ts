@@ -47,8 +47,8 @@ export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
   /**
-   * Records how many subscriptions were read from one endpoint. The share of missing accounts among
-   * all accounts read shows whether many accounts disappeared at the same time.
+   * Records how many subscriptions were read from one endpoint. If many of the recently read
+   * accounts are missing, many accounts have disappeared at the same time.
    */
   read(subscriptions: number): void;
   /**

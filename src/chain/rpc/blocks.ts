@@ -12,8 +12,8 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
  */
 export const BLOCKHASH_LIFE = 150n;
 /**
- * Maximum number of blockhashes that one call checks at one endpoint. More than 64 are rarely
- * needed, because many transactions share a blockhash. BLOCKHASHES_AT_ONCE of them are checked in
+ * Maximum number of blockhashes that one call checks at one endpoint. A call rarely has more than
+ * 64, because many transactions share a blockhash. BLOCKHASHES_AT_ONCE blockhashes are checked in
  * parallel.
  */
 const MAX_BLOCKHASHES = 64;
@@ -26,8 +26,8 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
 
 /**
  * Asks one endpoint, at commitment finalized, whether blockhashes have expired. At this commitment,
- * a blockhash also counts as invalid until its slot is finalized. Therefore the endpoint must have
- * finalized the slot from which the blockhash came.
+ * a blockhash whose slot is not finalized yet also counts as invalid. Only an endpoint that has
+ * finalized the blockhash's slot can therefore report that the blockhash has expired.
  */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);

@@ -1,5 +1,5 @@
 // Reads the newest slot and the clock of each endpoint at an interval. The failover ranks endpoints
-// by these slots, and rejects a response whose slot is implausibly far ahead of them.
+// by these slots, and rejects a response whose slot is implausibly far ahead of these slots.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClockAccount } from '../program/layouts.ts';
 import type { RpcEndpoint } from './endpoint.ts';
@@ -89,8 +89,9 @@ export class EndpointPlaces {
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint) ?? slot);
     const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
-    // `newest` is the newest plausible slot. An endpoint with an implausible slot above `newest`
-    // also gets the difference as its lag. The failover therefore calls this endpoint last.
+    // `newest` is the newest plausible slot. If an endpoint reports an implausible slot above
+    // `newest`, the difference counts as the endpoint's lag. The failover therefore calls this
+    // endpoint last.
     for (const { endpoint, slot } of reported) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

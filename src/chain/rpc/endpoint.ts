@@ -93,8 +93,8 @@ export class RpcEndpoint {
   }
 
   /**
-   * Whether the endpoint counts as down. An endpoint is down in two cases: (1) it is in backoff
-   * after a failure, (2) one request is testing whether it works again.
+   * Whether the endpoint counts as down. An endpoint is down in two cases: (1) the endpoint is in
+   * backoff after a failure, (2) a single request is testing whether the endpoint works again.
    */
   down(now: number): boolean {
     return this.#failures > 0 && (now < this.#downUntil || this.#isOnTrial);

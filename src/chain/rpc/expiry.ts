@@ -3,7 +3,7 @@
 import { newestSlot } from './responses.ts';
 import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
-/** Evidence of the endpoints that a blockhash has expired. */
+/** Evidence from the endpoints that a blockhash has expired. */
 export interface Expiry {
   /** Number of endpoints that reported the expiry. */
   readonly witnesses: number;

@@ -197,8 +197,8 @@ export class Failover {
 
   /**
    * Returns one function for each endpoint that is up and within its rate limit now. Each function
-   * calls its endpoint once. When there is no such endpoint, returns a single function. This
-   * function waits for an endpoint.
+   * calls its endpoint once. When there is no such endpoint, returns a single function, which first
+   * waits for an endpoint.
    */
   #ready(options?: AskOptions): Ask[] {
     this.#places.refresh();

@@ -29,9 +29,9 @@ export type Rate = number | (() => number);
 const NO_RATE_MS = 100;
 
 /**
- * Creates a limit of `rate` requests in any second. Without `rate`, only pauses that the endpoint
- * requested delay requests. When the rate falls, requests sent in the last second also count
- * against the new rate.
+ * Creates a limit of `rate` requests in any second. Without `rate`, requests are delayed only by
+ * pauses that the endpoint requested. When the rate falls, requests sent in the last second also
+ * count against the new rate.
  */
 export function createRateLimit(rate: Rate = Infinity): RateLimit {
   const perSecond = typeof rate === 'number' ? () => rate : rate;

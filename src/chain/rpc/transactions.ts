@@ -155,9 +155,9 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
 }
 
 /**
- * Reads a finalized transaction that an address's history lists. The endpoint that sent the list is
- * up, so an HTTP error or a malformed response also makes the transaction unreadable. Throws
- * RpcUnreachable when no endpoint responds.
+ * Reads a finalized transaction from the list of an address's transactions. The endpoint that sent
+ * this list is up, so an HTTP error or a malformed response also makes the transaction unreadable.
+ * Throws RpcUnreachable when no endpoint responds.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,

@@ -35,8 +35,8 @@ interface Reading {
  */
 const MAX_AHEAD = 300n;
 /**
- * Upper bound for the number of slots per second. Clusters now make 2.5 slots per second (400 ms
- * per slot) and later 5 (200 ms per slot).
+ * Upper bound for the number of slots per second. Clusters make 2.5 slots per second today (400 ms
+ * per slot) and are expected to make 5 later (200 ms per slot).
  */
 const SLOTS_PER_SECOND = 10;
 const REPORT_MS = 3_600_000;
@@ -59,8 +59,8 @@ export function placeIn(result: unknown): ClockAccount {
 /**
  * Rejects a slot that is too far ahead of the last known slot. The last known slot comes from
  * another endpoint, or from the same endpoint when no other is known. The allowed distance grows
- * with the time since the chain's time of that slot. An endpoint that hangs therefore does not
- * cause the rejection of a good endpoint's slot.
+ * with the age of the last known slot. If an endpoint hangs and its slot becomes old, the newer
+ * slots of other endpoints are therefore still accepted.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;

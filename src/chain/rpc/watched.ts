@@ -26,8 +26,8 @@ export function watchRpc(
 ): WatchedRpc {
   let outage: string | undefined;
   let calls = 0;
-  // Number of the latest call that got a response. When a call with a lower number fails
-  // afterwards, this failure is no sign of an outage.
+  // Sequence number of the latest call that got a response. If a call with a lower number fails
+  // after that, its failure is no sign of an outage.
   let respondedCall = 0;
   const responded = (call: number) => {
     respondedCall = Math.max(respondedCall, call);

@@ -46,7 +46,7 @@ const CLOSING_MS = 1000;
 const PONG_CHANNEL = 'undici:websocket:pong';
 /**
  * After this many consecutive failures the stream retries only every minute or two. In the meantime
- * the keeper's sweep, which reads all subscriptions, finds the missed changes.
+ * the keeper's sweep finds the missed changes, because it reads all subscriptions.
  */
 const FAILURES_BEFORE_PAUSE = 10;
 const RETRY_MS = { base: 250, cap: 15_000 };

@@ -95,8 +95,8 @@ export const memoOf = (reference: string, digits = 32) =>
   memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, digits)}`);
 
 /**
- * Builds the compute budget instructions that precede the payments. A version 1 transaction has
- * none, because its header contains the limits and the priority fee.
+ * Builds the compute budget instructions that precede the payments. A version 1 transaction needs
+ * no such instructions, because its header contains the limits and the priority fee.
  */
 function prologue(version: TransactionVersion, budget: TransactionBudget): Instruction[] {
   if (version === 1) return [];

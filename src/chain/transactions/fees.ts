@@ -67,10 +67,7 @@ export interface PaidPeriod {
 /** Results of the simulations of payments with the same number of pulls. */
 interface Learnt {
   samples: number;
-  /**
-   * Compute units of the simulation that used the most units. `tries` comes from this simulation
-   * too.
-   */
+  /** The most compute units that a simulation used. `tries` comes from the same simulation. */
   units: number;
   tries: number;
 }

@@ -155,8 +155,8 @@ function bytesLegacy(instructions: readonly Instruction[], keyCount: number): nu
     ({ keys, data }) =>
       1 + compactBytes(keys.length) + keys.length + compactBytes(data.length) + data.length,
   );
-  // The number of signatures takes one byte. A second byte would be needed from 128 signatures on,
-  // but 128 signatures exceed the length limit.
+  // The number of signatures takes one byte. It would take a second byte from 128 signatures on,
+  // but so many signatures exceed the length limit.
   const counts = 1 + compactBytes(keyCount) + compactBytes(instructions.length);
   return LEGACY_FIXED_BYTES + counts + sum(each);
 }

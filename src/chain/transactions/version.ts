@@ -1,5 +1,5 @@
-// Chooses the transaction version. A version 1 transaction carries ten payments, a legacy
-// transaction two or three. Some clusters do not support version 1 yet.
+// Chooses the transaction version. A version 1 transaction has room for ten payments, a legacy
+// transaction for two or three. Some clusters do not support version 1 yet.
 import type { Log } from '../../log.ts';
 import type { RpcError } from '../rpc/errors.ts';
 import type { Rpc } from '../rpc/rpc.ts';

@@ -125,7 +125,7 @@ function optionsOf(
       ...(commandLine !== undefined && { options: commandLine }),
     },
   };
-  // The published type does not know lists of hosts and ports.
+  // The published type of postgres.js does not allow lists of hosts and ports.
   const { options } = postgres(given as unknown as PoolOptions);
   return { ...options, place: placeOf(parsed), direct: undefined };
 }
@@ -140,7 +140,7 @@ function optionsLike(sql: Sql, max: number, settings: Settings): ReadOptions {
     ...options,
     max,
     connection: { ...options.connection, ...(options.direct === undefined && settings) },
-    // postgres.js stores its reconnect state in this object, so each pool needs its own.
+    // postgres.js stores its reconnect state in this object, so each pool needs a separate object.
     shared: { retries: 0, typeArrayMap: {} },
   } as ReadOptions;
 }
@@ -237,8 +237,8 @@ function counted<T extends Queryable>(
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
       const made = make();
-      // A fragment is also a promise, but fragments are never awaited, so the replaced handlers
-      // never run.
+      // A fragment is also a promise, but no code awaits a fragment. The replaced handlers of a
+      // fragment therefore never run.
       if (made instanceof Promise)
         count(made as Statement, make as () => Statement, silence, connection);
       return made;

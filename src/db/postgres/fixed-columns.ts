@@ -25,7 +25,7 @@ export const subscriptionTerms = [
 ];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
-/** Columns of `installation` that only commands of an operator write. */
+/** Columns of `installation` that only an operator's commands may write. */
 export const installationTerms = [
   'single',
   'cluster',

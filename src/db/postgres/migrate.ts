@@ -145,7 +145,9 @@ async function patiently(what: string, work: () => PromiseLike<unknown>): Promis
   }
 }
 
-/** A migration that is not applied yet, and the locks that it holds until its end. */
+/**
+ * A migration that is not applied yet, and the locks that the migration will hold until it ends.
+ */
 export interface Planned extends Migration {
   locks: TableLock[];
 }
@@ -176,9 +178,8 @@ export async function newerSchema(sql: Sql): Promise<number | undefined> {
 }
 
 /**
- * Checks that this build can run on the schema. Returns the schema's version if it is newer than
- * this build, otherwise undefined. Throws an OperatorError that names the command to run if the
- * build cannot run.
+ * Checks that this build can run on the schema. If not, throws an OperatorError that names the
+ * command to run. Returns the schema's version if it is newer than this build, otherwise undefined.
  */
 export async function assertSchema(sql: Sql): Promise<number | undefined> {
   const migrations = await listMigrations();

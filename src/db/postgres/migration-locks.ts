@@ -41,7 +41,8 @@ const FOREIGN_KEY_LOCK: LockMode = 'SHARE ROW EXCLUSIVE';
 
 /**
  * Returns one lock per table of `tables`: the strongest lock that the statements take on the table.
- * The order is that of the first lock on each table. `tableOf` maps an index name to its table.
+ * Tables come in the order in which they are first locked. `tableOf` maps an index name to its
+ * table.
  */
 export function locksOf(
   text: string,

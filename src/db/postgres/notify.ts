@@ -33,8 +33,8 @@ export interface Notifier {
 
 /**
  * Creates a notifier that sends at most one NOTIFY per `intervalMs`. The first notification is sent
- * immediately; later ones are merged. The default of 10 ms limits a flood to 100 notifications a
- * second and adds no delay at 50 events a second.
+ * immediately; later notifications are merged. The default of 10 ms limits a flood to 100
+ * notifications a second and adds no delay at 50 events a second.
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;

@@ -30,7 +30,7 @@ const lost = new Set([
   '25P03',
 ]);
 
-/** Messages for refusals, by error code. Each message continues "Postgres at <host> ". */
+/** Messages for refusals, by error code. Each message follows the words "Postgres at <host>". */
 const refused: Record<string, string> = {
   '25006': 'is read-only: point DATABASE_URL at the primary.',
   '42501': 'does not let this user do that: check the rights of the user in DATABASE_URL.',
@@ -46,7 +46,10 @@ const refused: Record<string, string> = {
 const outages = new Set(['25006', '53100', '53200', '53300', '58030']);
 /** Codes: deadlock_detected, lock_not_available. */
 const locks = new Set(['40P01', '55P03']);
-/** Code of a standby that cancelled a statement, because its data was about to be replaced. */
+/**
+ * Code serialization_failure: a standby cancelled a statement, because WAL replay was about to
+ * change the data that the statement reads.
+ */
 const REPLAYED = '40001';
 /** Code query_canceled: the server cancelled the statement. */
 const TOO_SLOW = '57014';
@@ -62,8 +65,8 @@ export function isLost(error: unknown): boolean {
 }
 
 /**
- * Returns the operator's message for an outage or a refusal, to follow "Postgres at <host> ".
- * Returns undefined for all other errors.
+ * Returns the message for the operator about an outage or a refusal. The message follows the words
+ * "Postgres at <host>". Returns undefined for all other errors.
  */
 export function outageOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -104,14 +107,14 @@ export function isTooSlow(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === TOO_SLOW;
 }
 
-/** Tells whether a standby cancelled the statement in favour of its replay. */
+/** Tells whether a standby cancelled the statement because of WAL replay. */
 function isReplayed(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === REPLAYED;
 }
 
 /**
  * Tells whether a retry may succeed: the error is an outage, a statement timeout, a lock conflict
- * or a conflict with the replay of a standby.
+ * or a conflict with WAL replay on a standby.
  */
 export function isUnavailable(error: unknown): boolean {
   return isOutage(error) || isLocked(error) || isTooSlow(error) || isReplayed(error);

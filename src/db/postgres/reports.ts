@@ -6,7 +6,7 @@ import { reportLimits, sessionSettings } from './settings.ts';
 export interface Reports {
   /** Runs statements with the limits of reports. */
   run<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
-  /** Runs statements that only read. They run on the replica if REPORTS_DATABASE_URL names one. */
+  /** Runs statements that only read, on the replica if REPORTS_DATABASE_URL names a replica. */
   read<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
   /** Returns the maximum age, in seconds, of the data that `read` returns from now on. */
   readAge(): Promise<number>;

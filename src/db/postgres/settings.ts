@@ -22,8 +22,8 @@ export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
 export const ENCODING = 'UTF8';
 
 /**
- * Values of synchronous_commit with which a commit waits for its own disk and for the disks of all
- * synchronous standbys.
+ * Values of synchronous_commit with which a commit waits for the primary's disk and for the disks
+ * of all synchronous standbys.
  */
 export const DURABLE_SETTINGS: readonly string[] = ['on', 'remote_apply'];
 
@@ -82,8 +82,8 @@ const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
   // scans the whole table for each new delivery until the next ANALYZE. jit is off because before
   // Postgres 18 the high cost of a disabled sequential scan would trigger JIT compilation.
   daemon: { enable_seqscan: 'off', jit: 'off' },
-  // Before the first ANALYZE the planner assumes a short queue. It would then read and sort the
-  // whole backlog for each claim.
+  // Before the first ANALYZE the planner assumes a short queue. With sorts enabled, it would read
+  // and sort the whole backlog for each claim.
   queue: { enable_seqscan: 'off', jit: 'off', enable_sort: 'off', enable_bitmapscan: 'off' },
   report: { enable_seqscan: 'on', jit: 'off' },
 };
@@ -109,7 +109,7 @@ export function sessionSettings({
 /**
  * Settings that "billing migrate --roles" gives the role of each daemon in this database, for
  * sessions behind a pooler. The dispatcher's role gets the planner settings `queue`, because its
- * claims need them. Its other statements need no other planner settings.
+ * claims need them. The dispatcher's other statements work with these settings too.
  */
 export const ROLE_SETTINGS: Readonly<
   Record<Exclude<DaemonRole, 'reconcile'>, Readonly<Record<string, string>>>

@@ -20,8 +20,8 @@ export interface Silence {
 }
 
 /**
- * The time limit is counted in this number of timer ticks. While a process is suspended no ticks
- * are counted, so the process does not blame Postgres for the pause.
+ * The time limit as a number of timer ticks. A suspended process counts no ticks, so it does not
+ * blame Postgres for the time of its suspension.
  */
 const TICKS = 20;
 

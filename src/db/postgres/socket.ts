@@ -20,7 +20,7 @@ export interface Place {
   connectMs: number;
 }
 
-/** Opens a socket for postgres.js. `onOpened` gets each TCP socket. */
+/** Opens a socket for postgres.js. The callback `onOpened` gets each TCP socket. */
 export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
 
 /**
@@ -50,7 +50,7 @@ interface Listeners {
  *
  *   driver  -- StartupMessage -->  sent to each host in turn
  *   host    -- request for a password, SASL -->  to the driver, whose response goes to that host
- *   host    -- refuses, is silent, of the wrong kind -->  not seen by the driver: the next host
+ *   host    -- refusal, silence, wrong role -->  hidden from the driver; the next host is tried
  *   host    -- AuthenticationOk ... ReadyForQuery -->  to the driver; from then on all bytes pass
  */
 class PostgresSocket extends Duplex {
@@ -131,16 +131,16 @@ class PostgresSocket extends Duplex {
     this.#session?.tcp.destroy();
     const reported = this.#isAnswered ? null : error;
     done(reported);
-    // Reports the close in the next turn, because postgres.js may still write a held message in
-    // this turn. #closeUnlessGreeted explains held messages.
+    // Reports the close in the next event-loop turn, because postgres.js may still write a held
+    // message in the current turn. #closeUnlessGreeted explains held messages.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
-  /** Tries the hosts until one opens a session of the wanted kind. Never rejects. */
+  /** Tries the hosts until one opens a session with the wanted role. Never rejects. */
   async #begin(startup: Buffer): Promise<void> {
     const { target } = this.#place;
     let failures = await this.#try(this.#hosts, target, startup);
-    // In its second pass, prefer-standby accepts any role at the hosts that responded.
+    // The second pass is for prefer-standby: it accepts any role at the hosts that responded.
     const primaries = failures?.filter(({ error }) => error instanceof WrongRole) ?? [];
     if (target === 'prefer-standby' && primaries.length > 0)
       failures = await this.#try(
@@ -244,7 +244,10 @@ interface Failure {
   error: unknown;
 }
 
-/** Returns the error of the only host, or one error that names the failure of each host. */
+/**
+ * Returns one error for all hosts: with one host that host's error, otherwise an error that names
+ * the failure of each host.
+ */
 function summary(failures: readonly Failure[]): Error {
   const [only] = failures;
   const described = failures.map(({ host, error }) => `${describeHost(host)}: ${messageOf(error)}`);

@@ -27,7 +27,7 @@ export function graceMs({
 
 /**
  * The later of two times: the end of the paid time, and the end of a live subscription's trial.
- * Null when there is neither.
+ * Null when the subscription has no paid time and no live trial.
  */
 export function coveredUntil({
   status,
@@ -42,7 +42,10 @@ export function coveredUntil({
 const isRefunded = ({ paidThrough, refundedThrough }: AccessTerms): boolean =>
   paidThrough !== null && refundedThrough !== null && paidThrough <= refundedThrough;
 
-/** Returns the terms without a refunded period, because such a period does not count as paid. */
+/**
+ * Returns the terms without `paidThrough` if the paid period was refunded, because a refunded
+ * period does not count as paid.
+ */
 const counted = (terms: AccessTerms): AccessTerms =>
   isRefunded(terms) ? { ...terms, paidThrough: null } : terms;
 
@@ -94,9 +97,9 @@ export interface Access {
 }
 
 /**
- * How long the caller may cache an answer (ms), by the reason of access. `paid` lasts longest,
- * because paid time cannot be revoked. The other answers change with the next payment or a forced
- * end.
+ * How long the caller may cache an answer (ms), by the reason for access. `paid` is cached longest,
+ * because paid time cannot be revoked. The other answers can change with the next payment or a
+ * forced end.
  */
 const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 

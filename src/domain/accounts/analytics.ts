@@ -1,6 +1,5 @@
-// Computes the figures of a range of days and of each day. For the whole range, amounts and events
-// are summed up over all days. The numbers of active and past-due subscriptions are those of the
-// last day.
+// Computes the figures of a range of days and of each day. The range's figures are sums over all
+// days, except the numbers of active and past-due subscriptions, which are those of the last day.
 import type { DayRow } from '../../db/analytics.ts';
 
 /**

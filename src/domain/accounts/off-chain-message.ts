@@ -12,7 +12,9 @@ const HEADER = Buffer.from('\xffsolana offchain', 'latin1');
 const VERSION_PLACE = HEADER.length;
 const BODY_PLACE = VERSION_PLACE + 1;
 const KEY_LENGTH = 32;
-/** Format 1: texts in UTF-8 of up to 1,212 bytes. Format 0 allows no line feeds. */
+/**
+ * Value of the field `format` for UTF-8 texts of up to 1,212 bytes. Format 0 allows no line feeds.
+ */
 const UTF_8 = 1;
 
 /**
@@ -71,7 +73,8 @@ function textAfterLength(bytes: Buffer, lengthPlace: number): Buffer | undefined
 function decodeUtf8(bytes: Buffer | undefined): string | undefined {
   if (bytes === undefined) return undefined;
   try {
-    // ignoreBOM keeps a byte order mark as a character, so that it is not dropped unseen.
+    // With ignoreBOM the decoder keeps a byte order mark as a character. Otherwise the mark would
+    // be dropped silently.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return undefined;

@@ -61,7 +61,7 @@ export function signInPage(
 /**
  * The roles that a page of this origin may sign in for, the default role first. The page of a shop
  * must not get a merchant's token, because this token can create API keys. A request without an
- * Origin comes from no page.
+ * Origin does not come from a web page, so it may use any role.
  */
 export function rolesOf(
   origin: string | undefined,
@@ -120,8 +120,8 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
 
 /**
  * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued message
- * and no other fields. The wallet may write the chain with its namespace (solana:mainnet). The
- * statement is required, because it names the role to the wallet's owner.
+ * and no other fields. The wallet may put the namespace before the chain's name (solana:mainnet).
+ * The statement is required, because it names the role to the wallet's owner.
  */
 function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];

@@ -81,7 +81,7 @@ export function failedEnd(
   return { kind: 'failed', failure, error };
 }
 
-/** The chain state that was read before the end of the attempt is written. */
+/** The chain state from which the result of an ended attempt is derived. */
 interface Seen {
   /** The subscription's accounts, read after the attempt ended. */
   view: View;

@@ -17,7 +17,7 @@ import { hasUnknownPull } from './pulls.ts';
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // An on-chain payment that an earlier look-up did not find is no new change. That look-up is
+  // An on-chain payment that an earlier look-up did not find is not a new change. The look-up is
   // repeated after its backoff, even when the account has been closed.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
@@ -36,9 +36,9 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
 }
 
 /**
- * Returns the row as it will be once the payment of the open attempt is recorded, if the account
- * shows this payment and no other. Otherwise returns the row unchanged. With the returned row,
- * hasChanged() ignores the keeper's own payment but finds other changes. Pure.
+ * Returns the row as it will be once the payment of the open attempt is recorded. This applies only
+ * if the account shows this payment and no other payment; otherwise returns the row unchanged. With
+ * the returned row, hasChanged() ignores the keeper's own payment but finds other changes. Pure.
  */
 export function withPayment(
   row: KeeperSubscription,

@@ -57,7 +57,7 @@ import {
 import { CLOSING_SECONDS, collectAt } from './window.ts';
 
 /**
- * Seconds between reads of a paused subscription; streams and the sweep report a cancellation
+ * Seconds between reads of a paused subscription. Streams and the sweep report a cancellation
  * sooner.
  */
 const PAUSED_READ_SECONDS = 86_400n;
@@ -145,9 +145,9 @@ export function registeredAccount(
 }
 
 /**
- * Whether a missing account counts as closed: another account has replaced the missing account, a
- * keeper has read it before, or its registration is old enough. Otherwise the RPC endpoint may just
- * lag behind.
+ * Whether a missing account counts as closed: (1) another account has replaced it, (2) a keeper has
+ * read it before, or (3) its registration is old enough. Otherwise the RPC endpoint may just lag
+ * behind the chain.
  */
 function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
@@ -217,7 +217,7 @@ function dueAgain({ state }: SubscriptionUpdate, period: PullPeriod): Date | nul
 }
 
 /**
- * Waits for the next period, because the plan is blocked. When the plan is unblocked earlier,
+ * Waits for the next period, because the plan is blocked. If the plan is unblocked earlier,
  * plan-block.ts makes the subscription due at once.
  */
 function awaitPlan(update: SubscriptionUpdate, period: PullPeriod): Decision {

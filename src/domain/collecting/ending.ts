@@ -52,7 +52,7 @@ export function planEnd(
     return 'plan_recreated';
   if (period?.verdict === 'plan_changed') return 'plan_recreated';
   if (plan.endTs !== 0n && now > plan.endTs) return 'plan_ended';
-  // The plan has no further period, and the time paid for has passed.
+  // The plan has no further period, and the paid time has passed.
   if (
     period?.verdict === 'collected' &&
     period.next === null &&
@@ -142,9 +142,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the last payments of an on-chain account that is closed, and returns undefined. Returns a
- * decision to wait while these payments cannot be read. Payments with other period boundaries
- * belong to a later subscription at the same address and are skipped.
+ * Records the last payments of an on-chain account that is closed, and returns undefined. If these
+ * payments cannot be read yet, returns a decision to wait instead. Payments with other period
+ * boundaries belong to a later subscription at the same address and are skipped.
  */
 function recordLastPulls(
   update: SubscriptionUpdate,

@@ -33,7 +33,7 @@ function noticeTimes(
     .sort((a, b) => a.getTime() - b.getTime());
 }
 
-/** How many notices of the payment due at `due` have a time up to `now`. */
+/** Number of notices of the payment due at `due` whose time has come by `now`. */
 export function noticesUntil(
   now: Date,
   due: Date,

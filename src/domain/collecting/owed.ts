@@ -3,7 +3,7 @@
 import type { WalletDue } from '../../db/wallet-dues.ts';
 import { amountPastDue, nextAmount } from './price.ts';
 
-/** The payment before which the wallet's other payments are summed up. */
+/** A payment of a wallet. owedBefore() sums up the wallet's other payments that come before it. */
 export interface AskedPayment {
   readonly id: string;
   readonly subscriberWallet: string;

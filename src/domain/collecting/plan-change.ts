@@ -5,8 +5,8 @@ import type { PlanRow, PlanStatus } from '../../db/plans.ts';
 import { planMatches } from '../subscribing/plans.ts';
 
 /**
- * Derives the new status and end of a plan's record from the plan's account. Returns null when both
- * stay the same. Pure.
+ * Returns the new status and the new end time of the plan's record, derived from the plan's
+ * account. Returns null when neither of them changes. Pure.
  */
 export function assessPlan(
   record: PlanRow,

@@ -59,8 +59,8 @@ export function priceOf(
 
 /**
  * The amount due for a period, in base units. Prorated when the plan ends inside the period, or
- * when the charge begins inside it. Times are in Unix seconds; `end` is the end of the time that
- * the payment covers.
+ * when the charge begins inside the period. Times are in Unix seconds; `end` is the end of the time
+ * that the payment covers.
  */
 export function amountDue(
   terms: PriceTerms,
@@ -167,7 +167,7 @@ function chargedSeconds(
 }
 
 /**
- * Time (Unix seconds) from which on the subscriber is charged. Null when all time is charged.
+ * Time (Unix seconds) from which the subscriber is charged. Null when no time is free of charge.
  */
 function startOfCharge({ trialEndsAt, unpausedAt, chargedFrom }: PriceTerms): bigint | null {
   const times = [trialEndsAt, unpausedAt, chargedFrom].flatMap((time) =>

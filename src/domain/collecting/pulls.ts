@@ -20,14 +20,16 @@ export interface KnownPull extends Pull {
   readonly recorded: boolean;
   /** Whether a recorded payment, this one or another, has paid the period of this payment. */
   readonly isPeriodPaid: boolean;
-  /** Whether the recorded payment was refunded. Only known of payments read from the books. */
+  /**
+   * Whether the recorded payment was refunded. Set only for payments that were read from the books.
+   */
   readonly isRefunded?: boolean;
 }
 
 /**
  * Number of keeper failures after which the keeper stops looking for a payment that is finalized on
  * chain but that no RPC history shows. From then on, this payment no longer delays other payments.
- * The failures take half an hour (keeper-backoff.ts).
+ * The backoff (keeper-backoff.ts) spreads so many failures over half an hour.
  */
 const MAX_FAILED_LOOKUPS = 8;
 
@@ -50,8 +52,8 @@ export type PullLookup =
    */
   | { readonly kind: 'not_final' }
   /**
-   * The transaction history is too long to read, and the keeper has not stopped looking yet
-   * (isGivenUp).
+   * The transaction history is too long to read. The keeper has not given up the search for the
+   * payment yet (isGivenUp).
    */
   | { readonly kind: 'too_long' }
   | {
@@ -171,8 +173,8 @@ export function startOfNext(period: PullPeriod): Date | null {
 /**
  * Finds the on-chain payments of newly registered subscriptions in the database. The result has a
  * subscription only if earlier registrations have recorded the full amount that the on-chain
- * account counts. Such a subscription needs no RPC history, which an RPC endpoint may not keep for
- * a whole period.
+ * account counts. The RPC history of such a subscription, which endpoints may not keep for a whole
+ * period, is not needed.
  */
 export async function findInBooks(
   sql: Sql,

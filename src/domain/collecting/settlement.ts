@@ -182,7 +182,7 @@ export async function writeAssessments<A extends ClaimedAssessment>(
 }
 
 /**
- * Removes each assessment whose signed transaction also pays for a subscription that is missing in
+ * Removes each assessment whose signed transaction also pays for a subscription that is not in
  * `assessments`. A signed transaction is committed with all of its payments or not at all.
  */
 function wholeTransactions<A extends ClaimedAssessment>(assessments: readonly A[]): A[] {

@@ -135,8 +135,8 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
 }
 
 /**
- * Marks a period as paid. Used for a pull that an earlier registration of the same address has
- * recorded and reported. If that payment was refunded, the period gives no access.
+ * Marks a period as paid by a payment that an earlier registration of the same address has recorded
+ * and reported. If that payment was refunded, the period gives no access.
  */
 export function applyCover(
   update: SubscriptionUpdate,

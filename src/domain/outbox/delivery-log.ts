@@ -21,8 +21,8 @@ export interface LogStep {
 }
 
 /**
- * Maximum number of rows that one statement reads. Postgres reads so many rows from memory in about
- * 20 ms.
+ * Maximum number of rows that one statement reads. Postgres reads this many rows from memory in
+ * about 20 ms.
  */
 const WALK_ROWS = 10_000;
 /** Maximum number of rows that one statement returns. */

@@ -88,9 +88,8 @@ export function urlFault(
 }
 
 /**
- * Returns a URL in the form in which it is stored and the dispatcher calls it. The URL is
- * normalized (case, default port, dots, encoding). Its fragment is removed, because a fragment is
- * never sent.
+ * Returns a URL in the form that is stored and that the dispatcher calls. The URL is normalized
+ * (case, default port, dots, encoding). Its fragment is removed, because a fragment is never sent.
  */
 export function calledUrl(text: string): string {
   const { origin, pathname, search } = new URL(text);

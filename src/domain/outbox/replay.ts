@@ -53,8 +53,8 @@ export async function replayDelivery(sql: Queryable, deliveryId: string): Promis
 }
 
 /**
- * Queues an event, whether or not it was sent before. Returns the id of the new delivery. Throws a
- * ServiceError (CONFLICT) when the app has no endpoint.
+ * Queues an event for delivery, even if it was sent before. Returns the id of the new delivery.
+ * Throws a ServiceError (CONFLICT) when the app has no endpoint.
  */
 export async function replayEvent(sql: Queryable, eventId: string): Promise<string> {
   const id = await insertEventReplay(sql, eventId);
@@ -283,15 +283,16 @@ function canonical(selection: Selection): string {
 }
 
 /**
- * A transaction may begin before an endpoint is disabled and commit afterwards. An event of this
- * transaction can be older than the disabling by up to this time (ms).
+ * Events are queued again from this many milliseconds before the endpoint was disabled. A
+ * transaction may begin before the disabling and commit afterwards, so its events are older than
+ * the disabling but have no delivery.
  */
 const OVERLAP_MS = 60_000;
 
 /**
  * Enables an endpoint and starts runs that queue (1) the deliveries that were cancelled when the
- * endpoint was disabled, and (2) the events since then. Resolves with the number of events;
- * undefined when the endpoint was not disabled. The caller wakes the worker of replays.
+ * endpoint was disabled, and (2) the events created since then. Resolves with the number of events;
+ * undefined when the endpoint was not disabled. The caller wakes the replay loop of `serve`.
  */
 export async function enableWithReplay(
   tx: Transaction,

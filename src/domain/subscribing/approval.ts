@@ -54,9 +54,9 @@ async function readApproval(
 
 /**
  * Returns the number of on-chain accounts, other than `except`, that can still move tokens through
- * the authority. Returns the larger number of two commitments: `confirmed` includes accounts that
- * were just opened, and `finalized` includes accounts whose closing may be undone. Undefined when
- * the number is unknown.
+ * the authority. Counts at two commitments and returns the larger number: `confirmed` includes
+ * accounts that were just opened, and `finalized` includes accounts whose closing may be undone.
+ * Undefined when the number is unknown.
  */
 async function countUsers(
   chain: Pick<ChainReader, 'getProgramAccounts'>,

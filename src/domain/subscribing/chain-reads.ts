@@ -41,8 +41,8 @@ export type ChainSender = ChainReader &
 
 /**
  * An unsigned transaction (base64) and its blockhash. `lastValidBlockHeight` is the last block
- * height at which the transaction can land. An RPC endpoint that has reached `slot` knows the
- * blockhash.
+ * height at which the transaction can land. `slot` is the slot that an RPC endpoint must have
+ * reached to know the blockhash.
  */
 export interface Unsigned {
   readonly transaction: string;

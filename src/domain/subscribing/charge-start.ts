@@ -1,4 +1,4 @@
-// Finds the time from which on a registration charges the running period of its account. An account
+// Finds the time from which a registration charges the running period of its account. An account
 // that was opened for the registration is charged for the whole period. An account that is resumed
 // or registered late is charged only for the rest of the period.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
@@ -11,8 +11,9 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import { type ChainReader, type Network, reaching } from './chain-reads.ts';
 
 /**
- * A wallet that opens an account with its own client registers some seconds later. The whole period
- * is charged if this delay is at most a sixtieth of the period and at most this many seconds.
+ * A wallet that opens an account with its own client is registered some seconds after the opening.
+ * The whole period is charged if these seconds are at most a sixtieth of the period and at most
+ * this number.
  */
 const MAX_PROMPT_SECONDS = 600n;
 /**
@@ -32,9 +33,9 @@ interface Registered {
 }
 
 /**
- * Returns the chain time from which on the running period is charged; null charges the whole
- * period. An opening that the service offered is charged for the whole period. A resume that the
- * service offered is charged from the resume on, any other account from the registration on. Throws
+ * Returns the chain time from which the running period is charged; null charges the whole period.
+ * An account opened by an offer of the service is charged for the whole period. An account resumed
+ * by an offer is charged from the resume, any other account from the registration. Throws
  * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function startOfCharge(

@@ -37,8 +37,8 @@ export async function refuseSecond(sql: Queryable, session: Session): Promise<vo
 
 /**
  * Throws CONFLICT when the customer of the offer's checkout session has got a live subscription
- * since the offer. Call it before the offer's transaction is sent. A complete session is not
- * checked, because it was completed by this transaction.
+ * since the offer was made. Call it before the offer's transaction is sent. A complete session is
+ * not checked, because this transaction has completed it.
  */
 export async function refuseSecondOf(
   sql: Queryable,
@@ -72,7 +72,7 @@ export async function reserveCustomer(
 
 /**
  * Marks a new registration as a duplicate when its customer has another live subscription. Returns
- * the id of the other subscription; null when there is none or several are allowed.
+ * the id of the other subscription; null when there is no other or the customer may have several.
  */
 export async function noteDuplicate(
   sql: Transaction,

@@ -1,5 +1,5 @@
-// Builds the unsigned transaction with which a wallet subscribes: it opens an account, or resumes a
-// cancelled account that still runs although its registration has ended.
+// Builds the unsigned transaction with which a wallet subscribes. The transaction opens an account,
+// or resumes a cancelled account that still runs although its registration has ended.
 import {
   authorityIn,
   planIn,
@@ -73,8 +73,8 @@ interface Found {
 /**
  * Builds the transaction (base64) with which the wallet subscribes, including the accounts and the
  * approval that the wallet lacks. Throws CONFLICT when the plan takes no subscriptions, the wallet
- * is frozen or already subscribed, or the merchant has ended its subscription; INTERNAL_ERROR when
- * the chain is unreachable.
+ * is frozen or already subscribed, or the merchant has ended the wallet's subscription. Throws
+ * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function openingTransaction(
   { sql, chain, network }: Parts,

@@ -38,8 +38,8 @@ type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | '
 /**
  * Whether an on-chain plan matches its record. Owner, mint, amount, period and both destinations
  * must be equal, and a keeper must be among the pullers. A pending plan must also have the recorded
- * end; a plan seen before, the recorded creation time. The owner may later change the end and
- * `metadataUri`.
+ * end. A plan that was seen on chain before must also have the recorded creation time. The owner
+ * may later change the end and `metadataUri`.
  */
 export function planMatches(
   record: PlanRecord,
@@ -309,8 +309,8 @@ export async function observePlan(
 }
 
 /**
- * Decodes a plan account. Throws VALIDATION_ERROR when the account is no plan, because the client
- * named its address.
+ * Decodes a plan account. Throws VALIDATION_ERROR when the account is not a plan, because the
+ * client supplied the address.
  */
 function asPlan(decode: () => PlanAccount | null): PlanAccount | null {
   try {

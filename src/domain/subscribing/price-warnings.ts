@@ -23,8 +23,8 @@ const FACTOR = 10n;
 
 /**
  * Compares prices per hour. Warns when the plan costs at most a tenth of the cheapest other plan,
- * or at least ten times as much as the most expensive other plan. If `others` includes the plan
- * itself, it is skipped.
+ * or at least ten times as much as the most expensive other plan. If `others` also contains the
+ * plan itself, that entry is ignored.
  */
 export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarning[] {
   const ascending = others.filter(({ id }) => id !== plan.id).toSorted(byPricePerHour);

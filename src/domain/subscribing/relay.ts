@@ -175,10 +175,10 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
 }
 
 /**
- * Tells whether no fork can include the transaction any more: the finalized height is past the
- * offer's limit. If the wallet chose the blockhash, its limit is unknown, and a lagging endpoint
- * may not know the blockhash yet. Such a blockhash is therefore checked only at the end of the
- * request.
+ * Tells whether the transaction can no longer land on any fork: the finalized height is past the
+ * last block height of the offer's blockhash. For a blockhash that the wallet chose, this height is
+ * unknown, and a lagging endpoint may not know the blockhash yet. Such a blockhash is therefore
+ * checked only at the end of the request.
  */
 async function hasLapsed(
   chain: ChainSender,

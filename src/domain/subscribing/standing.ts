@@ -73,8 +73,8 @@ export interface Standing {
   /** USDC base units. */
   usdc: bigint;
   /**
-   * The first payment in USDC base units: for a cancelled account the rest of its running period; 0
-   * if the wallet would get a trial, or the running period is already paid.
+   * The first payment in USDC base units. For a cancelled account it covers the rest of the running
+   * period. 0 if the wallet would get a trial, or the running period is already paid.
    */
   usdcNeeded: bigint;
   /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */

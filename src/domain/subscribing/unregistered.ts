@@ -3,7 +3,7 @@
 //
 //   live on chain, one offer fits -> registered with the offer's session
 //   live on chain, no offer, the app has registerUnclaimed -> registered without ids
-//   live on chain otherwise -> listed to the merchant, until it is registered or not live any more
+//   live on chain otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { findApp } from '../../db/apps.ts';
 import type { PlanRow } from '../../db/plans.ts';
@@ -24,8 +24,9 @@ interface Parts {
 export type SeenOutcome = 'registered' | 'listed' | 'absent';
 
 /**
- * Registers the live account at `subscriptionPda`, or lists the account to the merchant. The
- * account is a subscription to `plan`. Throws as the RPC client and the database do.
+ * Registers the live account at `subscriptionPda`, or adds the account to the merchant's list of
+ * unregistered subscriptions. The account is a subscription to `plan`. Throws as the RPC client and
+ * the database do.
  */
 export async function registerSeen(
   parts: Parts,

@@ -27,7 +27,7 @@ export function blockAt(chain: Chain, height: number): Block | undefined {
 /**
  * Returns the height of the newest block at a commitment. Processed means the block being built,
  * confirmed means the last sealed block, and finalized means the block FINALITY_BLOCKS below the
- * block being built. The result is `lag` blocks lower.
+ * block being built. `lag` lowers the returned height.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;

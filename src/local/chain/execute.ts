@@ -133,9 +133,9 @@ export function hasLiveBlockhash(
 
 /**
  * Runs a transaction in the block being built. A failed transaction lands with its error and pays
- * its fee. With `undoFailure` (preflight), it is refused and changes nothing. A wrong signature, or
- * a payer that cannot pay the fee, also causes a refusal. With `verified`, signatures are not
- * checked.
+ * its fee. With `undoFailure` (preflight), a failed transaction is refused and changes nothing. A
+ * wrong signature, or a payer that cannot pay the fee, also causes a refusal. With `verified`,
+ * signatures are not checked.
  */
 export function execute(
   chain: Chain,

@@ -1,5 +1,6 @@
-// The state of a chain, and the limits of how much of it is kept. LiteSVM holds the accounts and
-// the clock. The state in this file holds blocks and past transactions.
+// The state of a chain, and the limits for the number of blocks, transactions and accounts that are
+// kept. LiteSVM holds the accounts and the clock. The state in this file holds blocks and past
+// transactions.
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
 import type { Store } from './disk/store.ts';

@@ -43,8 +43,8 @@ function knownAt(chain: Chain, transaction: WireTransaction, height: number): bo
 }
 
 /**
- * Runs preflight unless it is skipped, then drops or delays the transaction, depending on the
- * fault. A real node can also lose or delay a transaction that it accepted.
+ * Runs preflight unless it is skipped. Then drops or delays the transaction if a fault for this is
+ * on. A real node can also lose or delay a transaction that it accepted.
  */
 function divert(
   chain: Chain,

@@ -36,7 +36,10 @@ export interface AccountState {
   readonly rentEpoch: bigint;
 }
 
-/** An instruction that a program called. The message of the transaction does not contain it. */
+/**
+ * An instruction that a program called during the run. Such an instruction is not in the
+ * transaction's message.
+ */
 export interface InnerInstruction {
   readonly programIndex: number;
   readonly accounts: Buffer;

@@ -24,8 +24,8 @@ export interface Chaos {
 }
 
 /**
- * Prepares the kills of one play, which is one run of the scenario. Spreads `total` kills evenly
- * over the `periods` periods of the play.
+ * Prepares the kills of one run of the scenario. Spreads `total` kills evenly over the `periods`
+ * periods of the run.
  */
 export function createChaos(processes: Processes, total: number, periods: number): Chaos {
   const kills: Record<string, number> = {};

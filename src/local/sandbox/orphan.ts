@@ -1,4 +1,4 @@
-// Ends the embedded Postgres when the process that started it ends. A guard, a separate process,
+// Ends the embedded Postgres when the process that started it ends. A separate process, the guard,
 // does this. If the guard is killed too, the next start on the same data directory stops the old
 // server.
 import { type ChildProcess, spawn } from 'node:child_process';

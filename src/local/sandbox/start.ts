@@ -141,7 +141,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     await allReady(processes, signal);
     report(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
     const api = createApi(processes.apiUrl);
-    // Each play on the same data gets another seed, and therefore other wallets.
+    // Each run of the scenario on the same data gets another seed, and therefore other wallets.
     const random = seeded(options.seed + processes.plays * 1_000_003);
     const merchants = await createMerchants(api, chain, server, random);
     signal.throwIfAborted();

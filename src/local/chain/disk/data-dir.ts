@@ -17,8 +17,8 @@ export function makeDataDir(dir: string): void {
   }
 }
 
-// Creates a directory and its missing parents. Node's mkdir with `recursive` is not used: for a
-// path below a directory that accepts no files (such as /proc), it never returns.
+// Creates a directory and its missing parents. Node's mkdir with `recursive` is not used, because
+// it never returns for a path below a directory that accepts no files (such as /proc).
 function make(path: string): void {
   try {
     mkdirSync(path);

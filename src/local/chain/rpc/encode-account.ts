@@ -150,8 +150,8 @@ function encodedData(
   return encoding === 'base58' ? `["${bs58.encode(data)}","base58"]` : `"${bs58.encode(data)}"`;
 }
 
-// Cache of Base58 addresses of the programs that own accounts. Few programs own accounts, so the
-// cache saves most conversions.
+// Maximum number of cached Base58 addresses of the programs that own accounts. Few programs own
+// accounts, so the cache saves most conversions.
 const OWNERS_KEPT = 1_000;
 const owners = new Map<Key, string>();
 

@@ -155,7 +155,7 @@ export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment
 }
 
 /**
- * Returns the state at the commitment that a request's settings name. Throws -32016 when that state
+ * Returns the state at the commitment in a request's settings object. Throws -32016 when that state
  * is older than the setting minContextSlot, and -32602 for invalid settings.
  */
 export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
@@ -174,8 +174,8 @@ export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
 }
 
 /**
- * Returns the state that a request reads, for methods that do not support the commitment processed.
- * Throws -32602 if the request names processed.
+ * Returns the state that a request reads, for methods that do not support the commitment
+ * `processed`. Throws -32602 if the request asks for `processed`.
  */
 export function confirmedViewOf(endpoint: LocalEndpoint, from: Settings): View {
   if (commitmentOf(from) === 'processed')

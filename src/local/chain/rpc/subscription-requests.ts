@@ -34,7 +34,8 @@ export interface SignatureSubscription extends Base {
 export interface LogsSubscription extends Base {
   readonly kind: 'logs';
   /**
-   * The address that a transaction must name for its logs to be sent. Null means all transactions.
+   * The logs of a transaction are sent only if the transaction names this address. Null sends the
+   * logs of all transactions.
    */
   readonly mentioned: { readonly key: Key; readonly bytes: Buffer } | null;
 }
