@@ -219,7 +219,7 @@ export async function recordOutcomes(
 
 /**
  * Finds outcomes that an earlier recordOutcomes() committed although its response was lost. Returns
- * their delivery ids. The claims of all other given outcomes had expired.
+ * their delivery ids. An outcome that is not found was not recorded, because its claim had expired.
  */
 export async function findRecorded(
   sql: Queryable,

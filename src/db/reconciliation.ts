@@ -38,8 +38,8 @@ export function listRecorded(
 }
 
 /**
- * Lists the treasuries of all plans and of the installation, because a backup treasury may have
- * received fees.
+ * Lists the treasuries of all plans and of the installation, with its backup treasuries. Each of
+ * them may have received fees.
  */
 export async function listTreasuries(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ treasury: string }[]>`

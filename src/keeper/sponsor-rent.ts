@@ -53,8 +53,9 @@ export async function takeRentBack(context: Context): Promise<boolean> {
 }
 
 /**
- * Sends the transaction that closes an account, once. It only returns the sponsor's own rent and
- * the program refuses a second one, so it is not stored. The next check shows whether it landed.
+ * Sends the transaction that closes an account, once. The transaction is not stored: it only
+ * returns the sponsor's own rent, and the program refuses to close an account twice. The next check
+ * shows whether the transaction landed.
  */
 async function close(
   { rpc, fees, keypairs, programId, mint, log }: Context,

@@ -238,7 +238,8 @@ async function register(
   const ended = { state: 'landed', reason: null, subscriptionId: id } as const;
   const chainNow = timeOf(view.now);
   if (before === id) {
-    // After a loss of history: the collect loop finds the payment in the account's history.
+    // The database lost this registration's payment and learned of the subscription again. The
+    // attempt ends without a payment; the collect loop finds it in the account's on-chain history.
     await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
     await endSponsorship(tx, one, ended);
     await makeDue(tx, [id], { chainNow, slot: view.slot });

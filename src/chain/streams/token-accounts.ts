@@ -83,7 +83,7 @@ export class TokenAccounts {
       const address = tokenAccountAddress(row.subscriberWallet, this.#options.mint).address;
       const { pastDue } = row;
       if (row.dueAt === null) {
-        // Another live subscription of the same wallet adds the account again when that
+        // If the wallet has another live subscription, the account is added again when that
         // subscription is read.
         if (this.#byAddress.delete(address)) this.#follower.drop(address);
       } else if (this.#add(address, row.subscriberWallet, pastDue !== null)) {

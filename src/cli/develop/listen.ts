@@ -107,7 +107,7 @@ function listen(flags: ListenFlags): Promise<number> {
 export interface Forwarding extends Pick<ListenFlags, 'json' | 'events' | 'bodies'> {
   app: DeveloperApp;
   target: string;
-  /** Called with the signing secret when every event from now on will be forwarded. */
+  /** Called with the signing secret once forwarding has started. Later events are forwarded. */
   ready: (secret: string) => unknown;
 }
 

@@ -1,5 +1,5 @@
-// Whether a transaction is sponsored, by what sponsoring has cost so far. serve asks before it
-// makes an offer, a keeper again under a lock before it commits. Pure.
+// Decides from the costs of sponsoring so far whether a transaction is sponsored. The API checks
+// this before it makes an offer. A keeper checks it again, under a lock, before it commits. Pure.
 import type { Config } from '../../config/config.ts';
 import type { SponsorUsage } from '../../db/sponsor-budgets.ts';
 import type { SponsoredPurpose } from '../../db/sponsored-offers.ts';
