@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { parsePostgresUrl, withUser } from '../config/postgres-url.ts';
 import { makeRoles, moveStatistics, type StatisticsRights } from '../db/logins.ts';
 import type { Sql } from '../db/postgres/connect.ts';
+import { daemonRoles, type DaemonRole } from '../db/postgres/daemon-roles.ts';
 import { isForbidden } from '../db/postgres/outage.ts';
-import { daemonRoles, type DaemonRole } from '../db/postgres/roles.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 
 export interface MadeRoles {

@@ -1,8 +1,9 @@
 // Login roles of the daemons: passwords and settings. roles.ts defines the rights of these roles.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { Sql } from './postgres/connect.ts';
+import { type DaemonRole, daemonRoles } from './postgres/daemon-roles.ts';
 import { isForbidden } from './postgres/outage.ts';
-import { type DaemonRole, daemonRoles, quoted, roleNames } from './postgres/roles.ts';
+import { quoted, roleNames } from './postgres/roles.ts';
 import { ROLE_SETTINGS } from './postgres/settings.ts';
 
 /**

@@ -283,7 +283,7 @@ export class Keeper {
       this.#sponsoring,
       this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
       this.#loop('measuring sponsoring', 30_000, async () => {
-        await measureSponsoring(context);
+        await measureSponsoring(context.sql, context.metrics.sponsor, context.sponsoring);
         await forgetAddresses(context.sql);
         return false;
       }),

@@ -1,7 +1,8 @@
 // Metrics of sponsored transactions. Operators build alerts on their names and meanings.
 import { Gauge, type Registry } from 'prom-client';
+import type { Sql } from '../db/postgres/connect.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
-import type { Context } from './context.ts';
+import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
 
 /** What becomes of a sponsor's lamports, and how the metric says it. */
 const KINDS = {
@@ -34,19 +35,25 @@ export function sponsorMetrics(registry: Registry) {
   };
 }
 
-/** Sets the gauges from the database. */
-export async function measureSponsoring({ sql, metrics, sponsoring }: Context): Promise<void> {
+export type SponsorMetrics = ReturnType<typeof sponsorMetrics>;
+
+/** Sets the gauges from the database. `limits` is undefined when nothing is sponsored. */
+export async function measureSponsoring(
+  sql: Sql,
+  metrics: SponsorMetrics,
+  limits: SponsorLimits | undefined,
+): Promise<void> {
   const [merchants, facts] = await Promise.all([
     readSponsoringByMerchant(sql),
     readSponsoringFacts(sql),
   ]);
-  const { byKind, day, budget, overdue, refused } = metrics.sponsor;
+  const { byKind, day, budget, overdue, refused } = metrics;
   for (const kind of KIND_NAMES) byKind[kind].reset();
   for (const { merchant, ...lamports } of merchants)
     for (const kind of KIND_NAMES)
       byKind[kind].set({ merchant: merchant ?? 'none' }, Number(lamports[kind]));
   day.set(Number(facts.day));
-  budget.set(Number(sponsoring?.perDay ?? 0n));
+  budget.set(Number(limits?.perDay ?? 0n));
   overdue.set(Number(facts.overdue));
   refused.set(facts.refused);
 }

@@ -2,6 +2,8 @@
 // has its own role, named after the schema owner. For the owner billing_owner, the roles are
 // billing_serve, billing_keeper, billing_dispatch and billing_reconcile.
 import type { Queryable } from './connect.ts';
+import type { DaemonRole } from './daemon-roles.ts';
+import { daemonRoles } from './daemon-roles.ts';
 import {
   amounts,
   installationTerms,
@@ -15,10 +17,6 @@ import {
   sponsorshipTerms,
   subscriptionTerms,
 } from './fixed-columns.ts';
-
-export const daemonRoles = ['serve', 'keeper', 'dispatch', 'reconcile'] as const;
-
-export type DaemonRole = (typeof daemonRoles)[number];
 
 interface Rights {
   select: readonly string[];

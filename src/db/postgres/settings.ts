@@ -1,7 +1,7 @@
 // Settings of sessions. The driver sends them when it connects, so they override the settings of
 // the server, the database and the role. Behind a pooler in transaction mode a session has no
 // settings of its own, so the roles of the daemons have the same settings.
-import type { DaemonRole } from './roles.ts';
+import type { DaemonRole } from './daemon-roles.ts';
 
 /**
  * The format of values and the isolation of transactions. With another DateStyle, IntervalStyle or

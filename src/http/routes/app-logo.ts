@@ -69,7 +69,7 @@ function deleteRoute(api: Api, deps: ApiDeps): void {
         summary: 'Delete the logo of an app',
         tags,
         params,
-        response: { 200: success(App), ...failures(401, 403, 404) },
+        response: { 200: success(App), ...failures(400, 401, 403, 404) },
       },
     },
     async (request) => {
