@@ -139,8 +139,9 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     trustProxy: createTrust(deps.trustProxy),
     clientErrorHandler: onClientError,
     // A proxy may send an absolute URL. The scheme and host of that URL are ignored.
+    // The router takes `*` for `/`, although it names no resource (RFC 9112, section 3.2.4).
     rewriteUrl: ({ url = '' }) =>
-      url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, ''),
+      url.startsWith('/') ? url : url === '*' ? '/*' : url.replace(/^https?:\/\/[^/?#]*/i, ''),
     // Fastify runs no hooks for framework errors, so this handler sets the headers.
     frameworkErrors: (error, request, reply) => {
       reply.headers(headers).header('x-request-id', request.id);

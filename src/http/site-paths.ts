@@ -13,7 +13,7 @@ Disallow: /
 
 /** Registers `/`, `/favicon.ico`, `/robots.txt` and the pages' URLs with a trailing slash. */
 export function sitePaths(api: Api, pages: readonly string[], icon: string): void {
-  api.get('/', (_request, reply) => reply.redirect('/account'));
+  api.get('/', (_request, reply) => reply.redirect('/dashboard'));
   api.get('/favicon.ico', (_request, reply) => reply.redirect(icon));
   api.get('/robots.txt', (_request, reply) =>
     reply.type('text/plain; charset=utf-8').header('cache-control', 'max-age=86400').send(ROBOTS),

@@ -71,10 +71,16 @@ const added = ['instance', 'job'];
 const unseen: Partial<Record<string, string[]>> = { status: ['500'] };
 
 /** The series that start with a merchant's first payment (src/keeper/metrics.ts). */
-const withPayments: Sample[] = ['landed', 'failed'].map((outcome) => ({
-  metric: 'billing_merchant_lamports_total',
-  labels: { merchant: 'a', outcome },
-}));
+const withPayments: Sample[] = [
+  ...['landed', 'failed'].map((outcome) => ({
+    metric: 'billing_merchant_lamports_total',
+    labels: { merchant: 'a', outcome },
+  })),
+  ...['spent', 'reserved', 'out', 'returned', 'lost'].map((kind) => ({
+    metric: `billing_sponsor_lamports_${kind}`,
+    labels: { merchant: 'a' },
+  })),
+];
 
 /**
  * All three daemons, once each has said everything it can say at rest. One of two RPC endpoints is

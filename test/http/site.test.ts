@@ -210,7 +210,7 @@ void t.test('pages know where USDC can be bought, if the operator says so', asyn
 void t.test('paths that every site has', async (t) => {
   const { app } = await testApi(t);
   const redirects = {
-    '/': [302, '/account'],
+    '/': [302, '/dashboard'],
     '/favicon.ico': [302, `/assets/${manifest.icon ?? ''}`],
     '/account/': [301, '/account'],
     '/dashboard/?a=1': [301, '/dashboard?a=1'],
