@@ -144,6 +144,7 @@ void t.test(
     const { sql } = await testDatabase(t, { max: 1 });
     const app = await seedApp(sql, 'http://127.0.0.1:9/');
     const blocks: number[] = [];
+    let pages = 0;
     for (const [month, rows] of [
       ['2025_01', 3],
       ['2025_02', 3],
@@ -151,13 +152,18 @@ void t.test(
     ] as const) {
       await fillMonths(sql, app, [month], rows);
       await sql`analyze`;
+      [{ pages }] = await sql<[{ pages: number }]>`
+        select sum(relpages)::int as pages from pg_class
+        where relkind in ('r', 'i') and relname ~ ${`^(deliveries|events)_${month}`}`;
       blocks.push((await blocksRead(sql, 'deliveries')) + (await blocksRead(sql, 'events')));
       for (const table of ['deliveries', 'earlier_attempts', 'events'])
         t.notOk((await partitions(sql, table)).includes(month), `${table} of ${month} are gone`);
     }
     const [, few = NaN, many = NaN] = blocks;
-    t.comment(`${few} blocks for 3 rows, ${many} for 50,000`);
-    t.ok(many < few + 100, `${few} blocks for 3 rows, ${many} for 50,000`);
+    t.comment(`${few} blocks for 3 rows, ${many} for 50,000 on ${pages} pages`);
+    t.ok(pages > 1000);
+    // Invalidations by other sessions can make this one read some of the catalogs again.
+    t.ok(many - few < pages / 10, `${few} blocks for 3 rows, ${many} for 50,000`);
   },
 );
 
