@@ -47,7 +47,7 @@ export interface SandboxSource {
   apiUrl: string;
   /** The pages of the demo wallets: name and URL. */
   pages: readonly (readonly [name: string, url: string])[];
-  /** Where keys and wallets are, or how to get them as files. */
+  /** A text that tells where the files of keys and wallets are, or how to get these files. */
   wallets: string;
   watch(report: (view: SandboxView) => void): { stop(): void };
 }
