@@ -14,8 +14,8 @@ export interface SponsorUsage {
   walletLeaving: bigint;
   addressLeaving: bigint;
   /**
-   * Rent of the merchant's subscribers that has not come back, plus the lamports that the
-   * merchant's open sponsorships reserve.
+   * Unreturned rent of the merchant's subscribers, plus the lamports that the merchant's open
+   * sponsorships reserve.
    */
   merchantOut: bigint;
   /**
@@ -33,7 +33,7 @@ const cost = (sql: Queryable) => sql`
   case state when 'open' then reserved when 'landed' then fee + authority_rent + subscription_rent
     when 'failed' then fee else 0 end`;
 
-/** Rent of a sponsorship that has not come back to the sponsor. */
+/** The part of a sponsorship's rent that has not come back. */
 const out = (sql: Queryable) => sql`
   (case when authority_returned_at is null then authority_rent else 0 end
     + case when subscription_returned_at is null then subscription_rent else 0 end)`;

@@ -42,12 +42,12 @@ export interface NewSponsorship extends SponsorshipTerms {
   payment: SponsoredPayment | null;
 }
 
-/** Length of a lease. No other keeper claims a sponsorship during its lease. */
+/** Length of a lease in seconds. No other keeper claims a sponsorship during its lease. */
 const LEASE_SECONDS = 10;
 
 /**
- * Waits for other commits of sponsorships, and blocks them until the database transaction ends.
- * Without this lock, concurrent commits could together exceed a budget.
+ * Waits for other commits of sponsorships, then blocks further ones until the database transaction
+ * ends. Without this lock, concurrent commits could together exceed a budget.
  */
 export async function lockSponsoring(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended('sponsoring', 2))`;
@@ -153,7 +153,7 @@ export async function claimSponsorships(
   );
 }
 
-/** Reads the sponsorships of these offers, without those that have ended. */
+/** Reads the open sponsorships of these offers. */
 export async function readOpenSponsorships(
   sql: Queryable,
   offerIds: readonly string[],
@@ -224,8 +224,8 @@ export async function markSeen(
 }
 
 /**
- * Records that the sponsorship's rent was checked. `authority` and `subscription` tell which
- * account has returned its rent. The first time of a return stays.
+ * Records a check of the sponsorship's rent. `authority` and `subscription` tell which rent has
+ * come back. A return time that is already stored is kept.
  */
 export async function markReturned(
   sql: Queryable,
@@ -296,9 +296,8 @@ export async function lockOpenSponsorship(tx: Transaction, offerId: string): Pro
 }
 
 /**
- * Ends an open sponsorship. The sponsorship keeps its rent only if its transaction landed. It keeps
- * its fee if the transaction landed or failed on chain. The caller must hold the sponsorship's
- * lock.
+ * Ends an open sponsorship. Sets the rent to 0 unless the transaction landed, and the fee to 0 if
+ * the transaction expired. The caller must hold the sponsorship's lock.
  */
 export async function endSponsorship(
   tx: Transaction,
@@ -344,8 +343,8 @@ async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
 }
 
 /**
- * Returns whether a sponsored sign-up at this address is open. When it lands, a keeper registers
- * the subscription together with its payment.
+ * Returns whether a sponsored sign-up at this address is open. When the sign-up lands, a keeper
+ * registers the subscription together with its payment.
  */
 export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Promise<boolean> {
   const rows = await sql`

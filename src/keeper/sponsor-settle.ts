@@ -245,9 +245,9 @@ async function register(
   const ended = { state: 'landed', reason: null, subscriptionId: id } as const;
   const chainNow = timeOf(view.now);
   if (before === id) {
-    // The account was registered before, because the database lost the sponsored registration. The
-    // attempt ends without a payment. The collect loop finds the payment in the account's on-chain
-    // history.
+    // The database lost this registration and its payment, and the subscription was registered
+    // again. The attempt ends without a payment. The collect loop finds the payment in the
+    // account's on-chain history.
     await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
     await endSponsorship(tx, one, ended);
     await makeDue(tx, [id], { chainNow, slot: view.slot });

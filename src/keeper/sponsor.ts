@@ -26,7 +26,7 @@ import { settleExpired, settleFailed, settleLanded } from './sponsor-settle.ts';
 
 /** Maximum number of offers about which one turn decides. */
 const OFFERS = 50;
-/** Maximum number of offers or transactions in progress. Commits wait for each other anyway. */
+/** Maximum number of concurrent decisions or sends. Decisions commit one after another anyway. */
 const AT_ONCE = 8;
 /** Maximum number of open transactions that one keeper follows. */
 const MAX_FOLLOWED = 200;

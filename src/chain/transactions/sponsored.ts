@@ -32,8 +32,8 @@ export interface SponsoredBudget {
 
 /**
  * Compiles the message of a sponsored transaction. `reference` is the offer's id. The memo contains
- * its hash, so that no signature fits two offers. Throws a RangeError if less than `room` bytes
- * stay free, or if the signers are not exactly the sponsor and the wallet.
+ * a hash of the id, so that no signature fits two offers. Throws a RangeError if less than `room`
+ * bytes stay free, or if the signers are not exactly the sponsor and the wallet.
  */
 export function sponsoredMessage(
   { sponsor, wallet }: { sponsor: string; wallet: string },

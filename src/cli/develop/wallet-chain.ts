@@ -101,8 +101,8 @@ export function sendAndConfirm(
   const signature = signatureOf(bytes);
   return withRpc(url, async (rpc) => {
     for (;;) {
-      // The blockhash is checked before the status is read. A transaction cannot land after its
-      // blockhash has expired, so if it has no status then, it never will.
+      // The blockhash is checked before the status is read. If the blockhash had already expired, a
+      // missing status means that the transaction can never land.
       const isLive = await rpc.isBlockhashValid(blockhashOf(bytes), { commitment: 'processed' });
       if (isLive) await rpc.sendTransaction(bytes);
       const { statuses } = await rpc.getSignatureStatuses([signature]);

@@ -148,7 +148,7 @@ export function SandboxScreen({ source, onCommand }: Props): ReactNode {
   );
 }
 
-/** Returns one line for each demo page, and one that names the wallets. */
+/** Returns one line per demo page, and one line about the wallets. */
 function pageLines({ pages, wallets }: SandboxSource, width: number): Part[][] {
   const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });
   return [

@@ -1,6 +1,6 @@
 // Builds the instructions of a sponsored transaction from accounts and terms, or returns why the
-// transaction is not sponsored. serve builds the offer. A keeper builds the transaction again, and
-// does not sign a different one. Pure. This module loads web3.js, so import it on demand.
+// transaction is not sponsored. serve builds the offer. A keeper builds the transaction again, to
+// check the offer before it signs. Pure. This module loads web3.js, so import it on demand.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { type Instruction, initAuthority } from '../../chain/program/instructions.ts';
 import type { PlanAccount } from '../../chain/program/layouts.ts';

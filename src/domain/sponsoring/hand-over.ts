@@ -37,10 +37,10 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 }
 
 /**
- * Stores the signed transaction (base64). Returns whether this call stored it. Only then does the
- * wallet's signature prove who sent it, because the signature is public after the sponsor signed.
- * Throws VALIDATION_ERROR if it is not the offered transaction, and CONFLICT if its session is
- * taken.
+ * Stores the signed transaction (base64). Returns whether this call stored it. The call that stores
+ * it must come from the wallet's owner, because the signature is not public before the sponsor
+ * signs. Throws VALIDATION_ERROR for a transaction that was not offered, and CONFLICT when its
+ * session is taken.
  */
 export async function handOver(
   sql: Sql,

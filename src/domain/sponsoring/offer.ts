@@ -105,8 +105,8 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
 const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPeriods: null };
 
 /**
- * Chooses the keeper that the plan names as a puller as the sponsor. Reads the accounts and the
- * sponsor's balance. `sponsor` is undefined if the plan names no keeper.
+ * Chooses the sponsor: a keeper's wallet that the plan names as a puller. Reads the accounts and
+ * the sponsor's balance. `sponsor` is undefined if the plan names no keeper's wallet.
  */
 async function groundOf(
   { chain, network }: SponsorParts,

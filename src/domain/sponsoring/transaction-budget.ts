@@ -10,7 +10,7 @@ const MAX_COMPUTE_UNITS = 250_000;
 const MAX_LOADED_BYTES = 16 * 1024 * 1024;
 /** Compute units for the assertions that a wallet may append. */
 const ASSERTION_UNITS = 40_000;
-/** Bytes of loaded data for these assertions and their program. */
+/** Bytes of loaded data for the assertions that a wallet may append, and for their program. */
 const ASSERTION_LOADED_BYTES = 1024 * 1024;
 const MARGIN = 1.2;
 const SIGNATURES = 2n;
@@ -41,7 +41,7 @@ export function budgetOf(units: bigint | null, loadedBytes: bigint | null): Spon
   };
 }
 
-/** Returns whether a budget is within the bounds that serve keeps. */
+/** Returns whether a budget is within the bounds of this file. */
 export function isAllowedBudget({
   computeUnits,
   unitPrice,

@@ -87,7 +87,8 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/offers/:offerId/transaction',
     {
-      // handOver refuses a suspended wallet if the offer's purpose requires that.
+      // A suspended wallet may hand over some offers. handOver decides this from the offer's
+      // purpose.
       config: { openToSuspended: true },
       schema: {
         summary: 'Hand over a sponsored transaction that your wallet signed',
