@@ -93,9 +93,9 @@ export async function storeSigned(sql: Queryable, id: string, signed: Buffer): P
 }
 
 /**
- * Reads the sponsors' signed offers about which no keeper has decided. The offer that was signed
- * first comes first. Leaves out offers that were signed more than ten minutes ago, because their
- * blockhash has expired.
+ * Reads the signed offers of the given sponsors, except offers about which a keeper has decided.
+ * The offer that was signed first comes first. Leaves out offers that were signed more than ten
+ * minutes ago, because their blockhash has expired.
  */
 export function readSignedOffers(
   sql: Queryable,

@@ -98,8 +98,8 @@ export async function insertSponsorship(
 }
 
 /**
- * Records that keepers refuse the offer, and the reason. Does nothing if a keeper has already
- * decided about the offer.
+ * Records that the offer is refused, and why. Does nothing if a keeper has already decided about
+ * the offer.
  */
 export async function refuseSponsorship(
   sql: Queryable,
@@ -214,7 +214,7 @@ export async function releaseSponsorships(sql: Queryable, claimId: string): Prom
     where claim_id = ${claimId} and state = 'open'`;
 }
 
-/** Records the commitment at which the network has the transaction. */
+/** Records the commitment that the transaction has reached. */
 export async function markSeen(
   sql: Queryable,
   offerId: string,
@@ -353,7 +353,7 @@ export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Pro
   return rows.length > 0;
 }
 
-/** The progress of an offer, for the page. */
+/** The progress of an offer, as the page shows it. */
 export interface SponsoredProgress {
   signedAt: Date | null;
   state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;

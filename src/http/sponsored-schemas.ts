@@ -44,7 +44,7 @@ export const notSponsored = (code: Refusal) => ({ code, message: refusals[code] 
 
 /**
  * Makes a sponsored offer if the request asked for one. Returns the response in `made`. Without an
- * offer, returns the reason, or null if the request did not ask.
+ * offer, `notSponsored` has the reason. The reason is null if the request did not ask for an offer.
  */
 export async function askSponsor(
   deps: ApiDeps,

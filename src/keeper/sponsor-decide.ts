@@ -1,6 +1,6 @@
-// Decides about one signed offer. The keeper builds the message again from its own reads, and signs
-// only if the wallet signed this message, at most with assertions appended. It commits transaction,
-// reserved lamports and payment attempt together, before it sends the transaction.
+// Decides about one signed offer. The keeper reads the accounts itself, builds the message again,
+// and signs only if the wallet signed this message or appended only assertions. The keeper commits
+// transaction, reserved lamports and payment attempt together, before it sends the transaction.
 import type { Keypair } from '../chain/keypair.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
 import { timeOf } from '../chain/time.ts';
@@ -210,8 +210,8 @@ async function commitSponsored(
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
     // The keeper does not trust the block height and slot in the offer, because serve wrote them.
-    // Those of a later blockhash are upper bounds. With them, the transaction never counts as
-    // expired while it can land.
+    // The values of a later blockhash are upper bounds. With these values, the transaction never
+    // counts as expired while it can land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),

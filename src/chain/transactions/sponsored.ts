@@ -11,8 +11,8 @@ import type { SignedTransaction } from './subscriptions.ts';
 import { computeUnitLimit, computeUnitPrice, loadedDataLimit } from './system-instructions.ts';
 
 /**
- * Number of hex digits of the hash in the memo. 96 bits identify an offer. A longer hash would take
- * bytes from the assertions.
+ * Number of hex digits of the hash in the memo. 96 bits identify an offer. A longer hash would
+ * leave fewer bytes for assertions.
  */
 const MEMO_DIGITS = 24;
 /** Number of bytes that a message leaves free for the assertions that a wallet may append. */
@@ -100,7 +100,7 @@ export function readWalletSigned(bytes: Buffer): WalletSigned | undefined {
 /**
  * Compares the message that a wallet signed with the message that the service built. Returns the
  * first difference as a phrase, or undefined if the sponsor may sign. The wallet may append only
- * assertions. With a signer or a writable account, an assertion could use the sponsor's rights.
+ * assertions. An assertion with a signer or a writable account could use the sponsor's rights.
  */
 export function sponsoredChange(built: Buffer, signed: Buffer): string | undefined {
   if (built.equals(signed)) return undefined;

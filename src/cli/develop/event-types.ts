@@ -7,7 +7,7 @@ import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 export function typeFault(text: string): string | undefined {
   if (sampleTypes.some((type) => type === text)) return undefined;
   const [nearest = '', letters = Infinity] = closest(text, sampleTypes);
-  // If more letters differ, the user probably did not mean the nearest type.
+  // If more than a third of the letters differ, the user probably did not mean the nearest type.
   const isNear = letters <= Math.ceil(text.length / 3);
   const hint = isNear ? ` Did you mean ${nearest}?` : '';
   return `"${text}" is not an event type.${hint} The types are ${sampleTypes.join(', ')}.`;

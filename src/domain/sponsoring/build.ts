@@ -29,7 +29,7 @@ export interface SponsoredRequest {
   readonly purpose: SponsoredPurpose;
   readonly wallet: string;
   readonly sponsor: string;
-  /** Null for a revocation. */
+  /** The plan of the subscription. Null for a revocation. */
   readonly plan: PlanRow | null;
   /**
    * For `close`: whether to revoke the approval too. For `revoke`: whether to close the authority

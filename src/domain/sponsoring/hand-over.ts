@@ -38,9 +38,8 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 
 /**
  * Stores the signed transaction (base64). Returns whether this call stored it. The call that stores
- * it must come from the wallet's owner, because the signature is not public before the sponsor
- * signs. Throws VALIDATION_ERROR for a transaction that was not offered, and CONFLICT when its
- * session is taken.
+ * it comes from the wallet's owner, because the signature is not public before the sponsor signs.
+ * Throws VALIDATION_ERROR for a transaction that was not offered, and CONFLICT for a taken session.
  */
 export async function handOver(
   sql: Sql,
@@ -68,9 +67,9 @@ export async function handOver(
 }
 
 /**
- * `offered`: the wallet has not signed. `signed`: waits for a keeper. `sent`: the keeper has signed
- * and sends the transaction. `final`: the transaction landed and cannot be undone. `refused`: the
- * keeper did not sign. `lapsed`: the transaction expired without landing.
+ * `offered`: the wallet has not signed. `signed`: the transaction waits for a keeper. `sent`: the
+ * keeper has signed and sends the transaction. `final`: the transaction landed and cannot be
+ * undone. `refused`: the keeper did not sign. `lapsed`: the transaction expired without landing.
  */
 export type OfferState =
   | 'offered'

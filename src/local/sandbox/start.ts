@@ -23,7 +23,7 @@ export interface SandboxOptions {
   seed: number;
   /** Number of processes to kill while the scenario is played. */
   chaos: number;
-  /** Whether the scenario is played. */
+  /** Whether the sandbox plays the scenario. */
   play: boolean;
   dataDir?: string | undefined;
   /** Called with each message about the progress. */
