@@ -76,8 +76,9 @@ export function generateKeypair(): Keypair {
 }
 
 /**
- * Creates a random keypair and stores it in a new keypair file of the Solana CLI, which only its
- * owner can read. Throws an Error with the path when the file exists or cannot be written.
+ * Creates a random keypair and stores it in a new keypair file in the format of the Solana CLI.
+ * Only the file's owner can read the file. Throws an Error with the path if the file already exists
+ * or cannot be written.
  */
 export async function createKeypairFile(path: string): Promise<Keypair> {
   const { privateKey } = generateKeyPairSync('ed25519');

@@ -112,7 +112,7 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   };
 }
 
-/** Returns the URL of a database that the service only reads, unchanged. */
+/** Returns the URL of a read-only database unchanged. */
 export function replicaUrl(url: string): string {
   parsePostgresUrl(url);
   return url;

@@ -8,7 +8,10 @@ const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_
  * gets KEEPER_SERVICE_HOST, which begins with one of `prefixes` and is not a mistake.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
-/** Names that a receiver of webhooks reads (`billing dev`), in the same shell. */
+/**
+ * Variables that a merchant's webhook receiver reads. A developer may set them in the same shell as
+ * the variables of this service.
+ */
 const ofReceivers = new Set(['WEBHOOK_SECRET']);
 /** Maximum edit distance between a mistyped name and a known name. */
 const CLOSENESS = 2;
@@ -38,7 +41,7 @@ export function unknownNames(names: readonly string[]): string[] {
   });
 }
 
-/** Returns the most similar of the words, and the number of letters by which it differs. */
+/** Returns the word that is most similar to `name`, and the number of letters that differ. */
 export function closest(name: string, words: Iterable<string>): [string, number] | [] {
   const distances = [...words].map((other): [string, number] => [other, distance(name, other)]);
   return distances.toSorted(([, a], [, b]) => a - b)[0] ?? [];

@@ -26,7 +26,7 @@ export interface AppRow {
   onePerCustomer: boolean;
   /** Whether a wallet may set externalId and metadata in its registration. */
   ownIdsBySubscriber: boolean;
-  /** Whether transactions for its plans may be sponsored. */
+  /** Whether the service may sponsor transactions for the app's plans. */
   sponsorship: 'on' | 'off';
   createdAt: Date;
   updatedAt: Date;

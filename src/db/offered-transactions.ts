@@ -49,7 +49,7 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
 
 /**
  * Finds up to 50 transactions that were offered to a wallet, or only the offer `offerId`. Offers
- * with this blockhash come first, then the newest offers.
+ * with the given blockhash come first, then the newest offers.
  */
 export function findOffers(
   sql: Queryable,

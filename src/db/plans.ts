@@ -309,7 +309,7 @@ export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<
       '7 days'`;
 }
 
-/** Returns the addresses of all plans that take subscribers. */
+/** Returns the addresses of all plans that accept new subscriptions. */
 export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ planPda: string }[]>`
     select plan_pda from plans where status = 'active'`;

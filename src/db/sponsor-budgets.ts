@@ -1,46 +1,57 @@
-// What sponsoring has cost, for its budgets, metrics and `billing status`.
+// Reads the costs of sponsored transactions, for budgets, metrics and `billing status`.
 import type { Queryable } from './postgres/connect.ts';
 
-/** Lamports of a day and what is out, for the budgets of one offer. */
+/** The facts that decide whether the budgets allow an offer. Amounts are in lamports. */
 export interface SponsorUsage {
-  /** Sign-ups, resumes and repairs of the last 24 hours, in lamports. */
+  /** Cost of sign-ups, resumes and repairs in the last 24 hours. */
   total: bigint;
   merchant: bigint;
   wallet: bigint;
   address: bigint;
-  /** Cancellations, closings and revocations of the last 24 hours. */
+  /** Cost of cancellations, closings and revocations in the last 24 hours. */
   leaving: bigint;
-  /** The parts of it that this wallet and this address used. */
+  /** The parts of `leaving` for this wallet and this network address. */
   walletLeaving: bigint;
   addressLeaving: bigint;
-  /** The merchant's rent that has not come back, with what is reserved. */
+  /**
+   * Unreturned rent of the merchant's subscribers, plus the lamports that the merchant's open
+   * sponsorships reserve.
+   */
   merchantOut: bigint;
-  /** Whether a transaction of the wallet or the address failed on chain in the last hour. */
+  /**
+   * Whether a transaction of the wallet or the network address failed on chain in the last hour.
+   */
   hasFailed: boolean;
-  /** Whether the wallet has a sign-up under way. */
+  /** Whether the wallet has an open sponsored sign-up. */
   isSigningUp: boolean;
-  /** Lamports reserved by all open transactions of this sponsor. */
+  /** Lamports that all open sponsorships of this sponsor reserve. */
   reserved: bigint;
 }
 
-/** Lamports that a sponsorship has cost, or can cost while it is open. */
+/** Lamports that an ended sponsorship cost, or that an open sponsorship can cost. */
 const cost = (sql: Queryable) => sql`
   case state when 'open' then reserved when 'landed' then fee + authority_rent + subscription_rent
     when 'failed' then fee else 0 end`;
 
-/** Rent of a landed sponsorship that has not come back. */
+/** The part of a sponsorship's rent that has not come back. */
 const out = (sql: Queryable) => sql`
   (case when authority_returned_at is null then authority_rent else 0 end
     + case when subscription_returned_at is null then subscription_rent else 0 end)`;
 
-/** Condition of the indexes sponsorships_out and sponsorships_out_by_merchant. */
+/**
+ * Whether a sponsorship has rent that has not come back. The indexes sponsorships_out and
+ * sponsorships_out_by_merchant have the same condition.
+ */
 const isOut = (sql: Queryable) => sql`
   state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
     or (subscription_rent > 0 and subscription_returned_at is null))`;
 
 const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
 
-/** Reads what counts against the budgets of an offer. A null merchant has none. */
+/**
+ * Reads the usage that counts against the budgets of an offer. With `merchantId` null, the usage of
+ * the merchant is 0.
+ */
 export async function readSponsorUsage(
   sql: Queryable,
   of: {
@@ -79,13 +90,13 @@ export async function readSponsorUsage(
   return row;
 }
 
-/** Lamports of a merchant's sponsorships, by what became of them. */
+/** Lamports of a merchant's sponsorships, grouped by what happened to the lamports. */
 export interface MerchantSponsoring {
-  /** Null for revocations, which belong to no merchant. */
+  /** The merchant's wallet. Null for revocations, because they belong to no merchant. */
   merchant: string | null;
   /** Network fees of transactions that landed. */
   spent: bigint;
-  /** What open transactions can cost at most. */
+  /** Maximum cost of open transactions. */
   reserved: bigint;
   /** Rent that has not come back. */
   out: bigint;
@@ -108,15 +119,15 @@ export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponso
     where s.state <> 'refused' group by m.wallet`;
 }
 
-/** The day's sponsoring, and the rent that is out, of the whole installation. */
+/** Costs of sponsoring in the whole installation. */
 export interface SponsoringFacts {
-  /** Lamports of the last 24 hours, without what leaving wallets cost. */
+  /** Lamports that sponsoring cost in the last 24 hours, without `leaving`. */
   day: bigint;
-  /** Lamports that leaving wallets cost in the last 24 hours. */
+  /** Lamports that cancellations, closings and revocations cost in the last 24 hours. */
   leaving: bigint;
   /** Rent that has not come back. */
   out: bigint;
-  /** The part of it whose subscription ended more than seven days ago. */
+  /** The part of `out` whose subscription ended more than seven days ago. */
   overdue: bigint;
   refused: number;
   failed: number;
@@ -145,8 +156,8 @@ export async function readSponsoringFacts(sql: Queryable): Promise<SponsoringFac
 }
 
 /**
- * Lamports that a week of collection costs: the network fee of each of the week's transactions,
- * counted up to 100,000.
+ * Estimates the network fees (lamports) of the last week's transactions. Counts at most 100,000
+ * transactions.
  */
 export async function readWeekOfFees(sql: Queryable): Promise<bigint> {
   const [row] = await sql<[{ count: number }]>`
@@ -157,5 +168,5 @@ export async function readWeekOfFees(sql: Queryable): Promise<bigint> {
   return BigInt(row.count) * LAMPORTS_PER_TRANSACTION;
 }
 
-/** A signature and a usual priority fee. */
+/** Estimated network fee of a transaction: one signature and a usual priority fee. */
 const LAMPORTS_PER_TRANSACTION = 10_000n;

@@ -1,5 +1,6 @@
-// Sponsored transactions as serve offers them to wallets, and the signed ones that it takes back.
-// Keepers read them, and write what they make of them to sponsorships (sponsorships.ts).
+// Offers of sponsored transactions. serve stores each offer, and later the transaction that the
+// wallet signed. A keeper reads the signed offers and stores its decisions as sponsorships
+// (sponsorships.ts).
 import type { Queryable } from './postgres/connect.ts';
 
 export type SponsoredPurpose = 'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'revoke';
@@ -9,15 +10,15 @@ export interface NewSponsoredOffer {
   purpose: SponsoredPurpose;
   wallet: string;
   sponsor: string;
-  /** Null when the purpose is `revoke`, like subscriptionPda. */
+  /** `planId` and `subscriptionPda` are null when the purpose is `revoke`. */
   planId: string | null;
   subscriptionPda: string | null;
   checkoutSessionId: string | null;
-  /** The client's network, for its budget. */
+  /** The client's network address, for the budget of this network address. */
   address: string;
-  /** Origin of the page that may use the secret; null when the request came from no page. */
+  /** Origin of the page that may use the secret. Null when the request had no Origin. */
   origin: string | null;
-  /** SHA-256 of the secret; null for an offer to a signed-in wallet. */
+  /** SHA-256 of the offer's secret. Null for an offer to a signed-in wallet. */
   secretHash: Buffer | null;
   message: Buffer;
   blockhash: string;
@@ -44,7 +45,10 @@ const columns = (sql: Queryable) => sql`
   o.address, o.origin, o.secret_hash, o.message, o.blockhash, o.last_valid_block_height,
   o.blockhash_slot, o.compute_units, o.unit_price, o.loaded_data_bytes, o.withdraws, o.created_at`;
 
-/** Returns a new id. The message of an offer contains a hash of it, so the id comes first. */
+/**
+ * Returns the id of a new offer. The id exists before the offer, because the offer's message
+ * contains a hash of the id.
+ */
 export async function newOfferId(sql: Queryable): Promise<string> {
   const [row] = await sql<[{ id: string }]>`select uuid_v7() as id`;
   return row.id;
@@ -76,8 +80,9 @@ export async function findSponsoredOffer(
 }
 
 /**
- * Stores the transaction that the wallet signed, once and before a keeper has decided about the
- * offer. Returns false when it was stored before, or the offer is older than ten minutes.
+ * Stores the transaction that the wallet signed. Returns false, without storing it, if (1) the
+ * offer already has a signed transaction, (2) a keeper has decided about the offer, or (3) the
+ * offer is older than ten minutes.
  */
 export async function storeSigned(sql: Queryable, id: string, signed: Buffer): Promise<boolean> {
   const { count } = await sql`
@@ -88,8 +93,9 @@ export async function storeSigned(sql: Queryable, id: string, signed: Buffer): P
 }
 
 /**
- * Reads signed offers to these sponsors that no keeper has decided about, oldest first. An offer
- * that was signed more than ten minutes ago is left out: its blockhash has expired.
+ * Reads the signed offers of the given sponsors, except offers about which a keeper has decided.
+ * The offer that was signed first comes first. Leaves out offers that were signed more than ten
+ * minutes ago, because their blockhash has expired.
  */
 export function readSignedOffers(
   sql: Queryable,
@@ -103,7 +109,9 @@ export function readSignedOffers(
     order by o.signed_at limit ${limit}`;
 }
 
-/** Deletes up to 1,000 offers: unsigned ones after ten minutes, signed ones after a day. */
+/**
+ * Deletes at most 1,000 offers: unsigned offers after ten minutes, signed offers after 24 hours.
+ */
 export async function deleteOldSponsoredOffers(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from sponsored_offers where id in (
@@ -114,12 +122,14 @@ export async function deleteOldSponsoredOffers(sql: Queryable): Promise<number> 
   return count;
 }
 
-/** What a plan's merchant decides about its sponsored transactions. */
+/**
+ * The merchant of a plan, with the merchant's and the app's settings for sponsored transactions.
+ */
 export interface SponsoredPlan {
   merchantId: string;
   /** The wallet with which the merchant signs in. */
   accountWallet: string;
-  /** The merchant's own fee; null means the operator's default fee. */
+  /** The merchant's own platform fee. Null means the operator's default fee. */
   feeBps: number | null;
   sponsorship: 'on' | 'off';
 }

@@ -1,11 +1,11 @@
-// What keepers made of signed sponsored offers. An open sponsorship has a committed transaction,
-// and one that subscribes has an open payment attempt at its address too.
+// Sponsorships: the decisions of keepers about signed offers. An open sponsorship has a committed
+// transaction. If its purpose is `subscribe`, it also has an open payment attempt.
 import bs58 from 'bs58';
 import { hexOf } from './payment-attempts.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { SponsoredPurpose } from './sponsored-offers.ts';
 
-/** What the payment of a sponsored sign-up moves, in base units. */
+/** The period start and the amounts (base units) of a sponsored sign-up's payment. */
 export interface SponsoredPayment {
   periodStart: Date;
   amountGross: bigint;
@@ -14,7 +14,7 @@ export interface SponsoredPayment {
   feeOwed: bigint;
 }
 
-/** The terms of a sponsorship, from the offer. */
+/** The fields that a sponsorship takes over from its offer. */
 export interface SponsorshipTerms {
   offerId: string;
   purpose: SponsoredPurpose;
@@ -27,7 +27,7 @@ export interface SponsorshipTerms {
   checkoutSessionId: string | null;
 }
 
-/** A transaction that the sponsor signed, with what it can cost at most. */
+/** A transaction that the sponsor signed, with the maximum cost in lamports (`reserved`). */
 export interface NewSponsorship extends SponsorshipTerms {
   claimId: string;
   signature: string;
@@ -42,10 +42,13 @@ export interface NewSponsorship extends SponsorshipTerms {
   payment: SponsoredPayment | null;
 }
 
-/** Seconds for which a claim follows an open sponsorship. */
+/** Length of a lease in seconds. No other keeper claims a sponsorship during its lease. */
 const LEASE_SECONDS = 10;
 
-/** Serializes commits of sponsorships until the transaction ends, so that budgets hold. */
+/**
+ * Waits for other commits of sponsorships, then blocks further ones until the database transaction
+ * ends. Without this lock, concurrent commits could together exceed a budget.
+ */
 export async function lockSponsoring(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended('sponsoring', 2))`;
 }
@@ -56,9 +59,9 @@ const termsOf = (sql: Queryable, terms: SponsorshipTerms) => sql`
   (select id from checkout_sessions where id = ${terms.checkoutSessionId}::uuid)`;
 
 /**
- * Stores a signed transaction, its sponsorship and its payment attempt. Returns `decided` when a
- * keeper has decided about the offer before, and `busy` when the address has an open attempt. The
- * caller must then roll back.
+ * Stores a signed transaction, its sponsorship and its payment attempt. Returns `decided` if a
+ * keeper has already decided about the offer. Returns `busy` if the subscription's address has an
+ * open attempt. After `decided` or `busy`, the caller must roll back.
  */
 export async function insertSponsorship(
   tx: Transaction,
@@ -94,7 +97,10 @@ export async function insertSponsorship(
   return attempts.length === 1 ? 'stored' : 'busy';
 }
 
-/** Records that no keeper signs the offer, and why. The first decision about an offer stands. */
+/**
+ * Records that the offer is refused, and why. Does nothing if a keeper has already decided about
+ * the offer.
+ */
 export async function refuseSponsorship(
   sql: Queryable,
   terms: SponsorshipTerms,
@@ -107,7 +113,9 @@ export async function refuseSponsorship(
     on conflict (offer_id) do nothing`;
 }
 
-/** An open sponsorship that this claim follows. */
+/**
+ * An open sponsorship with its transaction. `claimId` is the claim of the keeper that follows it.
+ */
 export interface OpenSponsorship extends SponsorshipTerms {
   claimId: string;
   transactionId: string;
@@ -124,7 +132,7 @@ export interface OpenSponsorship extends SponsorshipTerms {
   attempt: (SponsoredPayment & { id: string }) | null;
 }
 
-/** Leases open sponsorships that no other keeper follows. */
+/** Claims open sponsorships that have no lease or whose lease has expired. */
 export async function claimSponsorships(
   sql: Queryable,
   { claimId, limit }: { claimId: string; limit: number },
@@ -145,7 +153,7 @@ export async function claimSponsorships(
   );
 }
 
-/** Reads the open ones of these sponsorships. */
+/** Reads the open sponsorships of these offers. */
 export async function readOpenSponsorships(
   sql: Queryable,
   offerIds: readonly string[],
@@ -186,7 +194,7 @@ export async function readOpenSponsorships(
   );
 }
 
-/** Renews the leases that this claim still holds. Returns the offer ids. */
+/** Renews the leases of this claim. Returns the offer ids of the renewed leases. */
 export async function renewSponsorships(
   sql: Queryable,
   claimId: string,
@@ -199,14 +207,14 @@ export async function renewSponsorships(
   return new Set(rows.map(({ offerId }) => offerId));
 }
 
-/** Releases the leases of a claim, so that another keeper follows its transactions at once. */
+/** Ends the leases of a claim, so that another keeper can claim the sponsorships at once. */
 export async function releaseSponsorships(sql: Queryable, claimId: string): Promise<void> {
   await sql`
     update sponsorships set claim_id = null, lease_until = null
     where claim_id = ${claimId} and state = 'open'`;
 }
 
-/** Records how far the chain has the transaction. */
+/** Records the commitment that the transaction has reached. */
 export async function markSeen(
   sql: Queryable,
   offerId: string,
@@ -215,7 +223,10 @@ export async function markSeen(
   await sql`update sponsorships set seen = ${seen} where offer_id = ${offerId} and state = 'open'`;
 }
 
-/** Marks rent as returned, once. `authority` and `subscription` tell which accounts are gone. */
+/**
+ * Records a check of the sponsorship's rent. `authority` and `subscription` tell which rent has
+ * come back. A return time that is already stored is kept.
+ */
 export async function markReturned(
   sql: Queryable,
   offerId: string,
@@ -230,7 +241,10 @@ export async function markReturned(
     where offer_id = ${offerId} and state = 'landed'`;
 }
 
-/** Forgets up to 1,000 network addresses that no budget needs any more. */
+/**
+ * Deletes at most 1,000 network addresses that no budget needs any more, because they are older
+ * than two days.
+ */
 export async function forgetAddresses(sql: Queryable): Promise<void> {
   await sql`
     update sponsorships set address = '' where offer_id in (
@@ -240,21 +254,22 @@ export async function forgetAddresses(sql: Queryable): Promise<void> {
     )`;
 }
 
-/** Rent that is out. */
+/** A sponsorship with rent that has not come back. */
 export interface RentOut {
   offerId: string;
   wallet: string;
   sponsor: string;
   subscriptionPda: string | null;
   planPda: string | null;
-  /** Whether the authority's rent and the subscription's rent are out. */
+  /** Whether the authority's rent has not come back. */
   authority: boolean;
+  /** Whether the subscription's rent has not come back. */
   subscription: boolean;
 }
 
 /**
- * Reads rent that is out and due to be checked, the longest unchecked first: once a day, and every
- * minute where the subscription has ended.
+ * Reads sponsorships whose rent has not come back and is due to be checked. The oldest check comes
+ * first. Rent is checked once a day, or every minute if its subscription has ended.
  */
 export function readRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
   return sql<RentOut[]>`
@@ -270,7 +285,10 @@ export function readRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
     order by s.checked_at limit ${limit}`;
 }
 
-/** Locks an open sponsorship until the transaction ends. Returns false when it has ended. */
+/**
+ * Locks an open sponsorship until the database transaction ends. Returns false if the sponsorship
+ * is no longer open.
+ */
 export async function lockOpenSponsorship(tx: Transaction, offerId: string): Promise<boolean> {
   const rows = await tx`
     select 1 from sponsorships where offer_id = ${offerId} and state = 'open' for update`;
@@ -278,8 +296,8 @@ export async function lockOpenSponsorship(tx: Transaction, offerId: string): Pro
 }
 
 /**
- * Ends an open sponsorship. Rent counts only when it has landed, the fee also when it failed on
- * chain. The caller holds its lock.
+ * Ends an open sponsorship. Sets the rent to 0 unless the transaction landed, and the fee to 0 if
+ * the transaction expired. The caller must hold the sponsorship's lock.
  */
 export async function endSponsorship(
   tx: Transaction,
@@ -300,7 +318,7 @@ export async function endSponsorship(
       subscription_rent = case when ${state} = 'landed' then subscription_rent else 0 end
     where offer_id = ${offerId} and state = 'open'
     returning transaction_id`;
-  // The transaction of a sign-up ends with its payment attempt (payment-attempts.ts).
+  // For a sign-up, resolveAttempts (payment-attempts.ts) ends the transaction.
   if (ended !== undefined && purpose !== 'subscribe')
     await tx`
       update transactions set bytes = null, state = ${state} where id = ${ended.transactionId}
@@ -308,8 +326,8 @@ export async function endSponsorship(
 }
 
 /**
- * Marks the rent of earlier accounts at the addresses as returned: an account that was opened anew
- * had been closed before, and its rent goes to whoever paid it.
+ * Marks the rent of earlier accounts at the same addresses as returned. A new account can only be
+ * opened after the earlier account was closed, and the closing returned the rent to its payer.
  */
 async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
   await tx`
@@ -324,7 +342,10 @@ async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
       and e.state = 'landed' and e.created_at < s.created_at`;
 }
 
-/** Whether a sponsored sign-up at this address is under way: it is registered with its payment. */
+/**
+ * Returns whether a sponsored sign-up at this address is open. When the sign-up lands, a keeper
+ * registers the subscription together with its payment.
+ */
 export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Promise<boolean> {
   const rows = await sql`
     select 1 from payment_attempts
@@ -332,7 +353,7 @@ export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Pro
   return rows.length > 0;
 }
 
-/** How far an offer has come, for the page. */
+/** The progress of an offer, as the page shows it. */
 export interface SponsoredProgress {
   signedAt: Date | null;
   state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;

@@ -75,7 +75,7 @@ export function claimDue(
     returning s.id, s.due_at`;
 }
 
-/** Leases one subscription. Returns false while another claim holds it. */
+/** Claims one subscription. Returns false if another claim holds the subscription. */
 export async function claimRegistered(
   sql: Queryable,
   { id, claimId }: ClaimKey,

@@ -13,8 +13,8 @@ export interface SubscriptionFilters extends Span {
 }
 
 /**
- * Lists an app's subscriptions, newest first. Uses the index of the most selective filter, in this
- * order: address, external id, wallet, plan, app.
+ * Lists an app's subscriptions, newest first. Uses the index of the first of these filters that is
+ * given: address, external id, wallet, plan. Without these filters, uses the index of the app.
  */
 export function listSubscriptionsOfApp(
   sql: Queryable,

@@ -69,7 +69,7 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   subscriberWallet: string;
   /** Chain time at which the first payment is due if there is no trial. */
   dueAt: Date;
-  /** Chain time at which a trial begins: the start of the period; null gives no trial. */
+  /** Chain time at which the trial begins: the start of the period. Null means no trial. */
   trialFrom: Date | null;
   /**
    * Chain time of the resume or the registration. The running period is charged from this time on.
@@ -91,8 +91,9 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   isUnclaimed?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
   /**
-   * Set by a keeper whose sponsored transaction opened the account and made its first payment: it
-   * is registered whatever has become of plan, session and wallet since.
+   * Whether a sponsored transaction has opened the account and made the first payment. The
+   * registration is then stored even if its plan, session or wallet no longer allows a
+   * subscription.
    */
   hasLanded?: boolean;
 }

@@ -53,7 +53,7 @@ export interface ApiDeps {
    * the URL is missing, the pages show no link.
    */
   onrampUrl?: string | undefined;
-  /** Budgets of sponsored transactions and the platform fee; undefined: nothing is sponsored. */
+  /** Budgets of sponsored transactions, and the platform fee. Undefined if nothing is sponsored. */
   sponsoring?: SponsorParts['sponsoring'];
   /** Minimum price of a plan per period, in USDC base units. */
   planMinimumAmount: bigint;

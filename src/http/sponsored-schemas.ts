@@ -26,13 +26,13 @@ const NotSponsored = nullable(
   ),
 );
 
-/** Fields of a response that has a transaction, sponsored or not. */
+/** Fields of a response with a transaction, whether the service sponsors the transaction or not. */
 export const sponsoredFields = {
   sponsored: Type.Boolean({
     description:
       'Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction.',
   }),
-  /** Why it is not sponsored although the caller asked for it; null otherwise. */
+  /** Why the transaction is not sponsored although the caller asked for it. Otherwise null. */
   notSponsored: NotSponsored,
 };
 export const SponsoredOffer = Type.Object(
@@ -42,7 +42,10 @@ export const SponsoredOffer = Type.Object(
 
 export const notSponsored = (code: Refusal) => ({ code, message: refusals[code] });
 
-/** Asks for a sponsored offer. Returns what to answer, or why the wallet has to pay itself. */
+/**
+ * Makes a sponsored offer if the request asked for one. Returns the response in `made`. Without an
+ * offer, `notSponsored` has the reason. The reason is null if the request did not ask for an offer.
+ */
 export async function askSponsor(
   deps: ApiDeps,
   isAsked: boolean | undefined,
@@ -59,7 +62,7 @@ export async function askSponsor(
   return { made: { ...offer, sponsored: true, notSponsored: null }, notSponsored: null };
 }
 
-/** Fields of a transaction that the wallet pays for. */
+/** Fields of a response with a transaction for which the wallet pays. */
 export const paidByWallet = (why: { notSponsored: ReturnType<typeof notSponsored> | null }) => ({
   sponsored: false,
   ...why,

@@ -49,6 +49,6 @@ export interface Context {
   /** Wallets that can receive the platform fee, with the preferred wallet first. */
   readonly treasuries: readonly string[];
   readonly rules: Rules;
-  /** Budgets of sponsored transactions; undefined when nothing new is sponsored. */
+  /** Budgets of sponsored transactions. Undefined if no new transaction is sponsored. */
   readonly sponsoring: SponsorLimits | undefined;
 }

@@ -36,7 +36,7 @@ export async function findExpired(
   return new Set(expired.map(({ signature }) => signature));
 }
 
-/** A signed transaction, with what decides how certain its end must be. */
+/** A signed transaction, and the amounts that decide how many endpoints must confirm its expiry. */
 interface Mortal {
   readonly attempt: SignedWith & Pick<AttemptRow, 'amountGross'>;
   readonly row: Pick<InFlightPayment['row'], 'amount'>;

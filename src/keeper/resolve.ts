@@ -53,8 +53,8 @@ export interface ResolveResult {
 }
 
 /**
- * If the account is already in a later period than the attempt, the keeper waits this number of
- * settling tries (75 s in total) for a complete history of the account.
+ * If the account is in a later period than the attempt, the keeper tries to settle the attempt this
+ * many times (75 s in total) before it accepts an incomplete history of the account.
  */
 const PATIENT_TRIES = 4;
 /**

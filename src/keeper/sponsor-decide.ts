@@ -1,6 +1,6 @@
-// Decides about one signed sponsored offer. The keeper builds the message itself from wallet, plan,
-// session, blockhash and the accounts that it reads, and signs only an equal one. Reservation,
-// bytes, signature and payment attempt are committed in one database transaction before the send.
+// Decides about one signed offer. The keeper reads the accounts itself, builds the message again,
+// and signs only if the wallet signed this message or appended only assertions. The keeper commits
+// transaction, reserved lamports and payment attempt together, before it sends the transaction.
 import type { Keypair } from '../chain/keypair.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
 import { timeOf } from '../chain/time.ts';
@@ -42,7 +42,10 @@ import { isAllowedBudget, maxFeeOf } from '../domain/sponsoring/transaction-budg
 import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 
-/** Thrown inside the commit to roll it back. `undefined`: another keeper decided, or wait. */
+/**
+ * Rolls back the commit. `refusal` is the reason to refuse the offer. It is undefined if another
+ * keeper has decided about the offer, or if a later turn decides.
+ */
 class NotCommitted extends Error {
   readonly refusal: Refusal | undefined;
 
@@ -52,14 +55,16 @@ class NotCommitted extends Error {
   }
 }
 
-/** The terms of an offer as the database has them, apart from what serve wrote for the offer. */
+/**
+ * The plan and the merchant of an offer, read from the database, and the wallets of both parties.
+ */
 interface Terms {
   readonly plan: PlanRow | null;
   readonly merchant: SponsoredPlan | undefined;
   readonly parties: { accountWallet: string; subscriberWallet: string };
 }
 
-/** The installation's addresses as the builder takes them. */
+/** Returns the addresses of the installation in the form that buildSponsored takes. */
 const networkOf = ({
   programId,
   mint,
@@ -68,9 +73,9 @@ const networkOf = ({
 }: Context): SponsorNetwork => ({ programId, mint, keepers, treasuries });
 
 /**
- * Decides about an offer: commits its co-signed transaction, or refuses it for good. Returns
- * whether it was committed under `claimId`. Throws when the chain or the database cannot be
- * reached; the offer is then decided later.
+ * Adds the sponsor's signature to an offer's transaction and commits it, or refuses the offer for
+ * good. Returns whether it committed under `claimId`. Throws if the chain or the database is
+ * unreachable. A later turn then decides about the offer.
  */
 export async function decideOffer(
   context: Context,
@@ -94,7 +99,8 @@ export async function decideOffer(
   } catch (error) {
     if (error instanceof NotCommitted)
       return error.refusal === undefined ? false : refuse(error.refusal);
-    // Offers come from serve: one that cannot be decoded must not hold up the others.
+    // serve writes the offers. An offer that cannot be decoded is refused, so that it does not
+    // delay other offers.
     if (isFaulty(error)) return refuse('would_fail', { err: error });
     throw error;
   }
@@ -123,7 +129,7 @@ interface Judged {
   readonly timeline: string | null;
 }
 
-/** Builds the message again, compares it with the signed one, and simulates the transaction. */
+/** Builds the message again, compares it with the signed message, and simulates the transaction. */
 async function judge(
   context: Context,
   limits: SponsorLimits,
@@ -176,8 +182,8 @@ async function judge(
 const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPeriods: null };
 
 /**
- * The session of a sign-up, null without one. Undefined when the wallet does not hold it, or when
- * it is of another plan.
+ * Returns the checkout session of an offer, or null if the offer has none. Returns undefined if the
+ * session is of another wallet or plan, or already has a subscription.
  */
 async function sessionOf({ sql }: Context, offer: SignedSponsoredOffer) {
   if (offer.checkoutSessionId === null) return null;
@@ -189,7 +195,10 @@ async function sessionOf({ sql }: Context, offer: SignedSponsoredOffer) {
   return isHeldByWallet ? session : undefined;
 }
 
-/** Signs the transaction and commits it with its reservation, unless a budget is used up. */
+/**
+ * Signs the transaction and commits it with the reserved lamports. Throws NotCommitted if a budget
+ * is used up, if collection is stopped, or if another keeper has decided.
+ */
 async function commitSponsored(
   context: Context,
   limits: SponsorLimits,
@@ -200,8 +209,9 @@ async function commitSponsored(
   const rent = async (isOpened: boolean, length: number) =>
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
-    // The offer's own height and slot come from serve. Those of a later blockhash are upper bounds,
-    // so the transaction never counts as expired while it may land.
+    // The keeper does not trust the block height and slot in the offer, because serve wrote them.
+    // The values of a later blockhash are upper bounds. With these values, the transaction never
+    // counts as expired while it can land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),
@@ -241,7 +251,10 @@ async function commitSponsored(
   return true;
 }
 
-/** Why the brake forbids the commit. `wait`: Postgres failed over since the accounts were read. */
+/**
+ * Returns why the brake forbids the commit. `wait` means that Postgres has failed over, so that a
+ * later turn must read the accounts again.
+ */
 function stoppedBy(
   brake: Brake,
   { offer, terms, timeline }: Judged & { offer: SignedSponsoredOffer },

@@ -4,7 +4,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
 import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
 
-/** What becomes of a sponsor's lamports, and how the metric says it. */
+/** Kinds of a sponsor's lamports, each with the help text of its metric. */
 const KINDS = {
   spent: 'Network fees of sponsored transactions that landed, by merchant',
   reserved: 'Lamports that open sponsored transactions can cost at most, by merchant',
@@ -15,7 +15,7 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 const KIND_NAMES = Object.keys(KINDS) as Kind[];
 
-/** Registers the gauges. Every keeper reads them from the same rows. */
+/** Registers the gauges. All keepers report the same values, because they read the same rows. */
 export function sponsorMetrics(registry: Registry) {
   const registers = [registry];
   const gauge = <T extends string>(name: string, help: string, labelNames: T[] = []) =>

@@ -1,6 +1,6 @@
-// Watches the rent that sponsored accounts keep, and takes it back where the program lets the payer
-// close the account: a subscription that has expired or whose plan has ended, and one whose
-// authority was closed or replaced. An authority's rent comes back by the wallet's hand only.
+// Takes back the rent of sponsored accounts. The program lets the sponsor close a subscription (1)
+// that has expired, (2) whose plan has ended, or (3) whose authority was closed or replaced. Only
+// the wallet can close an authority.
 import { authorityIn, subscriptionIn } from '../chain/program/accounts.ts';
 import { authorityAddress } from '../chain/program/addresses.ts';
 import { revokeAbandoned, revokeDelegation } from '../chain/program/instructions.ts';
@@ -10,13 +10,14 @@ import { computeUnitLimit, computeUnitPrice } from '../chain/transactions/system
 import { markReturned, readRentOut, type RentOut } from '../db/sponsorships.ts';
 import type { Context } from './context.ts';
 
-/** Rows that are checked in one turn: their accounts are one request. */
+/** Number of sponsorships that one turn checks. One request reads all their accounts. */
 const CHECKED = 50;
 const CLOSING_UNITS = 50_000;
 
 /**
- * Checks rent that is out, and closes accounts that may be closed. Whether an account is gone is
- * read at `finalized`, in a later turn. Resolves with true when more rent may be due.
+ * Checks rent that has not come back, and closes the accounts that the sponsor may close. A later
+ * turn reads at `finalized` whether an account was closed. Resolves with true if more rent may be
+ * due to be checked.
  */
 export async function takeRentBack(context: Context): Promise<boolean> {
   const { sql, rpc, programId, mint } = context;
@@ -53,9 +54,9 @@ export async function takeRentBack(context: Context): Promise<boolean> {
 }
 
 /**
- * Sends the transaction that closes an account, once. The transaction is not stored: it only
- * returns the sponsor's own rent, and the program refuses to close an account twice. The next check
- * shows whether the transaction landed.
+ * Sends the transaction that closes an account, once. The transaction is not stored, because it
+ * only returns the sponsor's own rent, and the program cannot close an account twice. The next
+ * check shows whether the transaction landed.
  */
 async function close(
   { rpc, fees, keypairs, programId, mint, log }: Context,

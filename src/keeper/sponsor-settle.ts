@@ -1,5 +1,6 @@
-// Settles sponsored transactions whose end is final. A sign-up that landed is registered with its
-// payment, subscription_created and payment_success in one database transaction.
+// Settles sponsored transactions whose outcome is final. After a sign-up has landed, one database
+// transaction registers the subscription and stores the payment, subscription_created and
+// payment_success.
 import { randomUUID } from 'node:crypto';
 import { planIn, subscriptionIn } from '../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
@@ -36,7 +37,9 @@ import { report } from './reports.ts';
 
 type Attempt = SponsoredPayment & { id: string };
 
-/** Settles a transaction that failed on chain: the sponsor lost its fee, nothing else happened. */
+/**
+ * Settles a transaction that failed on chain. The sponsor paid the fee, and nothing else changed.
+ */
 export async function settleFailed(
   context: Context,
   one: OpenSponsorship,
@@ -51,9 +54,9 @@ export async function settleFailed(
 }
 
 /**
- * Settles a transaction that no endpoint has and that can never land any more. `slot`: as of it
- * both facts are certain. An account whose rent the sponsor paid shows that the transaction landed
- * although no history has it: nothing else opens one while the attempt is open.
+ * Settles a transaction that no endpoint knows and that can never land any more, both as of `slot`.
+ * If the sponsor paid the account's rent, the transaction landed although no endpoint has its
+ * history. While the attempt is open, nothing else opens such an account.
  */
 export async function settleExpired(
   context: Context,
@@ -74,7 +77,10 @@ export async function settleExpired(
   await end(context, one, 'expired', null);
 }
 
-/** Chain time (Unix seconds) from which an account can be that of the attempt. */
+/**
+ * Returns the earliest period start (Unix seconds) of an account that the attempt's transaction
+ * opened.
+ */
 const since = ({ periodStart }: Attempt) => unixSeconds(periodStart) - 60n;
 
 async function end(
@@ -94,8 +100,8 @@ async function end(
 }
 
 /**
- * Settles a transaction that is finalized on chain without an error. Throws when the chain or the
- * database cannot be reached; it is settled later then.
+ * Settles a transaction that is finalized on chain without an error. Throws if the chain or the
+ * database is unreachable. A later turn then settles the transaction.
  */
 export async function settleLanded(
   context: Context,
@@ -112,7 +118,8 @@ export async function settleLanded(
   const seen = await readAccount(context, plan, subscriptionPda, slot ?? least);
   const { subscription } = seen;
   if (subscription === null) {
-    // Its period has ended and the wallet has closed it since. Reconcile names the payment.
+    // The paid period has ended, and the wallet has closed the account. `billing reconcile` reports
+    // the payment.
     context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
     context.log.error(
       { offer: one.offerId, signature: one.signature },
@@ -160,8 +167,8 @@ async function readAccount(
 }
 
 /**
- * The payment of the transaction. The account was opened in its block, so the paid period begins at
- * the period start of the account that is nearest to the block's time.
+ * Returns the payment of the transaction. The transaction opened the account, so the paid period is
+ * the account's period whose start is nearest to the time of the block (`at`).
  */
 function pullOf(
   { signature }: OpenSponsorship,
@@ -211,8 +218,8 @@ async function registrationOf(
 }
 
 /**
- * Registers the subscription with its payment. Returns the update that was written; undefined when
- * another keeper has settled the sponsorship, or when the account was registered before.
+ * Registers the subscription with its payment, and returns the written update. Returns undefined if
+ * another keeper has settled the sponsorship, or if the account was registered before.
  */
 async function register(
   tx: Transaction,
@@ -238,8 +245,9 @@ async function register(
   const ended = { state: 'landed', reason: null, subscriptionId: id } as const;
   const chainNow = timeOf(view.now);
   if (before === id) {
-    // The database lost this registration's payment and learned of the subscription again. The
-    // attempt ends without a payment; the collect loop finds it in the account's on-chain history.
+    // The database lost this registration and its payment, and the subscription was registered
+    // again. The attempt ends without a payment. The collect loop finds the payment in the
+    // account's on-chain history.
     await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
     await endSponsorship(tx, one, ended);
     await makeDue(tx, [id], { chainNow, slot: view.slot });

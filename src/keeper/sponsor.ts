@@ -1,5 +1,5 @@
-// Follows sponsored transactions: decides about offers that wallets have signed, sends what was
-// committed, polls it and settles it. Any keeper takes over what another one left.
+// Decides about signed offers. Sends, polls and settles the committed transactions. When a keeper
+// stops, other keepers take over its transactions.
 //
 //   signed offer --decide--> refused
 //   signed offer --decide, commit--> open --send, poll--> final: landed | failed
@@ -24,10 +24,11 @@ import { findDead } from './dead.ts';
 import { decideOffer } from './sponsor-decide.ts';
 import { settleExpired, settleFailed, settleLanded } from './sponsor-settle.ts';
 
-/** Offers that are decided about in one turn, and at once. Commits wait for one another anyway. */
+/** Maximum number of offers about which one turn decides. */
 const OFFERS = 50;
+/** Maximum number of concurrent decisions or sends. Decisions commit one after another anyway. */
 const AT_ONCE = 8;
-/** Open transactions that one keeper follows. */
+/** Maximum number of open transactions that one keeper follows. */
 const MAX_FOLLOWED = 200;
 const [FOLLOWING_MS, IDLE_MS] = [250, 5000];
 const FAULT_PAUSE_MS = 60_000;
@@ -44,7 +45,7 @@ interface Followed {
 
 export class Sponsor {
   readonly #context: Context;
-  /** This process's claim of the transactions that it follows. */
+  /** The id of this keeper's claims. */
   readonly #claimId = randomUUID();
   readonly #followed = new Map<string, Followed>();
   #renewedAt = -Infinity;
@@ -56,8 +57,8 @@ export class Sponsor {
   }
 
   /**
-   * One turn. New offers are only decided about while `maySign`; committed transactions are always
-   * followed. Throws when the chain or the database cannot be reached.
+   * Runs one turn. Decides about new offers only if `maySign` is true. Follows committed
+   * transactions in any case. Throws if the chain or the database is unreachable.
    */
   async turn(maySign: boolean): Promise<boolean> {
     await this.#takeOver();
@@ -75,7 +76,9 @@ export class Sponsor {
     return this.#followed.size > 0 ? FOLLOWING_MS : IDLE_MS;
   }
 
-  /** Leaves the transactions to other keepers. Call it after the last turn. */
+  /**
+   * Ends the leases, so that other keepers follow the transactions. Call this after the last turn.
+   */
   async stop(): Promise<void> {
     if (this.#followed.size > 0) await releaseSponsorships(this.#context.sql, this.#claimId);
     this.#followed.clear();
@@ -134,7 +137,8 @@ export class Sponsor {
         await rpc.sendTransaction(followed.one.transaction);
         metrics.sends.inc({ outcome: isFirst ? 'first' : 'again' });
       } catch (error) {
-        // Only its status shows whether it reached the network. A later turn sends it again.
+        // The network may have the transaction despite the error. A later turn polls its status,
+        // and sends the transaction again if it has no status.
         if (!(error instanceof RpcError || error instanceof RpcUnreachable)) throw error;
         metrics.sends.inc({ outcome: 'failed' });
         const { signature } = followed.one;
@@ -174,7 +178,10 @@ export class Sponsor {
     }
   }
 
-  /** Tries again later, so that one transaction that cannot be settled holds up no other. */
+  /**
+   * Delays the next attempt to settle the transaction, so that it does not block other
+   * transactions.
+   */
   #fault(followed: Followed, error: unknown): void {
     const { log, metrics } = this.#context;
     followed.settleAt = performance.now() + FAULT_PAUSE_MS;
@@ -188,7 +195,8 @@ export class Sponsor {
     this.#expiryAt = performance.now();
     const unseen = [...this.#followed.values()].filter(({ status }) => status === null);
     if (unseen.length === 0) return;
-    // An amount of 0 asks for two endpoints that confirm the end, where two are configured.
+    // With an amount of 0, findDead waits until two endpoints confirm the expiry, if two are
+    // configured.
     const mortal = unseen.map(({ one }) => ({
       one,
       attempt: { ...one, amountGross: 0n },

@@ -66,8 +66,8 @@ export class Unregistered {
   }
 
   /**
-   * Lists the accounts of one plan if a listing is under way, and reads the accounts at the queued
-   * addresses. Throws when the chain or the database cannot be reached.
+   * Lists the accounts of one plan if a listing has begun, and reads the accounts at the queued
+   * addresses. Throws if the chain or the database is unreachable.
    */
   async turn(): Promise<boolean> {
     await this.#listPlan();

@@ -219,8 +219,8 @@ export function revokeDelegation(
 }
 
 /**
- * Closes a subscription account whose authority was closed or replaced, while its plan's account is
- * open. The payer of the rent signs and gets it back.
+ * Closes a subscription account whose authority was closed or replaced. The plan's account is still
+ * open. The payer of the account's rent signs, and gets the rent back.
  */
 export function revokeAbandoned(
   programId: string,

@@ -1,4 +1,4 @@
-// Collects the addresses that the instructions of a batch of transactions name.
+// Collects the addresses in the instructions of a batch of transactions.
 import { each } from '../../each.ts';
 import type { UnreadableTransaction } from './responses.ts';
 import type { Rpc } from './rpc.ts';
@@ -6,7 +6,7 @@ import type { Rpc } from './rpc.ts';
 const AT_ONCE = 8;
 
 export interface Named {
-  /** The distinct addresses that the transactions name. */
+  /** The distinct addresses in the instructions of the transactions. */
   addresses: string[];
   /**
    * Transactions that no endpoint returned in a readable form. Some of them may not have reached
@@ -16,7 +16,7 @@ export interface Named {
 }
 
 /**
- * Reads the transactions and collects the addresses that their instructions name. An unreadable
+ * Reads the transactions and collects the addresses in their instructions. An unreadable
  * transaction does not stop the other reads. Throws RpcUnreachable when no endpoint responds.
  */
 export async function addressesIn(

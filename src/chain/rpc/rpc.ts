@@ -161,8 +161,8 @@ export interface Rpc {
   /** Reads the minimum balance in lamports of an account of `length` bytes. */
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
   /**
-   * Reads the program's accounts whose data has these bytes (Base58) at these offsets. Many
-   * endpoints limit or refuse this method. With `addressesOnly` the data is left out.
+   * Reads the program's accounts whose data has the given bytes (Base58) at the given offsets. Many
+   * endpoints limit or refuse this method. With `addressesOnly`, returns no account data.
    */
   getProgramAccounts(
     programId: string,

@@ -1,6 +1,6 @@
-// Transactions that a sponsor, a key of the keeper, pays for. The wallet signs first; the sponsor
-// signs only a message that it built itself, or this message with assertions behind it. This module
-// loads web3.js, so import it on demand.
+// Sponsored transactions: a wallet's transactions for which a keeper's key, the sponsor, pays. The
+// wallet signs first. The sponsor signs only the message that the service built, or this message
+// with appended assertions. This module loads web3.js, so import it on demand.
 import { VersionedMessage } from '@solana/web3.js';
 import { isSigned, type Keypair, SIGNATURE_LENGTH, signatureOf } from '../keypair.ts';
 import type { Instruction } from '../program/instructions.ts';
@@ -10,16 +10,19 @@ import { ASSERTION_PROGRAM, type Decoded, decodeMessage, isSameInstruction } fro
 import type { SignedTransaction } from './subscriptions.ts';
 import { computeUnitLimit, computeUnitPrice, loadedDataLimit } from './system-instructions.ts';
 
-/** Hex digits of the memo's hash. 96 bits tell offers apart and leave the room for assertions. */
+/**
+ * Number of hex digits of the hash in the memo. 96 bits identify an offer. A longer hash would
+ * leave fewer bytes for assertions.
+ */
 const MEMO_DIGITS = 24;
-/** Bytes that stay free for the assertions that a wallet appends. */
+/** Number of bytes that a message leaves free for the assertions that a wallet may append. */
 export const ASSERTION_BYTES = 222;
 const SIGNERS = 2;
 const MESSAGE_OFFSET = 1 + SIGNERS * SIGNATURE_LENGTH;
-/** Longest message that a sponsor signs with assertions behind it. */
+/** Maximum length, in bytes, of a message that the sponsor signs. */
 const MAX_MESSAGE_LENGTH = MAX_TRANSACTION_LENGTH - MESSAGE_OFFSET;
 
-/** The limits and the price of a sponsored transaction. */
+/** The compute limit, price and loaded-data limit of a sponsored transaction. */
 export interface SponsoredBudget {
   readonly computeUnits: number;
   /** Micro-lamports per compute unit. */
@@ -28,9 +31,9 @@ export interface SponsoredBudget {
 }
 
 /**
- * Compiles the message of a sponsored transaction. `reference` makes the message differ from any
- * other: it is the id of the offer, so that no signature fits two offers. Throws a RangeError when
- * it leaves less than `room` bytes to the wallet, or needs other signers than sponsor and wallet.
+ * Compiles the message of a sponsored transaction. `reference` is the offer's id. The memo contains
+ * a hash of the id, so that no signature fits two offers. Throws a RangeError if less than `room`
+ * bytes stay free, or if the signers are not exactly the sponsor and the wallet.
  */
 export function sponsoredMessage(
   { sponsor, wallet }: { sponsor: string; wallet: string },
@@ -58,13 +61,13 @@ export function sponsoredMessage(
   return bytes;
 }
 
-/** Encodes a message without signatures (base64), for the wallet to sign. */
+/** Returns a transaction (base64) with the message and empty signatures, for the wallet to sign. */
 export function unsignedSponsored(message: Buffer): string {
   const signatures = Buffer.alloc(SIGNERS * SIGNATURE_LENGTH);
   return Buffer.concat([Buffer.of(SIGNERS), signatures, message]).toString('base64');
 }
 
-/** A sponsored transaction that the wallet signed and the sponsor has not. */
+/** A sponsored transaction with the wallet's signature and without the sponsor's signature. */
 export interface WalletSigned {
   readonly sponsor: string;
   readonly wallet: string;
@@ -75,8 +78,9 @@ export interface WalletSigned {
 }
 
 /**
- * Parses a legacy transaction of two signers whose second one, the wallet, has signed. Returns
- * undefined for any other bytes and for an invalid signature. The sponsor's signature is ignored.
+ * Parses a legacy transaction with two signers: the sponsor, then the wallet. Returns undefined if
+ * the bytes are no such transaction or the wallet's signature is invalid. Ignores the sponsor's
+ * signature.
  */
 export function readWalletSigned(bytes: Buffer): WalletSigned | undefined {
   if (bytes.length <= MESSAGE_OFFSET || bytes.length > MAX_TRANSACTION_LENGTH) return undefined;
@@ -94,10 +98,9 @@ export function readWalletSigned(bytes: Buffer): WalletSigned | undefined {
 }
 
 /**
- * Compares the message that a wallet signed with the message that the sponsor would build. Returns
- * the first difference as a phrase, or undefined when the sponsor may sign. Only assertions behind
- * the last instruction are allowed, because an account of theirs that signs or is writable would
- * get the sponsor's signature or the rights of the payment.
+ * Compares the message that a wallet signed with the message that the service built. Returns the
+ * first difference as a phrase, or undefined if the sponsor may sign. The wallet may append only
+ * assertions. An assertion with a signer or a writable account could use the sponsor's rights.
  */
 export function sponsoredChange(built: Buffer, signed: Buffer): string | undefined {
   if (built.equals(signed)) return undefined;
@@ -143,8 +146,8 @@ function changedInstructions(original: Decoded, changed: Decoded): string | unde
 }
 
 /**
- * Adds the sponsor's signature to a message that the wallet signed. Call sponsoredChange before:
- * this function signs what it is given. Throws a RangeError when `sponsor` is not the fee payer.
+ * Adds the sponsor's signature to a message that the wallet signed. The caller first checks the
+ * message with sponsoredChange. Throws a RangeError if the fee payer is not `keypair`.
  */
 export function signAsSponsor(
   keypair: Keypair,

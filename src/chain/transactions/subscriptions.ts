@@ -58,8 +58,8 @@ export interface SubscribeState {
 /**
  * Builds the instructions that open a subscription, and derives its address. If necessary, they
  * first create the wallet's token account, open and approve the SubscriptionAuthority, and close an
- * expired subscription to the same plan. `payer` pays the rent instead of the wallet, except that
- * of a token account.
+ * expired subscription to the same plan. With `payer`, that wallet pays all rent except the token
+ * account's.
  */
 export function subscribeInstructions(
   programId: string,
@@ -86,7 +86,7 @@ export function subscribeInstructions(
   return { instructions, subscription };
 }
 
-/** Builds the unsigned transaction (base64) that opens a subscription, at the wallet's cost. */
+/** Builds the unsigned transaction (base64) that opens a subscription. The wallet pays for it. */
 export function subscribeTransaction(
   programId: string,
   {
@@ -165,8 +165,8 @@ interface Close extends SubscriptionParties {
 
 /**
  * Builds the instructions with which the subscriber closes an expired subscription account. The
- * account's rent goes to the wallet `payer`. With `revokes`, they also revoke the approval of the
- * wallet's token account for this mint.
+ * wallet `payer` gets the account's rent. With `revokes`, the instructions also revoke the approval
+ * of the wallet's token account for this mint.
  */
 export function closeInstructions(programId: string, close: Close): Instruction[] {
   const { subscriber, revokes: mint } = close;
@@ -187,8 +187,8 @@ interface Revoke {
 
 /**
  * Builds the instruction that revokes the approval of the wallet's token account. With
- * `authorityPayer`, it also closes the authority, whose rent goes to that wallet; every
- * subscription under the authority is then dead for good.
+ * `authorityPayer`, the instruction also closes the authority, and that wallet gets its rent. The
+ * authority's subscriptions can then never be collected again.
  */
 export function revokeInstructions(
   programId: string,

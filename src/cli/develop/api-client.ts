@@ -77,8 +77,8 @@ export async function openApi(
 }
 
 /**
- * Returns the URL without slashes at its end. Throws an OperatorError (exit code 2) for a URL over
- * which a key would travel in clear text.
+ * Returns the URL without slashes at its end. Throws an OperatorError (exit code 2) if requests to
+ * the URL would send a key in clear text.
  */
 export function apiUrlOf(text: string): string {
   const url = text.replace(/\/+$/, '');
@@ -86,7 +86,10 @@ export function apiUrlOf(text: string): string {
   return url;
 }
 
-/** Opens a client that sends `credential` (an API key or a token), or none. */
+/**
+ * Opens a client for the API. `credential` is an API key or a token. Without it, requests are
+ * anonymous.
+ */
 export async function connectApi(
   url: string,
   credential?: string,

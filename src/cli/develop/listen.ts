@@ -30,7 +30,7 @@ import { eventTypesOf } from './event-types.ts';
 interface ListenFlags extends DeveloperFlags {
   forwardTo: string;
   live?: boolean;
-  /** The event types to forward; undefined: all. */
+  /** The event types to forward. Undefined means all types. */
   events?: SampleType[];
   bodies?: boolean;
 }
@@ -111,7 +111,7 @@ export interface Forwarding extends Pick<ListenFlags, 'json' | 'events' | 'bodie
   ready: (secret: string) => unknown;
 }
 
-/** Forwards the app's events until `signal` aborts, and then prints how many. */
+/** Forwards the app's events until `signal` aborts. Then prints the number of events. */
 export async function forwardAll(
   client: ApiClient,
   { app, target, ready, ...flags }: Forwarding,
@@ -200,7 +200,7 @@ async function forward(
   throw new Error('unreachable: the last try always returns');
 }
 
-/** Returns a function that prints what became of an event. */
+/** Returns a function that prints the result of forwarding an event. */
 function reporter({ json = false, bodies = false }: Pick<ListenFlags, 'json' | 'bodies'>) {
   const paint = painter(process.stdout);
   let isToldOf401 = false;
@@ -225,7 +225,7 @@ function eventJson({ id, type, sample, body }: FeedEvent, result: PingResult, bo
   };
 }
 
-/** Returns the event's body, laid out and indented. */
+/** Returns the event's body as indented JSON with line breaks. */
 function bodyLines({ body }: FeedEvent): string {
   return safeLines(prettyJson(body) ?? body)
     .map((line) => `    ${line}`)

@@ -1,4 +1,5 @@
-// The wallet's use of the API: it signs in and lets the API send (POST .../transactions).
+// Requests of `billing wallet` to the API. The wallet signs in, and the API sends the signed
+// transactions (POST .../transactions).
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import type { Keypair } from '../../chain/keypair.ts';
@@ -8,7 +9,10 @@ import { type ApiClient, apiUrlOf, connectApi } from './api-client.ts';
 
 export type Role = 'subscriber' | 'merchant';
 
-/** The response of the relay, or what takes its place where the chain was asked. */
+/**
+ * The API's response to a signed transaction. `billing wallet send` prints the same fields when it
+ * sends the transaction without the API.
+ */
 export interface Relayed {
   signature: string;
   status: 'confirmed' | 'pending' | 'lapsed' | 'failed';
@@ -52,7 +56,9 @@ async function asWallet<T>(
   }
 }
 
-/** Sends a signed transaction through the API. Repeats the request while it is pending. */
+/**
+ * Sends a signed transaction through the API. Repeats the request while the response is `pending`.
+ */
 export function relayTransaction(
   given: { apiUrl: string; wallet: Keypair; as: Role; transaction: string; offerId?: string },
   signal: AbortSignal,
@@ -75,7 +81,10 @@ async function relay(
   }
 }
 
-/** Subscribes to a plan: asks for the transaction, signs it, lets the API send and register it. */
+/**
+ * Subscribes the wallet to a plan: gets the transaction from the API, signs it, and has the API
+ * send it and register the subscription.
+ */
 export function subscribeTo(
   { apiUrl, wallet, planId }: { apiUrl: string; wallet: Keypair; planId: string },
   signal: AbortSignal,

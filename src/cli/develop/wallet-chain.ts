@@ -1,4 +1,5 @@
-// The wallet's use of the chain. Loads web3.js, so import it on demand.
+// Requests of `billing wallet` to an RPC endpoint. This module loads web3.js, so import it on
+// demand.
 import { setTimeout as pause } from 'node:timers/promises';
 import { CLUSTERS } from '../../chain/clusters.ts';
 import { type Keypair, signatureOf } from '../../chain/keypair.ts';
@@ -30,7 +31,10 @@ async function withRpc<T>(url: string, work: (rpc: Rpc) => Promise<T>): Promise<
   }
 }
 
-/** Reads the confirmed balances. Without `mint`, USDC is the mint of the cluster behind `url`. */
+/**
+ * Reads the confirmed balances of SOL and USDC. Without `mint`, uses the USDC mint of the cluster
+ * at `url`.
+ */
 export function balancesOf(
   url: string,
   address: string,
@@ -68,7 +72,10 @@ async function mintOf(url: string, rpc: Rpc): Promise<string> {
   }
 }
 
-/** Adds the wallet's signature. Throws an OperatorError (exit code 2) for another wallet's. */
+/**
+ * Adds the wallet's signature to a transaction. Throws an OperatorError (exit code 2) if this
+ * wallet cannot sign the transaction.
+ */
 export function signedBy(wallet: Keypair, transaction: string): string {
   try {
     return addSignature(wallet, transaction);
@@ -82,8 +89,8 @@ export function signedBy(wallet: Keypair, transaction: string): string {
 }
 
 /**
- * Sends a signed transaction, repeatedly until it is confirmed, has failed or has expired. Returns
- * its signature. Throws an OperatorError with the outcome otherwise.
+ * Sends a signed transaction repeatedly until it is confirmed, has failed or has expired. Returns
+ * the signature of a confirmed transaction. Otherwise throws an OperatorError with the outcome.
  */
 export function sendAndConfirm(
   url: string,
@@ -94,7 +101,8 @@ export function sendAndConfirm(
   const signature = signatureOf(bytes);
   return withRpc(url, async (rpc) => {
     for (;;) {
-      // Asked before the status: a transaction cannot land after its blockhash has expired.
+      // The blockhash is checked before the status is read. If the blockhash had already expired, a
+      // missing status means that the transaction can never land.
       const isLive = await rpc.isBlockhashValid(blockhashOf(bytes), { commitment: 'processed' });
       if (isLive) await rpc.sendTransaction(bytes);
       const { statuses } = await rpc.getSignatureStatuses([signature]);

@@ -1,5 +1,5 @@
-// `billing wallet`: what a wallet does, on the command line, with keypair files of the Solana CLI.
-// No secret is printed or taken as an argument.
+// `billing wallet` signs and sends transactions with keypair files of the Solana CLI. The command
+// never prints a secret key and never takes a secret key as an argument.
 import { text } from 'node:stream/consumers';
 import { type Command, Option } from 'commander';
 import { createKeypairFile, type Keypair, readKeypair } from '../../chain/keypair.ts';
@@ -105,7 +105,7 @@ async function balance(wallet: string, flags: BalanceFlags): Promise<number> {
   });
 }
 
-/** The texts that a wallet signs begin so (Sign-In With Solana), and name its address. */
+/** The start of a sign-in text (Sign-In With Solana). The group captures the wallet's address. */
 const SIGN_IN = /^\S+ wants you to sign in with your Solana account:\n(\S+)\n/;
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
@@ -119,7 +119,8 @@ async function sign(file: string, given: string | undefined, json = false): Prom
     else print(transaction);
     return 0;
   }
-  // The signed bytes must be those of the API: only the newline that a shell adds is dropped.
+  // The wallet must sign exactly the bytes of the API's text. Only the newline at the end of stdin
+  // is removed.
   const message = given ?? asked.replace(/\n$/, '');
   const [, address] = SIGN_IN.exec(message) ?? [];
   if (address === undefined)

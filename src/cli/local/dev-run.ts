@@ -1,5 +1,6 @@
-// `billing dev`: everything that a merchant's developer needs, from one command. Without --api-url
-// it runs a sandbox; with it, it uses that API and the merchant's key.
+// `billing dev` opens a checkout session and forwards events to a merchant's server. Without
+// --api-url, the command runs a sandbox. With --api-url, the command uses that API and the
+// merchant's key.
 import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createKeypairFile, readKeypair } from '../../chain/keypair.ts';
@@ -26,10 +27,10 @@ export interface DevFlags extends DeveloperFlags {
   bodies: boolean;
 }
 
-/** SOL and USDC that the wallet gets from the sandbox at each start. */
+/** Lamports and USDC (base units) that the sandbox adds to the wallet at each start. */
 const GIFT = { lamports: 1_000_000_000n, usdc: 100_000_000n };
 
-/** Runs until SIGINT, SIGTERM or SIGHUP, and returns 0. */
+/** Runs `billing dev` until SIGINT, SIGTERM or SIGHUP. Returns 0. */
 export function dev(flags: DevFlags): Promise<number> {
   return interruptible(true, async (signal) => {
     const envFile = join(flags.dir, 'env');
@@ -47,7 +48,7 @@ export function dev(flags: DevFlags): Promise<number> {
         await client.close();
       }
     } catch (error) {
-      // An interruption ends what was waited for.
+      // A signal aborts the pending operation. The error of the aborted operation is expected.
       if (!signal.aborted || error instanceof OperatorError) throw error;
     } finally {
       await rm(envFile, { force: true });
@@ -57,7 +58,10 @@ export function dev(flags: DevFlags): Promise<number> {
   });
 }
 
-/** Removes the file env of a run that was killed: programs wait for it. */
+/**
+ * Creates the directory. Removes the env file of a killed run, because other programs wait until
+ * the file exists.
+ */
 async function prepare(directory: string, envFile: string): Promise<void> {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -146,7 +150,7 @@ async function activePlan(
   return plan.id;
 }
 
-/** Makes the wallet, or takes the one of an earlier run, and funds it. */
+/** Adds SOL and USDC to the wallet in `file`. Creates the wallet if the file does not exist. */
 async function fundedWallet(
   { chain }: Sandbox,
   file: string,
@@ -196,7 +200,8 @@ function describe(
     '',
     `For your server's environment (all of it is in ${envFile}: set -a; . ${envFile}):`,
     `BILLING_API_URL=${values.BILLING_API_URL}`,
-    // A key of a sandbox ends with it; another one is the merchant's own and is not shown.
+    // The key of a sandbox is shown, because it is useless after the sandbox has stopped. A
+    // merchant's own key is not shown.
     ...(sandbox === undefined ? [] : [`BILLING_API_KEY=${values.BILLING_API_KEY}`]),
     `WEBHOOK_SECRET=${values.WEBHOOK_SECRET}`,
     '',

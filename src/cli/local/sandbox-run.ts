@@ -211,7 +211,7 @@ function summaryText({
 }
 
 function describe({ ready, pages }: Sandbox): string {
-  // A link on a terminal only: elsewhere its characters would be in the way.
+  // Only a terminal gets a link, because a link's control characters would disturb other output.
   const shown = (url: string) => (process.stdout.isTTY ? hyperlink(url, url) : url);
   const [merchant] = ready.merchants;
   const [subscriber] = ready.subscribers;

@@ -23,7 +23,7 @@ const styles: Record<
 export interface Part {
   text: string;
   tone?: Tone;
-  /** The URL that the text leads to, on terminals that know links (OSC 8). */
+  /** The URL that opens when the user clicks the text, on terminals with links (OSC 8). */
   link?: string;
 }
 

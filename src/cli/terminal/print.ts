@@ -24,7 +24,7 @@ export function note(text: string): void {
   process.stderr.write(`${safeLines(text).join('\n')}\n`);
 }
 
-/** Returns the text as a link to `url` (OSC 8). Terminals that do not know links show the text. */
+/** Returns the text as a link to `url` (OSC 8). A terminal without links shows the text. */
 export function hyperlink(text: string, url: string): string {
   return `\u001b]8;;${url}\u0007${text}\u001b]8;;\u0007`;
 }

@@ -47,7 +47,7 @@ export interface SandboxSource {
   apiUrl: string;
   /** The pages of the demo wallets: name and URL. */
   pages: readonly (readonly [name: string, url: string])[];
-  /** Where keys and wallets are, or how to get them as files. */
+  /** A text that tells where the files of keys and wallets are, or how to get these files. */
   wallets: string;
   watch(report: (view: SandboxView) => void): { stop(): void };
 }
@@ -148,7 +148,7 @@ export function SandboxScreen({ source, onCommand }: Props): ReactNode {
   );
 }
 
-/** Returns one line for each demo page, and one that names the wallets. */
+/** Returns one line per demo page, and one line about the wallets. */
 function pageLines({ pages, wallets }: SandboxSource, width: number): Part[][] {
   const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });
   return [

@@ -102,9 +102,9 @@ export const sessionTerms = [
   'expires_at',
 ];
 
-/** Columns of a sponsored offer that only the wallet's signed transaction sets. */
+/** Columns of a sponsored offer that are set when the wallet's signed transaction is stored. */
 export const signedColumns = ['signed', 'signed_at'];
-/** Every other column of a sponsored offer. */
+/** All other columns of a sponsored offer. */
 export const sponsoredOfferTerms = [
   'id',
   'purpose',
@@ -126,7 +126,7 @@ export const sponsoredOfferTerms = [
   'withdraws',
   'created_at',
 ];
-/** Columns of a sponsorship that are written once. */
+/** Columns of a sponsorship that never change after the insert. */
 export const sponsorshipTerms = [
   'offer_id',
   'purpose',

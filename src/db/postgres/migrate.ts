@@ -197,10 +197,10 @@ export async function assertSchema(sql: Sql): Promise<number | undefined> {
 }
 
 /**
- * Returns the schema's version if the schema is newer than this build and allows this release;
- * undefined if it is not newer. Throws an OperatorError if (1) the schema does not allow this
- * release (exit code 1, because the newer release may be about to be installed), or (2) an applied
- * migration differs from this build's file (exit code 2).
+ * Returns the schema's version if the schema is newer than this build and allows this release.
+ * Returns undefined if the schema is not newer. Throws an OperatorError if (1) the schema forbids
+ * this release (exit code 1, because the newer release may follow), or (2) an applied migration
+ * differs from this build's file (exit code 2).
  */
 function newerVersion(
   migrations: readonly Migration[],

@@ -22,8 +22,8 @@ export interface TableLock {
 }
 
 /**
- * A pattern of a statement, and the statement's lock. The pattern's group captures the locked table
- * or index.
+ * A pattern that matches a statement, and the lock that the statement takes. The pattern's group
+ * captures the locked table or index.
  */
 const RULES: readonly (readonly [RegExp, LockMode])[] = [
   [/^alter table (?:if exists )?(?:only )?(\w+)/, 'ACCESS EXCLUSIVE'],

@@ -1,4 +1,4 @@
-// Decides when renewal_upcoming announces a payment. Each notice of a due time is sent once, while
+// Decides when renewal_upcoming announces a payment. Each notice of a payment is sent once, while
 // the subscription is active. Pure.
 import type { SubscriberReason } from '../../chain/program/errors.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';

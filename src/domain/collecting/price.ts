@@ -5,7 +5,7 @@ import { unixSeconds } from '../../chain/time.ts';
 
 const SECONDS_PER_HOUR = 3600n;
 
-/** The fields that decide the price. */
+/** The fields of a subscription from which its price is computed. */
 export interface PriceTerms {
   /** The plan's amount: the maximum per period, base units. */
   readonly amount: bigint;

@@ -29,7 +29,7 @@ export interface KnownPull extends Pull {
 /**
  * Number of keeper failures after which the keeper stops looking for a payment that is finalized on
  * chain but that no RPC history shows. From then on, this payment no longer delays other payments.
- * The backoff (keeper-backoff.ts) spreads so many failures over half an hour.
+ * With the backoff (keeper-backoff.ts), this many failures take half an hour.
  */
 const MAX_FAILED_LOOKUPS = 8;
 
@@ -116,7 +116,7 @@ export const oldestFirst = (pulls: readonly KnownPull[]) =>
 /**
  * Records an on-chain payment of any puller in `update`. The first payment of a period pays the
  * period, whatever its amount. Every other payment of the same period is recorded as `further`.
- * `next` is when the following payment is due.
+ * `next` is the due time of the following payment.
  */
 export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
   const { paidThrough } = update.state;
@@ -173,8 +173,7 @@ export function startOfNext(period: PullPeriod): Date | null {
 /**
  * Finds the on-chain payments of newly registered subscriptions in the database. The result has a
  * subscription only if earlier registrations have recorded the full amount that the on-chain
- * account counts. The RPC history of such a subscription, which endpoints may not keep for a whole
- * period, is not needed.
+ * account counts. Such a subscription needs no RPC history, which may not reach back far enough.
  */
 export async function findInBooks(
   sql: Sql,

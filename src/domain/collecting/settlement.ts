@@ -116,7 +116,7 @@ export async function settle<A extends ClaimedAssessment>(
   }
 }
 
-/** The same in the caller's transaction. Throws AddressTaken. */
+/** Writes assessments as `settle` does, but in the caller's transaction. Throws AddressTaken. */
 export async function writeAssessments<A extends ClaimedAssessment>(
   tx: Transaction,
   assessments: readonly A[],

@@ -12,7 +12,7 @@ import { periodAt } from './price.ts';
  */
 export const CLOSING_SECONDS = 60n;
 
-/** The fields that decide the window. */
+/** The fields of a subscription from which its window is computed. */
 export type WindowTerms = Pick<
   KeeperSubscription,
   'collectionWindow' | 'periodHours' | 'graceHours' | 'unpausedAt' | 'planEndsAt'

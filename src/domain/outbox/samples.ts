@@ -39,7 +39,7 @@ export async function createSample(
   });
 }
 
-/** Replaces fields of the sample's data. It stays marked as a sample. */
+/** Replaces fields of the sample's data. The event is still marked as a sample. */
 function withData({ id, body }: Sample, given: Readonly<Record<string, unknown>>): Sample {
   const event = JSON.parse(body) as { data: Record<string, unknown> };
   const { sequence } = event.data;

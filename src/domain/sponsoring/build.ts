@@ -1,6 +1,6 @@
-// Builds the instructions of a sponsored transaction from the accounts and the terms, or tells why
-// it is not sponsored. serve builds the offer with it; a keeper builds the same again and signs
-// nothing else. Pure. This module loads web3.js, so import it on demand.
+// Builds the instructions of a sponsored transaction from accounts and terms, or returns why the
+// transaction is not sponsored. serve builds the offer. A keeper builds the transaction again, to
+// check the offer before it signs. Pure. This module loads web3.js, so import it on demand.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { type Instruction, initAuthority } from '../../chain/program/instructions.ts';
 import type { PlanAccount } from '../../chain/program/layouts.ts';
@@ -24,18 +24,21 @@ import { planFaults } from '../subscribing/plans.ts';
 import type { Ground, SponsorNetwork } from './ground.ts';
 import type { Refusal } from './limits.ts';
 
-/** What a sponsored transaction is built from, beside the accounts. */
+/** The terms of a sponsored transaction. The accounts are in `Ground`. */
 export interface SponsoredRequest {
   readonly purpose: SponsoredPurpose;
   readonly wallet: string;
   readonly sponsor: string;
-  /** Null for a revocation. */
+  /** The plan of the subscription. Null for a revocation. */
   readonly plan: PlanRow | null;
-  /** Close: revoke the approval too. Revoke: close the authority too. */
+  /**
+   * For `close`: whether to revoke the approval too. For `revoke`: whether to close the authority
+   * too.
+   */
   readonly withdraws: boolean;
   /** The discount of the checkout session. */
   readonly discount: DiscountTerms;
-  /** The platform fee of the merchant. */
+  /** The merchant's platform fee in basis points. */
   readonly feeBps: number;
   readonly minimumAmount: bigint;
 }
@@ -50,12 +53,13 @@ export interface FirstPayment {
 
 export interface BuiltSponsored {
   readonly instructions: readonly Instruction[];
-  /** Null unless the transaction subscribes. */
+  /** The first payment. Null unless the purpose is `subscribe`. */
   readonly payment: FirstPayment | null;
-  /** Whether the sponsor pays for the account. */
+  /** Whether the transaction opens the authority account and the sponsor pays its rent. */
   readonly opensAuthority: boolean;
+  /** Whether the transaction opens the subscription account and the sponsor pays its rent. */
   readonly opensSubscription: boolean;
-  /** Whether an expired account at the address is closed first. */
+  /** Whether the transaction first closes an expired subscription account at the same address. */
   readonly reopens: boolean;
 }
 
@@ -70,7 +74,7 @@ const feeOnly = (instructions: readonly Instruction[]): BuiltSponsored => ({
   reopens: false,
 });
 
-/** Builds the transaction, or returns why it is not sponsored. */
+/** Builds the instructions, or returns why the transaction is not sponsored. */
 export function buildSponsored(
   network: SponsorNetwork,
   request: SponsoredRequest,
@@ -140,7 +144,9 @@ function subscribing(network: SponsorNetwork, request: OfPlan, ground: Ground): 
   };
 }
 
-/** Whether the sponsor cannot collect the plan's payments, or the plan takes no subscriptions. */
+/**
+ * Returns whether the plan accepts no subscriptions, or the sponsor cannot collect its payments.
+ */
 function planStopper(
   { keepers, mint }: SponsorNetwork,
   { plan, sponsor }: OfPlan,
@@ -156,7 +162,7 @@ function planStopper(
   );
 }
 
-/** The price of the first period; null when nothing of it can be collected. */
+/** Returns the payment for the first period. Returns null if no part of it can be collected. */
 function paymentOf(
   { plan, discount, feeBps }: OfPlan,
   ground: Ground,
@@ -172,7 +178,7 @@ function isApproved({ subscriberTokens: tokens, authorityAddress: authority }: G
   return tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL;
 }
 
-/** Cancels, resumes, closes or repairs an account of the wallet. */
+/** Builds the instructions that cancel, resume, close or repair a subscription of the wallet. */
 function changing({ programId, mint }: SponsorNetwork, request: OfPlan, ground: Ground): Outcome {
   const { purpose, wallet, plan, withdraws } = request;
   const { subscription: account, authority, subscriberTokens: tokens, now } = ground;

@@ -1,4 +1,4 @@
-// The accounts from which a sponsored transaction is built. serve and the keeper read them alike.
+// Reads the accounts from which serve and the keeper build a sponsored transaction.
 import {
   authorityIn,
   planIn,
@@ -16,22 +16,27 @@ import type { ReadOptions, Rpc } from '../../chain/rpc/rpc.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { ChainView } from '../collecting/chain-view.ts';
 
-/** The addresses of the installation that a sponsored transaction names. */
+/** The addresses of the installation that a sponsored transaction may contain. */
 export interface SponsorNetwork {
   readonly programId: string;
   readonly mint: string;
-  /** Wallets of keepers; a plan names at least one of them as a puller. */
+  /** Wallets of keepers. The plan of a sponsored sign-up names at least one of them as a puller. */
   readonly keepers: readonly string[];
-  /** Wallets that can receive the fee, the preferred one first. */
+  /** Wallets that can receive the platform fee. The preferred wallet comes first. */
   readonly treasuries: readonly string[];
 }
 
-/** The accounts of a wallet for a plan, or without a plan for its approval. */
+/**
+ * The accounts for one wallet and one plan. Without a plan, the accounts of the wallet's approval.
+ */
 export interface Ground extends ChainView {
   readonly sponsorLamports: bigint;
 }
 
-/** Reads the accounts at one slot. Throws as the RPC client does, and ChainDataError. */
+/**
+ * Reads the accounts at one slot. Throws the RPC client's errors. Throws ChainDataError if an
+ * account cannot be decoded.
+ */
 export async function readGround(
   rpc: Pick<Rpc, 'getMultipleAccounts'>,
   { programId, mint, treasuries }: SponsorNetwork,

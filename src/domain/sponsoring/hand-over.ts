@@ -1,5 +1,5 @@
-// Takes a sponsored transaction that the wallet signed: checks that it is the offered one, and
-// stores it for a keeper. serve signs nothing.
+// Receives the sponsored transaction that a wallet signed. Checks that it is the offered
+// transaction, and stores it for a keeper. serve itself never signs.
 import { timingSafeEqual } from 'node:crypto';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
@@ -12,11 +12,11 @@ import { refuseSecondOf } from '../subscribing/one-per-customer.ts';
 import { refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
 
-/** Who asks for an offer: a signed-in wallet, or a page with the secret of the offer. */
+/** The owner of an offer: a signed-in wallet, or a page with the offer's secret. */
 export type OfferHolder =
   { readonly wallet: string } | { readonly secret: string; readonly origin: string | null };
 
-/** Finds the offer. Throws NOT_FOUND when the holder has no such offer. */
+/** Finds an offer of the holder. Throws NOT_FOUND if the holder has no offer with this id. */
 export async function findOwnOffer(
   sql: Sql,
   id: string,
@@ -37,9 +37,9 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 }
 
 /**
- * Stores the signed transaction (base64). Returns whether this call stored it: only then, before
- * any co-signature, the signature proves that the wallet takes part. Throws VALIDATION_ERROR when
- * the transaction differs from the offered one, and CONFLICT when its session is taken.
+ * Stores the signed transaction (base64). Returns whether this call stored it. The call that stores
+ * it comes from the wallet's owner, because the signature is not public before the sponsor signs.
+ * Throws VALIDATION_ERROR for a transaction that was not offered, and CONFLICT for a taken session.
  */
 export async function handOver(
   sql: Sql,
@@ -67,8 +67,9 @@ export async function handOver(
 }
 
 /**
- * `offered`: not signed yet. `signed`: waits for a keeper. `sent`: committed and on its way.
- * `final`: it can no longer be undone. `refused`: nothing was signed. `lapsed`: it never landed.
+ * `offered`: the wallet has not signed. `signed`: the transaction waits for a keeper. `sent`: the
+ * keeper has signed and sends the transaction. `final`: the transaction landed and cannot be
+ * undone. `refused`: the keeper did not sign. `lapsed`: the transaction expired without landing.
  */
 export type OfferState =
   | 'offered'
@@ -88,7 +89,7 @@ export interface OfferProgress {
   subscriptionId: string | null;
 }
 
-/** Reads how far the offer has come. */
+/** Reads the progress of an offer. Throws NOT_FOUND if there is no such offer. */
 export async function offerProgress(sql: Sql, id: string): Promise<OfferProgress> {
   const found = await readSponsoredProgress(sql, id);
   if (found === undefined) throw new ServiceError('NOT_FOUND', 'There is no such offer.');

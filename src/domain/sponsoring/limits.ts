@@ -12,13 +12,13 @@ export interface SponsorLimits {
   readonly perAddress: bigint;
   readonly leaving: bigint;
   readonly merchantOut: bigint;
-  /** Smallest first payment in USDC base units. */
+  /** Minimum first payment, in USDC base units. */
   readonly minimumAmount: bigint;
-  /** Balance below which nothing is sponsored; undefined: a week of collection. */
+  /** Balance that a sponsor keeps. Undefined means the cost of the last week's transactions. */
   readonly floor: bigint | undefined;
 }
 
-/** Why a transaction is not sponsored. The texts are for the wallet's owner. */
+/** Reasons why a transaction is not sponsored. The wallet's owner reads these texts. */
 export const refusals = {
   off: 'This service sponsors no transactions.',
   app_off: 'The merchant does not sponsor transactions.',
@@ -48,15 +48,24 @@ export const refusals = {
 export type Refusal = keyof typeof refusals;
 
 const LEAVING: readonly SponsoredPurpose[] = ['cancel', 'close', 'revoke'];
-/** Whether the purpose draws on the budget for leaving, which stays open to suspended wallets. */
+/**
+ * Returns whether SPONSOR_LEAVING_LAMPORTS_PER_DAY pays for the purpose. A suspended wallet may use
+ * this budget too.
+ */
 export const isLeaving = (purpose: SponsoredPurpose) => LEAVING.includes(purpose);
 
-/** Parts of the budget for leaving that one wallet and one network address may use. */
+/**
+ * Divisors of the budget for leaving. One wallet may use a twentieth of it, one network address a
+ * fifth.
+ */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
-/** Balance that a sponsor always keeps: below it a keeper collects nothing (keeper/balance.ts). */
+/**
+ * Lamports that a sponsor always keeps. With a lower balance, a keeper collects nothing
+ * (keeper/balance.ts).
+ */
 const LEAST_FLOOR = 5_000_000n;
 
-/** Returns the limits of a configuration; undefined when nothing is sponsored. */
+/** Returns the limits of a configuration, or undefined if nothing is sponsored. */
 export function sponsorLimits(config: Config): SponsorLimits | undefined {
   if (config.sponsorPerDay === 0) return undefined;
   return {
@@ -71,21 +80,24 @@ export function sponsorLimits(config: Config): SponsorLimits | undefined {
   };
 }
 
-/** The balance that a sponsor keeps. `week` is what the last week's transactions cost. */
+/**
+ * Returns the balance (lamports) that a sponsor keeps. `week` is the cost of the last week's
+ * transactions.
+ */
 export function floorOf({ floor }: Pick<SponsorLimits, 'floor'>, week: bigint): bigint {
   const wanted = floor ?? week;
   return wanted > LEAST_FLOOR ? wanted : LEAST_FLOOR;
 }
 
-/** What a transaction can cost: the network fee, and rent that stays out. Lamports. */
+/** Maximum cost of a transaction in lamports: the network fee, and the rent of opened accounts. */
 export interface SponsorCost {
   readonly fee: bigint;
   readonly rent: bigint;
 }
 
 /**
- * Returns why a transaction must not be sponsored, or undefined. `balance` is the sponsor's, of
- * which open transactions may still spend what they reserve.
+ * Returns why a transaction must not be sponsored. Returns undefined if it may be sponsored.
+ * `balance` is the sponsor's whole balance, including what open transactions reserve.
  */
 export function overBudget(
   limits: SponsorLimits,

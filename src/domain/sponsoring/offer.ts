@@ -1,5 +1,5 @@
-// Makes a sponsored offer: builds the transaction, simulates it for its limits, and stores it.
-// Where it is not sponsored, the wallet gets the reason and pays for its transaction itself.
+// Makes an offer: builds the transaction, simulates it to find its limits, and stores it. If the
+// transaction is not sponsored, the wallet gets the reason and pays for its transaction itself.
 import { createHash, randomBytes } from 'node:crypto';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
@@ -26,7 +26,7 @@ import { type Ground, readGround, type SponsorNetwork } from './ground.ts';
 import { floorOf, isLeaving, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
 import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
 
-/** What serve needs to sponsor; `limits` is undefined where nothing is sponsored. */
+/** Dependencies of offers. `sponsoring` is undefined if nothing is sponsored. */
 export interface SponsorParts {
   readonly sql: Sql;
   readonly chain: ChainSender;
@@ -41,18 +41,18 @@ export interface OfferRequest {
   readonly subscriptionPda: string | null;
   readonly withdraws?: boolean;
   readonly session?: CheckoutSessionRow | undefined;
-  /** The client's network (http/addresses.ts). */
+  /** The client's network address (http/addresses.ts). */
   readonly address: string;
-  /** For a wallet that has not signed in: the Origin of its page. */
+  /** The page of a wallet that has not signed in. Undefined for a signed-in wallet. */
   readonly page?: { readonly origin: string | null };
 }
 
-/** A sponsored transaction for the wallet to sign. */
+/** A sponsored transaction that the wallet can sign. */
 export interface SponsoredOfferMade {
   readonly transaction: string;
   readonly offerId: string;
   readonly minContextSlot: number;
-  /** Stands for a wallet that has not signed in; null otherwise. */
+  /** Secret that replaces the sign-in of the wallet. Null for a signed-in wallet. */
   readonly secret: string | null;
 }
 
@@ -60,7 +60,7 @@ type Outcome = { readonly offer: SponsoredOfferMade } | { readonly refusal: Refu
 
 export const hashSecret = (secret: string) => createHash('sha256').update(secret).digest();
 
-/** The addresses of the installation as the builder takes them. */
+/** Returns the addresses of the installation in the form that buildSponsored takes. */
 function sponsorNetwork(network: Network): SponsorNetwork {
   const { programId, mint, treasury, backupTreasuries = [] } = network;
   const keepers = [...new Set(pullersOf(network))];
@@ -68,8 +68,8 @@ function sponsorNetwork(network: Network): SponsorNetwork {
 }
 
 /**
- * Makes the offer, or tells why the transaction is not sponsored. Throws CONFLICT when the customer
- * of the session has another subscription, and INTERNAL_ERROR when the chain is unreachable.
+ * Makes an offer, or returns why the transaction is not sponsored. Throws CONFLICT if the session's
+ * customer has another subscription, and INTERNAL_ERROR if the chain is unreachable.
  */
 export async function offerSponsored(parts: SponsorParts, request: OfferRequest): Promise<Outcome> {
   const { sql, chain, network, sponsoring } = parts;
@@ -104,7 +104,10 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
 
 const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPeriods: null };
 
-/** Reads the accounts with the balance of the keeper's key that the plan names as a puller. */
+/**
+ * Chooses the sponsor: a keeper's wallet that the plan names as a puller. Reads the accounts and
+ * the sponsor's balance. `sponsor` is undefined if the plan names no keeper's wallet.
+ */
 async function groundOf(
   { chain, network }: SponsorParts,
   names: SponsorNetwork,
@@ -118,7 +121,7 @@ async function groundOf(
   return { sponsor, ground: await read(sponsor) };
 }
 
-/** Rent in lamports of the accounts that the transaction opens. */
+/** Returns the rent (lamports) of the accounts that the transaction opens. */
 async function rentOf(
   chain: Pick<ChainSender, 'getMinimumBalanceForRentExemption'>,
   { opensAuthority, opensSubscription }: BuiltSponsored,

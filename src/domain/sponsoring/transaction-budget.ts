@@ -1,14 +1,16 @@
-// The compute limit, price and loaded-data limit of sponsored transactions. serve takes them from a
-// simulation; a keeper accepts them within these bounds, so a forged offer cannot raise the fee.
+// The compute limit, price and loaded-data limit of sponsored transactions. serve derives them from
+// a simulation. A keeper accepts them only within the bounds of this file, so that a forged offer
+// cannot raise the fee.
 import type { SponsoredBudget } from '../../chain/transactions/sponsored.ts';
 
-/** Micro-lamports per compute unit, of every sponsored transaction. */
+/** Micro-lamports per compute unit. Every sponsored transaction has this price. */
 const UNIT_PRICE = 20_000n;
-/** The longest sign-up uses about 70,000 units. */
+/** Maximum compute limit. The longest sign-up uses about 70,000 units. */
 const MAX_COMPUTE_UNITS = 250_000;
 const MAX_LOADED_BYTES = 16 * 1024 * 1024;
-/** Compute units and loaded bytes for the assertions that a wallet appends, with their program. */
+/** Compute units for the assertions that a wallet may append. */
 const ASSERTION_UNITS = 40_000;
+/** Bytes of loaded data for the assertions that a wallet may append, and for their program. */
 const ASSERTION_LOADED_BYTES = 1024 * 1024;
 const MARGIN = 1.2;
 const SIGNATURES = 2n;
@@ -21,7 +23,10 @@ export const MAX_BUDGET: SponsoredBudget = {
   loadedDataBytes: MAX_LOADED_BYTES,
 };
 
-/** The budget for what a simulation used; null where the endpoint does not tell. */
+/**
+ * Returns the budget of a transaction from its simulation. A value is null if the RPC endpoint did
+ * not report it.
+ */
 export function budgetOf(units: bigint | null, loadedBytes: bigint | null): SponsoredBudget {
   const [used, loaded] = [units, loadedBytes].map((value) =>
     value === null ? null : Math.ceil(Number(value) * MARGIN),
@@ -36,7 +41,7 @@ export function budgetOf(units: bigint | null, loadedBytes: bigint | null): Spon
   };
 }
 
-/** Whether serve may have chosen this budget. */
+/** Returns whether a budget is within the bounds of this file. */
 export function isAllowedBudget({
   computeUnits,
   unitPrice,
@@ -49,7 +54,7 @@ export function isAllowedBudget({
   );
 }
 
-/** The network fee in lamports of a transaction with this budget. */
+/** Returns the network fee (lamports) of a transaction with this budget. */
 export function maxFeeOf({ computeUnits, unitPrice }: SponsoredBudget): bigint {
   const priority = (BigInt(computeUnits) * unitPrice + MICRO - 1n) / MICRO;
   return SIGNATURES * LAMPORTS_PER_SIGNATURE + priority;

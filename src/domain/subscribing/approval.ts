@@ -81,7 +81,10 @@ async function countUsers(
   }
 }
 
-/** Whether the account may still move tokens. False only for an expired subscription. */
+/**
+ * Returns whether an account under the authority may still move tokens. Returns false only for an
+ * expired subscription.
+ */
 function isUser(data: Buffer, now: bigint): boolean {
   if (kindOf(data) !== 'subscription') return true;
   try {

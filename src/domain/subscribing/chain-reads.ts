@@ -49,7 +49,7 @@ export interface Unsigned {
   readonly blockhash: string;
   readonly lastValidBlockHeight: bigint;
   readonly slot: bigint;
-  /** Whether a closing revokes the approval too. */
+  /** Whether closing the subscription also revokes the approval. */
   readonly revokes?: boolean;
 }
 

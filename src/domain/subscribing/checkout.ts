@@ -46,7 +46,7 @@ export async function openCheckoutSession(
   return session;
 }
 
-/** The error when binding a session to a wallet, or completing the session, is refused. */
+/** Returns the error for a session that cannot be bound to a wallet or completed. */
 export function refusedCheckout(): ServiceError {
   return new ServiceError(
     'CONFLICT',

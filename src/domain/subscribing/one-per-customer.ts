@@ -36,9 +36,9 @@ export async function refuseSecond(sql: Queryable, session: Session): Promise<vo
 }
 
 /**
- * Throws CONFLICT when the customer of the offer's checkout session has got a live subscription
- * since the offer was made. Call it before the offer's transaction is sent. A complete session is
- * not checked, because this transaction has completed it.
+ * Throws CONFLICT when the customer of the offer's checkout session got a live subscription after
+ * the offer was made. Call this before the offer's transaction is sent. A complete session is not
+ * checked, because the offer's own transaction has completed it.
  */
 export async function refuseSecondOf(
   sql: Queryable,

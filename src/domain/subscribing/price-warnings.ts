@@ -37,7 +37,10 @@ export function priceWarnings(plan: Price, others: readonly Price[]): PriceWarni
 
 const byPricePerHour = (a: Price, b: Price) => compare(a, b, 1n);
 
-/** Negative when `times` times `a` costs less per hour than `b`; 0 when equal. */
+/**
+ * Compares the hourly price of `a`, multiplied by `times`, with the hourly price of `b`. Negative
+ * when the first value is lower, 0 when both are equal.
+ */
 function compare(a: Price, b: Price, times: bigint): number {
   const difference = a.amount * times * BigInt(b.periodHours) - b.amount * BigInt(a.periodHours);
   return difference < 0n ? -1 : Number(difference > 0n);

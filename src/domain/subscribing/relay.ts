@@ -42,7 +42,9 @@ export interface SignedOffer {
   offer: OfferedTransaction;
   bytes: Buffer;
   signature: string;
-  /** Differs from the offer's blockhash when the wallet chose its own blockhash. */
+  /**
+   * The blockhash of the signed transaction. A wallet may replace the offer's blockhash by its own.
+   */
   blockhash: string;
 }
 

@@ -37,7 +37,7 @@ export async function registerSeen(
   const { sql, chain, network } = parts;
   const { appId, id: planId } = plan;
   const wallet = account.subscriber;
-  // The keeper that follows the sponsored transaction registers it together with its payment.
+  // An open sponsored sign-up is registered by its keeper, together with the payment.
   if (await isSignupOpen(sql, subscriptionPda)) return 'absent';
   const sessions = await findOfferedSessions(sql, wallet, subscriptionPda);
   const [session = null] = sessions;

@@ -1,5 +1,5 @@
-// Sponsored transactions: a page without a sign-in asks for an offer and hands the signed
-// transaction over with the offer's secret; a signed-in wallet does so with its token.
+// Routes of sponsored transactions. A page without a sign-in asks for an offer and posts the signed
+// transaction with the offer's secret. A signed-in wallet posts the transaction with its token.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
@@ -45,7 +45,7 @@ const tokenFields = {
   expiresAt: nullable({ ...Time, description: 'When the token expires.' }),
 };
 
-/** Registers the offers of the checkout page, for wallets that have not signed in. */
+/** Registers the checkout page's routes for offers. The wallet has not signed in. */
 export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
   const { sql, wakeKeepers } = deps;
   offersRoute(api, deps);
@@ -80,14 +80,15 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
   progressRoute(api, deps, '/checkout/offers/:offerId', holderOf);
 }
 
-/** Registers the same for a wallet that has signed in. */
+/** Registers the routes for the offers of a signed-in wallet. */
 export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
   const { sql, wakeKeepers } = deps;
   const holder = (request: FastifyRequest): OfferHolder => subscriberOf(request);
   api.post(
     '/offers/:offerId/transaction',
     {
-      // The purpose of the offer decides (handOver).
+      // A suspended wallet may hand over some offers. handOver decides this from the offer's
+      // purpose.
       config: { openToSuspended: true },
       schema: {
         summary: 'Hand over a sponsored transaction that your wallet signed',
@@ -213,7 +214,10 @@ function progressRoute(
 const offerIdOf = ({ params: given }: FastifyRequest) =>
   idOf((given as { offerId: string }).offerId, 'offer');
 
-/** The Origin of an allowed page; null for a request that comes from no page. */
+/**
+ * Returns the Origin of the request, or null if it has none. Throws FORBIDDEN if pages of this
+ * Origin are not allowed.
+ */
 function originOf({ headers: { origin } }: FastifyRequest, deps: ApiDeps): string | null {
   if (origin === undefined) return null;
   if (new URL(signInPage(origin, deps)).origin !== origin)

@@ -114,7 +114,7 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
         address,
       } as const;
       const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, asked);
-      // The wallet needs no SOL then.
+      // For a sponsored transaction, the wallet needs no SOL.
       if (made !== undefined)
         return ok({ ...made, subscriptionPda, warnings: shortagesOf(standing).filter(isNotSol) });
       const purpose = 'subscribe';

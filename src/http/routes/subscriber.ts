@@ -224,7 +224,8 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
           const opening = await reopeningTransaction(deps, plan, wallet);
           const { resumes } = opening;
-          // Its registration has ended: it is registered again, which no sponsored resume does.
+          // The registration of the subscription has ended. Resuming must register the subscription
+          // again, and a sponsored transaction cannot do that.
           const isAsked = request.body?.sponsored === true;
           const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
           const how = { ...what, purpose: 'subscribe', resumes } as const;

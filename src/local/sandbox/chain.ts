@@ -21,7 +21,7 @@ export interface SandboxChain {
    * lamports.
    */
   fund(owner: string, amounts: { lamports?: bigint; usdc?: bigint }): Promise<void>;
-  /** Sets the time between blocks in milliseconds, from the next block on. */
+  /** Sets the time between blocks in milliseconds, beginning with the next block. */
   setBlockTime(ms: number): Promise<void>;
   /** Returns the USDC balance of a wallet in base units. */
   balance(owner: string): Promise<bigint>;

@@ -23,8 +23,8 @@ export interface MerchantServer {
   /** Makes the merchant's endpoint respond with status 503 while `failing` is true. */
   setFailing(merchant: number, failing: boolean): void;
   /**
-   * Makes GET `path` lead to `url`. Returns the URL of the path, which is short enough for a
-   * terminal: the keys of the demo wallets are in the URLs of their pages.
+   * Redirects GET `path` to `url`. Returns the URL of `path`, which is short enough for a terminal.
+   * `url` itself is long, because it contains the keys of the demo wallets.
    */
   leadTo(path: string, url: string): string;
   /** The received events by event id, in the order in which they first arrived. */

@@ -23,7 +23,7 @@ export interface SandboxOptions {
   seed: number;
   /** Number of processes to kill while the scenario is played. */
   chaos: number;
-  /** Whether the scenario is played. */
+  /** Whether the sandbox plays the scenario. */
   play: boolean;
   dataDir?: string | undefined;
   /** Called with each message about the progress. */
@@ -92,15 +92,15 @@ export interface Sandbox {
       dashboardUrl: string;
     };
   };
-  /** Makes a short URL with this path that leads to `url`. */
+  /** Makes a short URL with this path that redirects to `url`. */
   lead: (path: string, url: string) => string;
-  /** Short URLs that lead to the pages of the demo wallets. */
+  /** Short URLs of the demo wallets' pages. */
   pages: DemoPages;
   processes: Processes;
   chain: SandboxChain;
   /**
    * Plays the scenario once and checks the invariants. Afterwards the chain runs in real time.
-   * `breaches` has the breaches by the invariant's name.
+   * `breaches` lists the breaches of each invariant by the invariant's name.
    */
   playOnce(): Promise<{ summary: Summary; breaches: Record<string, string[]> }>;
   stop(): Promise<void>;

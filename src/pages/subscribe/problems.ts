@@ -3,7 +3,7 @@ import { AlteredTransaction, isCode, reasonOf, WalletRefusal, wordsOf } from '..
 import { fill, words } from '../shared/language.ts';
 import type { Submitted } from '../shared/session.ts';
 
-/** A screen for an error, or for a transaction that lapsed or failed. */
+/** A screen that explains an error, or a transaction that lapsed or failed. */
 export interface Problem {
   at: 'problem';
   cause: Submitted | { error: unknown };

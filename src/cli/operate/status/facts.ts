@@ -37,7 +37,7 @@ export interface Status {
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
   /** The comparison of the clocks of Postgres, this host and the chain. */
   clocks: ClockDifference;
-  /** This and the next three fields are null when Postgres did not respond. */
+  /** `payments` and the next three fields are null when Postgres did not respond. */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
   collection: QueueStatus['collection'] | null;

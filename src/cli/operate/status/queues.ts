@@ -66,7 +66,7 @@ export interface QueueStatus {
      */
     waitsForHeight: bigint | null;
   };
-  /** Sponsored transactions and their rent, in lamports. */
+  /** Facts about sponsored transactions and their rent. Amounts are in lamports. */
   sponsoring: SponsoringFacts;
   daemons: DaemonRow[];
   undecipherableSecrets: number | null;

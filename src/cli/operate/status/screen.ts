@@ -112,7 +112,7 @@ function collectionFacts(collection: Status['collection']): [string, string][] {
   ];
 }
 
-/** Returns the line about sponsored transactions, or no line without any. */
+/** Returns the line about sponsored transactions. Returns no line if there are none. */
 function sponsoringFacts(sponsoring: Status['sponsoring']): [string, string][] {
   if (sponsoring === null) return [];
   const { day, leaving, out, overdue, refused, failed } = sponsoring;

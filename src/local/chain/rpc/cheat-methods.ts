@@ -251,8 +251,8 @@ function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_setBlockTime [ms]: the time between blocks, from the next block on. A chain that makes
- * blocks on demand refuses it.
+ * localnet_setBlockTime [ms] sets the time between blocks, beginning with the next block. A chain
+ * that makes blocks on demand refuses this method.
  */
 function localnetSetBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
   const blockMs = integer(required(params, 0), 'ms', 1, MAX_BLOCK_MS);
