@@ -72,8 +72,8 @@ const SOCKET_DIRECTORY = '/var/run/postgresql';
 type Parameters = Map<string, string>;
 
 /**
- * Parses a URL. Throws an Error whose message follows the variable's name and states the expected
- * form.
+ * Parses a URL. Throws an Error that states the expected form. The caller puts the variable's name
+ * before its message.
  */
 export function parsePostgresUrl(url: string): PostgresUrl {
   const parameters = parametersOf(url);

@@ -13,7 +13,7 @@ export interface HealthSum {
   failed: number;
   lastSuccessAt: number | null;
   lastFailureAt: number | null;
-  /** Time of the first failure after the last success among these requests. */
+  /** Time of the endpoint's first failed request after its last success, within this sum. */
   failingSince: number | null;
   /** HTTP status or error code of the last failure. */
   lastError: string | null;

@@ -8,7 +8,7 @@ export interface OwnIds {
   metadata?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Who set the own ids of a subscription. */
+/** Who set externalId and metadata of a subscription. */
 export type OwnIdsSource = 'checkout' | 'merchant' | 'subscriber';
 
 /**

@@ -134,8 +134,8 @@ export class Claimer {
     try {
       claimed = await claimDeliveries(claims, requests, { claimId, claimMs });
     } catch (error) {
-      // The statement may have claimed rows before its response was lost. A claim from the queue's
-      // start finds these rows after their claims expire.
+      // The statement may have claimed rows before its response was lost. The next statement begins
+      // at the head of the queue, so that it finds these rows once their leases have expired.
       for (const { known } of asked.values()) this.#again(known);
       throw error;
     }

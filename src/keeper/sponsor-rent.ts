@@ -1,6 +1,5 @@
-// Takes back the rent of sponsored accounts. The program lets the sponsor close a subscription (1)
-// that has expired, (2) whose plan has ended, or (3) whose authority was closed or replaced. Only
-// the wallet can close an authority.
+// Takes back the rent of sponsored accounts: closes subscriptions (1) that were cancelled and have
+// expired, or (2) whose authority was closed or replaced. Only the wallet can close an authority.
 import { authorityIn, subscriptionIn } from '../chain/program/accounts.ts';
 import { authorityAddress } from '../chain/program/addresses.ts';
 import { revokeAbandoned, revokeDelegation } from '../chain/program/instructions.ts';

@@ -47,8 +47,8 @@ export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
   /**
-   * Records how many subscriptions were read from one endpoint. If many of the recently read
-   * accounts are missing, many accounts have disappeared at the same time.
+   * Records how many subscriptions were read from one endpoint. When a large share of the recently
+   * read accounts is missing, the judge raises the alarm `accounts_vanished`.
    */
   read(subscriptions: number): void;
   /**

@@ -52,8 +52,8 @@ export interface Standing {
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
   /**
-   * Whether the merchant has force-cancelled the registration of the running account and has not
-   * lifted the force-cancel.
+   * Whether the merchant has force-cancelled the registration of the subscription that is live on
+   * chain, and has not lifted the force-cancel.
    */
   endedByMerchant: boolean;
   /**

@@ -3,7 +3,7 @@ import { AlteredTransaction, isCode, reasonOf, WalletRefusal, wordsOf } from '..
 import { fill, words } from '../shared/language.ts';
 import type { Submitted } from '../shared/session.ts';
 
-/** A screen that explains an error, or a transaction that lapsed or failed. */
+/** A screen that explains why something failed: an error, or a lapsed or failed transaction. */
 export interface Problem {
   at: 'problem';
   cause: Submitted | { error: unknown };
