@@ -70,7 +70,9 @@ async function prepare(t: Test): Promise<Place> {
     dispatch?.child.kill('SIGTERM');
     await dispatch?.ended;
     const key = (await readFile(path('etc/billing/credentials/encryption_key'), 'utf8')).trim();
-    dispatch = await startReady(t, 'dispatch', { ...config, ENCRYPTION_KEY: key });
+    // The page re-encrypts the secrets of the database that it has restored, not of this one.
+    const keys = `${key},${encryptionKey}`;
+    dispatch = await startReady(t, 'dispatch', { ...config, ENCRYPTION_KEY: keys });
     ports[9466] = new URL(dispatch.metricsUrl).port;
   };
   for (const [place, daemon] of daemons.entries()) {
