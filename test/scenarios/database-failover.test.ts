@@ -10,10 +10,23 @@ import { makeTestRoles } from '../fixtures/postgres.ts';
 import { type Replicated, startReplicated } from '../fixtures/replicated-postgres.ts';
 import { until } from '../fixtures/webhooks.ts';
 
+/** Waits until the standby has replayed all that the primary has written. */
+async function replayed({ primary, standby }: Replicated): Promise<void> {
+  const [written] = await primary.sql<[{ lsn: string }]>`select pg_current_wal_lsn() as lsn`;
+  await until(
+    async () =>
+      (await standby.sql`select where pg_last_wal_replay_lsn() >= ${written.lsn}::pg_lsn`).length >
+      0,
+  );
+}
+
 /** Creates a migrated database, and returns its URL with both hosts. */
-async function bothHosts({ primary, standby, password }: Replicated): Promise<string> {
+async function bothHosts(pair: Replicated): Promise<string> {
+  const { primary, standby, password } = pair;
   await primary.sql`create database billing`;
   await makeTestRoles(primary.sql);
+  // A standby that lacks the database refuses the connection, which ends the search for a primary.
+  await replayed(pair);
   const credentials = `postgres:${password}`;
   const url = `postgres://${credentials}@127.0.0.1:${standby.port},127.0.0.1:${primary.port}/billing`;
   const sql = connect(url, { max: 1, name: 'billing test' });
@@ -44,7 +57,7 @@ const faults = {
 for (const [fault, begin] of Object.entries(faults)) {
   void t.test(`the daemons survive it when the primary ${fault}`, async (t) => {
     const pair = await startReplicated(t);
-    const { primary, standby } = pair;
+    const { standby } = pair;
     const env = await daemonEnv(t, await bothHosts(pair));
     const running = await Promise.all(daemons.map((daemon) => startReady(t, daemon, env)));
     const areReady = async () => {
@@ -53,12 +66,7 @@ for (const [fault, begin] of Object.entries(faults)) {
       );
       return answers;
     };
-    const [written] = await primary.sql<[{ lsn: string }]>`select pg_current_wal_lsn() as lsn`;
-    await until(
-      async () =>
-        (await standby.sql`select where pg_last_wal_replay_lsn() >= ${written.lsn}::pg_lsn`)
-          .length > 0,
-    );
+    await replayed(pair);
     await begin(t, pair);
     await until(async () => (await areReady()).every((isReady) => !isReady));
     await standby.sql`select pg_promote()`;
