@@ -136,7 +136,7 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
   };
 }
 /**
- * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of `free`. The
- * limits of addresses are multiples of the limit of `free`.
+ * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of the tier
+ * `free`. The limits of addresses are multiples of this limit.
  */
 export const requestsPerMinute: Record<Tier, number> = { free: 100, pro: 1000 };

@@ -119,8 +119,8 @@ export async function assessAll<Row extends KeeperSubscription>(
 }
 
 /**
- * Finds, for each payment that a notice to the subscriber announces now, the amount that the
- * subscriber's wallet must pay for other plans first.
+ * Some decisions announce an upcoming payment to the subscriber. Finds, for each announced payment,
+ * the amount that the subscriber's wallet has to pay for other plans before that payment.
  */
 async function findOwed(
   { sql }: Context,
@@ -192,7 +192,7 @@ const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
 /**
  * Finds subscriptions that have an account missing from the snapshot. The account may still exist
- * at another RPC endpoint. An account that the keeper has just closed is not doubted.
+ * at another RPC endpoint. Leaves out accounts that the keeper has just closed.
  */
 async function findDoubted(
   { programId, absence }: Context,

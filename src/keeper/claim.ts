@@ -36,9 +36,9 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * Time (ms) after which claiming starts again at the earliest due time. Until then, each batch
- * continues after the due time of the previous batch and misses subscriptions that became due with
- * an earlier due time.
+ * Interval (ms) at which claiming starts again at the earliest due time. Between these starts, each
+ * batch begins after the last due time of the previous batch, so it misses subscriptions that have
+ * become due with an earlier due time.
  */
 const PASS_MS = 2000;
 

@@ -78,8 +78,8 @@ export async function settleExpired(
 }
 
 /**
- * Returns the earliest period start (Unix seconds) of an account that the attempt's transaction
- * opened.
+ * Returns the earliest period start (Unix seconds) that an account opened by the attempt's
+ * transaction can have.
  */
 const since = ({ periodStart }: Attempt) => unixSeconds(periodStart) - 60n;
 

@@ -47,7 +47,7 @@ interface Mark extends DuePlace {
 }
 
 /**
- * Returns the position at which a sweep that begins after `after` has read every subscription.
+ * A sweep that begins after the place `after` has read every subscription at the returned position.
  * `last` is the place of the last subscription when the sweep started. A subscription that is paid
  * in the meantime moves behind `last`, but its accounts were read for the payment. Pure.
  */
