@@ -52,8 +52,7 @@ export function assess(
 }
 
 /**
- * Adds to each pull in the lookup results what the database has recorded about the pull and its
- * period.
+ * Completes each pull in the lookup results with the database's records of the pull and its period.
  */
 export function withBooks(
   lookups: LookupResult | undefined,
@@ -183,9 +182,9 @@ function resultOf(history: PullHistory | undefined): LookupResult {
 }
 
 /**
- * A missing subscription or plan account ends the subscription, a missing authority counts as a
- * revoked delegation, and a missing subscriber token account fails the payment. A missing merchant
- * token account blocks the plan. With a missing treasury token account the fee stays owed.
+ * Effects of a missing account: (1) subscription or plan: the subscription ends, (2) authority: the
+ * delegation counts as revoked, (3) subscriber tokens: the payment fails, (4) merchant tokens: the
+ * plan is blocked, (5) treasury tokens: the fee stays owed.
  */
 const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;

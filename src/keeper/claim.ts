@@ -25,8 +25,8 @@ import { SideQueue, type SideWork } from './side-queue.ts';
 import type { Signer } from './signer.ts';
 
 /**
- * Number of subscriptions that are claimed at once. Reading their accounts takes about seven
- * requests of 100 accounts.
+ * Maximum number of subscriptions in a claimed batch. Reading the accounts of such a batch takes
+ * about seven requests of 100 accounts.
  */
 const BATCH = 200;
 /**
