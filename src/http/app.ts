@@ -365,8 +365,8 @@ function requestId(given: string | string[] | undefined): string {
 }
 
 /**
- * Returns the headers of every response. They are the headers of helmet, and HSTS is included only
- * when PUBLIC_URL is https.
+ * Returns the security headers of every response: the headers that helmet sets. HSTS is included
+ * only when PUBLIC_URL is https.
  */
 function securityHeaders(publicUrl: string): Record<string, string> {
   return publicUrl.startsWith('https:')

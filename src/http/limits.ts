@@ -1,4 +1,4 @@
-// Rate limits that all serve processes share. A request counts for a subject: a caller or an
+// Rate limits that all API processes share. A request counts for a subject: a caller or an
 // address. The counts are in Postgres. One statement counts all requests of an event-loop turn.
 // When a subject has spent its budget, this process refuses the subject's requests without asking
 // Postgres until the window ends.

@@ -272,7 +272,8 @@ export function isFaulty(error: unknown): boolean {
 
 /**
  * Calls `work` with all items. If the data of one item makes `work` fail, the list of items is
- * split in half until that item is alone and `onFault` gets it. Any other error is thrown.
+ * halved until that item is alone. `onFault` is then called with the item. Any other error is
+ * thrown.
  */
 export async function splitBatch<T>(
   items: readonly T[],

@@ -43,8 +43,8 @@ import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 
 /**
- * Rolls back the commit. `refusal` is the reason to refuse the offer. It is undefined if another
- * keeper has decided about the offer, or if a later turn decides.
+ * Thrown to roll back the commit. `refusal` is the reason to refuse the offer. Without a `refusal`,
+ * another keeper has decided about the offer, or a later turn will decide.
  */
 class NotCommitted extends Error {
   readonly refusal: Refusal | undefined;
