@@ -11,9 +11,9 @@ import type { Log } from '../log.ts';
 import { startLoop } from '../loop.ts';
 
 /**
- * Names of the shared rates. `rpc` and `serve` are the requests per second of keepers and of serve
- * to each RPC endpoint. `send` is transactions per second to each RPC endpoint. `webhook` is the
- * number of requests in flight to each webhook endpoint.
+ * Names of the shared rates: (1) `rpc`: requests per second of all keepers to an RPC endpoint, (2)
+ * `serve`: requests per second of all API processes to an RPC endpoint, (3) `send`: transactions
+ * per second to an RPC endpoint, (4) `webhook`: requests in flight to a webhook endpoint.
  */
 export type RateName = 'rpc' | 'serve' | 'send' | 'webhook';
 

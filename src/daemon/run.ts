@@ -64,9 +64,9 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops the daemon within 10 s. Before the
- * stop, serve is not ready but answers requests for SHUTDOWN_DELAY. A second signal exits at once.
- * `load` imports the start function. Returns the exit code. Throws an OperatorError for a wrong
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops the daemon within 10 s. The API
+ * (`serve`) first answers requests for SHUTDOWN_DELAY. A second signal exits at once. `load`
+ * imports the start function. Returns the exit code. Throws an OperatorError for a wrong
  * configuration, an unusable Postgres or another schema version.
  */
 export async function runDaemon(
@@ -151,8 +151,9 @@ function takeRejections(health: Health): void {
 }
 
 /**
- * Waits for SHUTDOWN_DELAY in serve. In this time, the clients of serve find out that serve is not
- * ready, and serve still answers their requests. Other daemons have no clients.
+ * If the daemon is the API (`serve`), waits for SHUTDOWN_DELAY. In this time the API is not ready
+ * but answers requests, so that clients and proxies can change to another process. Other daemons
+ * have no clients.
  */
 async function untilClientsLeave(
   role: ConfigRole,
@@ -249,8 +250,8 @@ async function withResources(
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
   const isCommand = role === 'admin' || role === 'reconcile';
-  // Only serve and keeper use plans and payments. The dispatcher needs no configuration for plans
-  // and payments, so it skips these checks.
+  // Only `serve` and `keeper` use plans and payments. The dispatcher needs no configuration for
+  // plans and payments, so it skips these checks.
   const handlesPayments = role === 'serve' || role === 'keeper';
   const name = isCommand ? 'admin' : role;
   const pretty = process[logging.stream].isTTY;

@@ -35,9 +35,9 @@ const MAX_AHEAD = 500;
 /** Maximum number of claimed but unsent deliveries over all endpoints. */
 const MAX_READY = 4000;
 /**
- * A claim also reads rows that became due in the last COMMIT_MS, because rows can be committed
- * after their due time. The next claim from the queue's start finds rows that are committed even
- * later.
+ * Rows can be committed after their due time, so a claim reads again the rows that became due in
+ * the last COMMIT_MS (ms). A row that is committed even later is found by the next claim that reads
+ * the endpoint's queue from its start.
  */
 const COMMIT_MS = 10_000;
 /**
@@ -58,7 +58,7 @@ interface Known {
   isDue: boolean;
   /** due_at of the last claimed row. */
   claimedTo: number | undefined;
-  /** performance.now() of the last claim from the queue's start. */
+  /** Time (performance.now()) of the last claim that read the queue from its start. */
   startedAt: number;
   pausedUntil: number;
 }
@@ -235,7 +235,7 @@ export class Claimer {
     this.#due.add(known);
   }
 
-  /** Marks an endpoint as due and makes its next claim begin at the queue's start. */
+  /** Marks an endpoint as due. The next claim then reads the endpoint's queue from its start. */
   #again(known: Known): void {
     known.startedAt = -Infinity;
     this.#setDue(known);

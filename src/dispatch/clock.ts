@@ -3,8 +3,9 @@
 //
 // The database took a reading at some time between request and response. After a quick response,
 // the estimate assumes that the reading was taken at the time of the request. The estimate is then
-// never behind, so no retry becomes due early, and is ahead by at most the round trip. After a slow
-// response, the estimate changes only if the reading proves the estimate wrong.
+// ahead of the database's clock by at most the round trip, and never behind it. If the estimate
+// were behind, retries would become due too early. After a slow response, the estimate changes only
+// if the reading proves the estimate wrong.
 
 export interface DatabaseClock {
   /** Current Unix milliseconds by the database's clock. Throws before the first sync. */

@@ -94,8 +94,8 @@ export class Completer {
     const written = await recordOutcomes(queue, batch);
     const missing = batch.filter(({ id }) => !written.has(id));
     if (missing.length > 0) {
-      // If the connection was lost after an earlier write of this batch, the missing outcomes are
-      // already recorded. They do not count as lost.
+      // An earlier write of this batch may have recorded these outcomes before its connection was
+      // lost. Recorded outcomes do not count as lost.
       const recorded = await findRecorded(queue, missing);
       onLost(missing.length - recorded.size);
     }

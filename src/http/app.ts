@@ -138,8 +138,8 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     return503OnClosing: false,
     trustProxy: createTrust(deps.trustProxy),
     clientErrorHandler: onClientError,
-    // A proxy may send an absolute URL. The scheme and host of that URL are ignored.
-    // The router takes `*` for `/`, although it names no resource (RFC 9112, section 3.2.4).
+    // A proxy may send an absolute URL. The scheme and host of that URL are ignored. The URL `*`
+    // names no resource (RFC 9112, section 3.2.4), but the router would treat it as `/`.
     rewriteUrl: ({ url = '' }) =>
       url.startsWith('/') ? url : url === '*' ? '/*' : url.replace(/^https?:\/\/[^/?#]*/i, ''),
     // Fastify runs no hooks for framework errors, so this handler sets the headers.
@@ -209,8 +209,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     }
   });
   app.addHook('preValidation', (request, _reply, done) => {
-    // Query parameters are strings and Ajv converts no types. `limit` and `wait` are the only
-    // numbers.
+    // Ajv converts no types, and query parameters arrive as strings. The two parameters that are
+    // numbers, `limit` and `wait`, are converted here.
     const query = request.query as Record<string, unknown>;
     for (const name of ['limit', 'wait']) {
       const text = query[name];
@@ -365,8 +365,8 @@ function requestId(given: string | string[] | undefined): string {
 }
 
 /**
- * Returns the headers of every response. They are the headers of helmet, and HSTS is included only
- * when PUBLIC_URL is https.
+ * Returns the security headers of every response: the headers that helmet sets. HSTS is included
+ * only when PUBLIC_URL is https.
  */
 function securityHeaders(publicUrl: string): Record<string, string> {
   return publicUrl.startsWith('https:')

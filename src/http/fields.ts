@@ -157,8 +157,8 @@ export const Amount = Type.Unsafe<bigint>({
   examples: ['10000000'],
 });
 /**
- * An Amount or null in a response. Code passes a string, because the serializer does not write a
- * bigint to a field of two types.
+ * An Amount or null in a response. Handlers convert the bigint to a string, because the serializer
+ * writes no bigint to a field of two types.
  */
 export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
 /** USDC base units (6 decimals) as a string. Requests only. */

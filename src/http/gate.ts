@@ -21,12 +21,13 @@ import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts
  */
 const CALLERS_PER_ADDRESS = 20;
 /**
- * Maximum number of POST requests of an address per day, as a multiple of the rate limit per minute
- * of `free`. By default this is 20,000 requests. Callers of the Pro tier are not counted. The limit
- * bounds the amount of data that one address can store, even if the address uses many wallets.
+ * Maximum number of POST requests of an address per day, as a multiple of the Free tier's rate
+ * limit per minute. By default this is 20,000 requests. Callers of the Pro tier are not counted.
+ * The limit bounds the amount of data that one address can store, even if the address uses many
+ * wallets.
  */
 const POST_MINUTES = 200;
-/** Rate limit of an address for pages and public data, as a multiple of the rate of `free`. */
+/** Rate limit of an address for pages and public data, as a multiple of the Free tier's limit. */
 const PUBLIC_READS_TO_FREE = 6;
 
 export interface Gate {

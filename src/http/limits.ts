@@ -1,4 +1,4 @@
-// Rate limits that all serve processes share. A request counts for a subject: a caller or an
+// Rate limits that all API processes share. A request counts for a subject: a caller or an
 // address. The counts are in Postgres. One statement counts all requests of an event-loop turn.
 // When a subject has spent its budget, this process refuses the subject's requests without asking
 // Postgres until the window ends.
@@ -136,7 +136,7 @@ function allowance(window: Window | undefined, limit: number, allowed: boolean):
   };
 }
 /**
- * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of `free`. The
- * limits of addresses are multiples of the limit of `free`.
+ * Requests per minute by tier (docs/contract.md, Limits). Subscribers have the limit of the tier
+ * `free`. The limits of addresses are multiples of this limit.
  */
 export const requestsPerMinute: Record<Tier, number> = { free: 100, pro: 1000 };

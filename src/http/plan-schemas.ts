@@ -126,7 +126,7 @@ const ownFields = {
     },
   ),
 };
-/** The view of a plan for its own merchant. */
+/** The view of a plan for the merchant of the plan. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
   { ...ownFields, ...Type.Partial(Offer).properties },

@@ -3,8 +3,8 @@ import type { FastifyReply } from 'fastify';
 import type { Api } from './context.ts';
 
 /**
- * Crawlers may read the pages of plans, so that they can show previews of links. Every page asks
- * not to be indexed, because merchants decide where to link to their plans.
+ * Crawlers may read the pages of plans, so that they can show previews of links. Each page itself
+ * tells crawlers not to index it, because merchants decide where to link to their plans.
  */
 const ROBOTS = `User-agent: *
 Allow: /s/

@@ -52,8 +52,7 @@ export function assess(
 }
 
 /**
- * Adds to each pull in the lookup results what the database has recorded about the pull and its
- * period.
+ * Completes each pull in the lookup results with the database's records of the pull and its period.
  */
 export function withBooks(
   lookups: LookupResult | undefined,
@@ -119,8 +118,8 @@ export async function assessAll<Row extends KeeperSubscription>(
 }
 
 /**
- * Finds, for each payment that a notice to the subscriber announces now, the amount that the
- * subscriber's wallet must pay for other plans first.
+ * Some decisions announce an upcoming payment to the subscriber. Finds, for each announced payment,
+ * the amount that the subscriber's wallet has to pay for other plans before that payment.
  */
 async function findOwed(
   { sql }: Context,
@@ -183,16 +182,16 @@ function resultOf(history: PullHistory | undefined): LookupResult {
 }
 
 /**
- * A missing subscription or plan account ends the subscription, a missing authority counts as a
- * revoked delegation, and a missing subscriber token account fails the payment. A missing merchant
- * token account blocks the plan. With a missing treasury token account the fee stays owed.
+ * Effects of a missing account: (1) subscription or plan: the subscription ends, (2) authority: the
+ * delegation counts as revoked, (3) subscriber tokens: the payment fails, (4) merchant tokens: the
+ * plan is blocked, (5) treasury tokens: the fee stays owed.
  */
 const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
 /**
  * Finds subscriptions that have an account missing from the snapshot. The account may still exist
- * at another RPC endpoint. An account that the keeper has just closed is not doubted.
+ * at another RPC endpoint. Leaves out accounts that the keeper has just closed.
  */
 async function findDoubted(
   { programId, absence }: Context,

@@ -25,8 +25,8 @@ import { SideQueue, type SideWork } from './side-queue.ts';
 import type { Signer } from './signer.ts';
 
 /**
- * Number of subscriptions that are claimed at once. Reading their accounts takes about seven
- * requests of 100 accounts.
+ * Maximum number of subscriptions in a claimed batch. Reading the accounts of such a batch takes
+ * about seven requests of 100 accounts.
  */
 const BATCH = 200;
 /**
@@ -36,9 +36,9 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * Time (ms) after which claiming starts again at the earliest due time. Until then, each batch
- * continues after the due time of the previous batch and misses subscriptions that became due with
- * an earlier due time.
+ * Interval (ms) at which claiming starts again at the earliest due time. Between these starts, each
+ * batch begins after the last due time of the previous batch, so it misses subscriptions that have
+ * become due with an earlier due time.
  */
 const PASS_MS = 2000;
 
@@ -272,7 +272,8 @@ export function isFaulty(error: unknown): boolean {
 
 /**
  * Calls `work` with all items. If the data of one item makes `work` fail, the list of items is
- * split in half until that item is alone and `onFault` gets it. Any other error is thrown.
+ * halved until that item is alone. `onFault` is then called with the item. Any other error is
+ * thrown.
  */
 export async function splitBatch<T>(
   items: readonly T[],

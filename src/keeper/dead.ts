@@ -1,6 +1,6 @@
 // Decides whether a signed transaction can still land. If no endpoint has seen an attempt's
-// transaction, the attempt ends only after every endpoint was asked about the transaction's
-// blockhash and signature.
+// transaction, the attempt ends only after the keeper has asked every endpoint about the
+// transaction's blockhash and signature.
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';

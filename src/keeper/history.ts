@@ -180,9 +180,9 @@ export class History {
   }
 
   /**
-   * Finds an unrecorded pull by this keeper wallet: the pull is on chain but not in the database.
-   * The pull's plan must be in the database, and its block time between `after` and `before`.
-   * Returns undefined when there is no such pull.
+   * Finds a pull by this keeper wallet that is on chain but not in the database. Looks only at
+   * pulls of plans in the database, with a block time between `after` and `before`. Returns
+   * undefined when there is no such pull.
    */
   async #missingOf(
     keeper: string,

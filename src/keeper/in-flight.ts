@@ -71,7 +71,7 @@ export interface InFlightTransaction {
   sentAt: number;
   /**
    * Whether this process signed the transaction and has held the claims of its payments ever since.
-   * The value decides when the status is polled. It is true even before the first send.
+   * The value decides when the status is polled, and is true even before the first send.
    */
   isOwn: boolean;
   readonly takenAt: number;

@@ -55,9 +55,9 @@ export function landedPull(
 }
 
 /**
- * Returns the pull of an attempt. Only the period comes from the on-chain event. Fee and net amount
- * come from the attempt, because the event does not separate them when the merchant is the
- * treasury. The event also does not show that an unknown puller is another keeper.
+ * Returns `pull`, which was read from an on-chain event, with the fee, net amount and source of the
+ * attempt. The event does not separate fee and net amount when the merchant is the treasury, and
+ * its puller may be a keeper wallet that this process does not know.
  */
 export const asSigned = (
   pull: Pull,

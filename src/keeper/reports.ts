@@ -15,8 +15,8 @@ import type { KeeperMetrics } from './metrics.ts';
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts the payments of a committed update. `alert` is given for a failure that the subscriber did
- * not cause. It is the reason of the failure, and an alert with this reason is raised.
+ * Counts the payments of a committed update. If the subscriber did not cause a failure, `alert` is
+ * the reason of the failure, and an alert with this reason is raised.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },

@@ -23,8 +23,8 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 
 /**
- * If the other payments of a payment's transaction made the transaction fail this number of times,
- * the payment gets a transaction of its own.
+ * A payment gets a transaction of its own after this number of failed transactions. Only
+ * transactions that failed because of another payment in the same transaction are counted.
  */
 const MAX_FAILED_PACKS = 2;
 

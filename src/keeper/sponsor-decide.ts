@@ -43,8 +43,8 @@ import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 
 /**
- * Rolls back the commit. `refusal` is the reason to refuse the offer. It is undefined if another
- * keeper has decided about the offer, or if a later turn decides.
+ * Thrown to roll back the commit. `refusal` is the reason to refuse the offer. Without a `refusal`,
+ * another keeper has decided about the offer, or a later turn will decide.
  */
 class NotCommitted extends Error {
   readonly refusal: Refusal | undefined;
@@ -99,8 +99,8 @@ export async function decideOffer(
   } catch (error) {
     if (error instanceof NotCommitted)
       return error.refusal === undefined ? false : refuse(error.refusal);
-    // serve writes the offers. An offer that cannot be decoded is refused, so that it does not
-    // delay other offers.
+    // The API (`serve`) writes the offers. An offer that cannot be decoded is refused, so that it
+    // does not delay other offers.
     if (isFaulty(error)) return refuse('would_fail', { err: error });
     throw error;
   }
@@ -183,7 +183,7 @@ const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPerio
 
 /**
  * Returns the checkout session of an offer, or null if the offer has none. Returns undefined if the
- * session is of another wallet or plan, or already has a subscription.
+ * session belongs to another wallet or plan, or already has a subscription.
  */
 async function sessionOf({ sql }: Context, offer: SignedSponsoredOffer) {
   if (offer.checkoutSessionId === null) return null;
@@ -209,9 +209,9 @@ async function commitSponsored(
   const rent = async (isOpened: boolean, length: number) =>
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
-    // The keeper does not trust the block height and slot in the offer, because serve wrote them.
-    // The values of a later blockhash are upper bounds. With these values, the transaction never
-    // counts as expired while it can land.
+    // The keeper does not trust the block height and slot in the offer, because the API wrote them.
+    // The block height and slot of the latest blockhash are upper bounds. With these upper bounds,
+    // the transaction never counts as expired while it can land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),
@@ -252,8 +252,8 @@ async function commitSponsored(
 }
 
 /**
- * Returns why the brake forbids the commit. `wait` means that Postgres has failed over, so that a
- * later turn must read the accounts again.
+ * Returns why the transaction must not be committed, or undefined if it may be committed. `wait`
+ * means that Postgres has failed over. A later turn then reads the accounts again.
  */
 function stoppedBy(
   brake: Brake,

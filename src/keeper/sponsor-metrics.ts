@@ -4,7 +4,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
 import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
 
-/** Kinds of a sponsor's lamports, each with the help text of its metric. */
+/** Metrics of the lamports that a sponsor spends, each with its help text. */
 const KINDS = {
   spent: 'Network fees of sponsored transactions that landed, by merchant',
   reserved: 'Lamports that open sponsored transactions can cost at most, by merchant',

@@ -14,9 +14,9 @@ const CHECKED = 50;
 const CLOSING_UNITS = 50_000;
 
 /**
- * Checks rent that has not come back, and closes the accounts that the sponsor may close. A later
- * turn reads at `finalized` whether an account was closed. Resolves with true if more rent may be
- * due to be checked.
+ * Checks the sponsored accounts whose rent has not come back, and closes those that the sponsor may
+ * close. A later turn reads at `finalized` whether an account was closed. Resolves with true if
+ * more accounts may be due for a check.
  */
 export async function takeRentBack(context: Context): Promise<boolean> {
   const { sql, rpc, programId, mint } = context;

@@ -54,9 +54,9 @@ export async function settleFailed(
 }
 
 /**
- * Settles a transaction that no endpoint knows and that can never land any more, both as of `slot`.
+ * Settles a transaction that, as of `slot`, no endpoint knows and that can never land any more.
  * If the sponsor paid the account's rent, the transaction landed although no endpoint has its
- * history. While the attempt is open, nothing else opens such an account.
+ * history. While the attempt is open, no other transaction opens such an account.
  */
 export async function settleExpired(
   context: Context,
@@ -78,8 +78,8 @@ export async function settleExpired(
 }
 
 /**
- * Returns the earliest period start (Unix seconds) of an account that the attempt's transaction
- * opened.
+ * Returns the earliest period start (Unix seconds) that an account opened by the attempt's
+ * transaction can have.
  */
 const since = ({ periodStart }: Attempt) => unixSeconds(periodStart) - 60n;
 

@@ -22,7 +22,7 @@ import { readSnapshot } from './snapshot.ts';
 const BATCH = 128;
 /**
  * Fraction of SWEEP_MINUTES in which one pass reads all subscriptions. The remaining time is a
- * reserve, for example when a keeper dies before it has read its batch.
+ * reserve for delays, such as the death of a keeper that has not read its batch yet.
  */
 const SPREAD = 0.8;
 /**
@@ -47,9 +47,10 @@ interface Mark extends DuePlace {
 }
 
 /**
- * Returns the position at which a sweep that begins after `after` has read every subscription.
- * `last` is the place of the last subscription when the sweep started. A subscription that is paid
- * in the meantime moves behind `last`, but its accounts were read for the payment. Pure.
+ * Returns the position at which a sweep has read every subscription, if the sweep began right after
+ * the place `after`. `last` is the place of the last subscription when the sweep started. A
+ * subscription that is paid in the meantime moves behind `last`, but its accounts were read for the
+ * payment. Pure.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };

@@ -45,8 +45,8 @@ const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
  * The time between two polls is 1 ms for every POLLED_PER_MS payments in flight, but at least
- * SOONEST_POLL_MS. The time depends on the number of payments because each poll goes through all of
- * them.
+ * SOONEST_POLL_MS. The time depends on the number of payments because each poll goes through all
+ * payments.
  */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;

@@ -1,7 +1,8 @@
-// Finds live subscriptions on chain that are not registered. The addresses come from (1) the
-// stream's notifications, (2) the database's offers and unregistered subscriptions (every 5
-// minutes), and (3) the accounts of each plan (after a stream was interrupted, at most hourly).
-// domain/subscribing/unregistered.ts then registers each subscription or lists it for the merchant.
+// Finds live subscriptions on chain that are not registered. The addresses of their accounts come
+// from (1) the stream's notifications, (2) the database's offers and unregistered subscriptions
+// (every 5 minutes), and (3) the accounts of each plan (after a stream was interrupted, at most
+// hourly). domain/subscribing/unregistered.ts then registers each subscription or lists it for the
+// merchant.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,

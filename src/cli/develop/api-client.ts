@@ -94,7 +94,8 @@ export async function connectApi(
   url: string,
   credential?: string,
 ): Promise<Omit<ApiClient, 'key'>> {
-  // undici is imported here because `deliveries` and `replay` seldom use the API.
+  // undici is imported on demand, because `billing deliveries` and `billing replay` seldom use the
+  // API.
   const { Agent, request } = await import('undici');
   const agent = new Agent({ connectTimeout: 5000 });
   return {

@@ -107,7 +107,10 @@ function listen(flags: ListenFlags): Promise<number> {
 export interface Forwarding extends Pick<ListenFlags, 'json' | 'events' | 'bodies'> {
   app: DeveloperApp;
   target: string;
-  /** Called with the signing secret once forwarding has started. Later events are forwarded. */
+  /**
+   * Called with the signing secret when forwarding starts. Only events that are queued after this
+   * call are certain to be forwarded.
+   */
   ready: (secret: string) => unknown;
 }
 

@@ -66,7 +66,7 @@ function dataOf(text: string): object {
     const data: unknown = JSON.parse(text);
     if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data;
   } catch {
-    // Text that is not JSON gets the same message as JSON that is no object.
+    // Text that is not JSON gets the error below, as does JSON that is not an object.
   }
   throw new OperatorError('--data must be a JSON object such as {"externalId": "customer-7"}.', 2);
 }

@@ -1,5 +1,5 @@
-// Requests of `billing wallet` to an RPC endpoint. This module loads web3.js, so import it on
-// demand.
+// Requests of `billing wallet` to an RPC endpoint. This module is imported on demand, because it
+// loads web3.js.
 import { setTimeout as pause } from 'node:timers/promises';
 import { CLUSTERS } from '../../chain/clusters.ts';
 import { type Keypair, signatureOf } from '../../chain/keypair.ts';

@@ -23,7 +23,7 @@ const styles: Record<
 export interface Part {
   text: string;
   tone?: Tone;
-  /** The URL that opens when the user clicks the text, on terminals with links (OSC 8). */
+  /** The URL that opens when the user clicks the text, if the terminal supports links (OSC 8). */
   link?: string;
 }
 

@@ -13,9 +13,9 @@ export interface Polling {
 }
 
 /**
- * Polls until stopped. Reports the freshness when a poll begins, calls `publish`, ends or fails.
- * The next poll starts at once when `read` returns true. Otherwise it starts after `idleMs`, or
- * after ten times the duration of the last poll if this is longer.
+ * Polls until stopped. Reports the age of the data (Freshness) when a poll begins, publishes data,
+ * ends or fails. The next poll starts at once when `read` returns true. Otherwise it starts after
+ * `idleMs`, or after ten times the duration of the last poll if this is longer.
  */
 export function startPolling(
   read: (publish: () => void) => Promise<boolean>,

@@ -1,6 +1,7 @@
 // Cuts, pads and wraps lines to a number of terminal columns. Columns are counted with
-// string-width, as ink does. cli-truncate is not used, because it returns a column too many at a
-// wide character. wrap-ansi is not used, because it normalizes text and breaks emoji sequences.
+// string-width, as ink does. cli-truncate is not used, because a text that it cuts at a wide
+// character is one column too wide. wrap-ansi is not used, because it normalizes text and breaks
+// emoji sequences.
 import stringWidth from 'string-width';
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });

@@ -38,8 +38,8 @@ const Access = Type.Object(
 );
 
 /**
- * Registers the route of the access check. The check is so fast that a merchant's server can call
- * it for each request of a customer.
+ * Registers the route that checks whether a customer has access. The check is fast enough for a
+ * merchant's server to make it for each request of a customer.
  */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {
   const find = createBatch<AccessQuestion, AccessRecord>(

@@ -257,7 +257,8 @@ export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
         findApp(sql, session.appId),
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
-      // The app's returnOrigins may have changed since the session was created.
+      // The app's returnOrigins may have changed since the session was created, so the URLs are
+      // checked again.
       const back = (url: string | null) =>
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;

@@ -87,8 +87,8 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/offers/:offerId/transaction',
     {
-      // A suspended wallet may hand over some offers. handOver decides this from the offer's
-      // purpose.
+      // A suspended wallet may hand over a signed transaction for some purposes only. handOver
+      // checks the purpose of the offer.
       config: { openToSuspended: true },
       schema: {
         summary: 'Hand over a sponsored transaction that your wallet signed',

@@ -110,7 +110,8 @@ export const Subscription = Type.Object(
   { title: 'Subscription' },
 );
 /**
- * The view of a subscription for its subscriber. The view omits the merchant's own ids and notes.
+ * The view of a subscription for its subscriber. The view omits the fields that are for the
+ * merchant only.
  */
 export const OwnSubscription = Type.Omit(
   Subscription,

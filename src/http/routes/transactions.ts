@@ -66,7 +66,7 @@ const Transaction = Type.Object(
   { title: 'Transaction' },
 );
 
-/** The view of a payment for its subscriber. The view omits the merchant's own id. */
+/** The view of a payment for its subscriber. The view omits the merchant's id of the customer. */
 export const OwnTransaction = Type.Omit(Transaction, ['externalId'], { title: 'OwnTransaction' });
 
 /** Filters of the list of transactions and of the CSV export. */

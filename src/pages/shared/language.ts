@@ -11,7 +11,7 @@ export let locale = 'en';
 
 export let language: Language = 'en';
 
-/** Sets the language of everything that is rendered from now on. */
+/** Sets the language in which components render after this call. */
 export function speak(next: { words: Words; language: Language; locale: string }): void {
   ({ words, language, locale } = next);
 }

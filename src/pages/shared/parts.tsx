@@ -148,7 +148,7 @@ export function Signature({ of }: { of: string }): ReactElement {
   );
 }
 
-/** The tone of each status. If only merchants see the status, its text follows. */
+/** The tone of each status. A status that only merchants see has its English text here too. */
 const badges: Readonly<Record<string, readonly [tone: string, text?: string]>> = {
   active: ['good'],
   pending: ['warn', 'Pending'],

@@ -13,8 +13,8 @@ const named = new Map<number, Named>([
   [8760, 'year'],
 ]);
 /**
- * Hours of the periods whose names are months or years. These periods have a fixed length, so their
- * start moves in the calendar.
+ * Hours of the periods whose names are months or years. These periods have a fixed length, so the
+ * day on which they start moves in the calendar.
  */
 const DRIFTING = [730, 2190, 4380, 8760];
 

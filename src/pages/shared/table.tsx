@@ -7,7 +7,7 @@ export interface Column<Row> {
   cell: (row: Row) => ReactNode;
 }
 
-/** Returns the head of a column of buttons or check boxes. Only screen readers show it. */
+/** Returns the head of a column of buttons or check boxes. Only screen readers read this head. */
 export const hiddenHead = (text: string): ReactElement => (
   <span className="visually-hidden">{text}</span>
 );

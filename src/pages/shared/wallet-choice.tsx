@@ -9,7 +9,9 @@ import type { Role } from './token-store.ts';
 import { obstacleOf } from './wallet-sign-in.ts';
 import type { SolanaWallet } from './wallets.ts';
 
-/** Wallet apps that can open a page in their own browser, where the wallet is available. */
+/**
+ * Wallet apps with a built-in browser. A page that is opened in this browser can use the wallet.
+ */
 const browsers: readonly (readonly [
   name: string,
   open: (url: string, ref: string) => string,

@@ -102,9 +102,9 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
 }
 
 /**
- * Asks the wallet for its accounts. Returns an account that can sign transactions, if possible on
- * this network. Throws a WalletRefusal when the user refuses, the wallet fails or no account can
- * sign.
+ * Asks the wallet for its accounts. Returns an account that can sign transactions, and prefers an
+ * account that supports this network. Throws a WalletRefusal when the user refuses, the wallet
+ * fails or no account can sign.
  */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {

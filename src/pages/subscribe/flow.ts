@@ -18,7 +18,7 @@ import type { Problem } from './problems.ts';
 export type Step = 'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm';
 
 /**
- * The reason why a wallet cannot subscribe. It is also the key of the text that explains the
+ * The reason why a wallet cannot subscribe. The value is also the key of the text that explains the
  * reason.
  */
 type Closed = 'endedByMerchant' | 'ownWallet' | 'frozen' | 'planBlocked' | 'planClosed';

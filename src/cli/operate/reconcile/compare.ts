@@ -33,11 +33,11 @@ import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
 export interface Reconciliation {
   /** Number of recorded payments that were compared with the chain. */
   recorded: number;
-  /** Number of keeper pulls on chain that were compared with the books. */
+  /** Number of keeper pulls on chain that were compared with the recorded payments. */
   onChain: number;
   /**
    * Pulls that the same keeper wallets made for plans that are not in this database, such as plans
-   * of other cells. These pulls are not compared.
+   * of other cells (docs/operators.md). These pulls are not compared.
    */
   elsewhere: { pulls: number; plans: number };
   differences: Difference[];

@@ -1,6 +1,5 @@
-// Finds payments that are missing from the books, which are the recorded payments. Reports (1)
-// keeper pulls on chain that are not recorded, and (2) attempts and transactions whose payment is
-// uncertain. Can record the pulls of (1).
+// Finds payments that were never recorded. Reports (1) keeper pulls on chain that are not recorded,
+// and (2) attempts and transactions whose payment is uncertain. Can record the pulls of (1).
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
@@ -65,7 +64,7 @@ async function missing(
     return { ...about, kind: 'no_subscription', detail, repaired: false };
   }
   const recorded = await readPulled(sql, [{ subscriptionPda, periodStart }]);
-  // The books already have a payment for this period, and that payment is missing on chain. An
+  // A payment for this period is already recorded, and that payment is missing on chain. An
   // operator decides which payment is right.
   const isDoubtful = recorded.some(({ txSignature }) => unfounded.has(txSignature));
   const repaired = repair && !isDoubtful && (await record(sql, id, pull));
@@ -121,8 +120,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 /**
  * Returns a difference for each attempt between `range.since` and `range.until` that ended as
  * `unexplained`, unless its pull is recorded or in `onChain`. The subscription account of such an
- * attempt counted a pull that no history listed. Either the keeper's payment is missing from the
- * books, or the merchant made the pull.
+ * attempt counted a pull that no history listed. Either the pull is a payment of the keeper that
+ * was never recorded, or the merchant made the pull.
  */
 export async function nameUnexplained(
   sql: Sql,

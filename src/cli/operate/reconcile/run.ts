@@ -26,9 +26,10 @@ export interface ReconcileFlags extends ReasonFlag {
 const DAY_MS = 86_400_000;
 
 /**
- * Compares the books with the chain and prints each difference. Returns 1 when differences are
- * left. Unreadable transactions are printed but not counted, because anyone can send a transaction
- * that names the keeper. The metrics use the result of the default range, the last 30 days.
+ * Compares the recorded payments with the chain and prints each difference. Returns 1 when
+ * differences are left. Unreadable transactions are printed but not counted, because anyone can
+ * send a transaction that names the keeper. The metrics use the result of the default range, the
+ * last 30 days.
  */
 export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date();
