@@ -118,7 +118,7 @@ export function createAccessGuard(
 
 /**
  * Returns whether an error means that the service is unreachable: the service sent no response, or
- * a response with the status 429 or a status from 500.
+ * a response with the status 429 or with a status of 500 or above.
  */
 function isAway(error: unknown): boolean {
   return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;

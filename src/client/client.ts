@@ -23,10 +23,10 @@ export interface ClientOptions {
    */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Maximum number of retries of a request. Default: 0. A 429 is retried for every request. A lost
-   * connection or a status from 500 is retried only for requests that are safe to repeat: GET,
-   * DELETE, PATCH, and POST with an idempotency key. The delay comes from Retry-After, or else from
-   * a backoff.
+   * Maximum number of retries of a request. Default: 0. A 429 is retried for every request. After a
+   * lost connection or a status of 500 or above, a retry is made only for requests that are safe to
+   * repeat: GET, DELETE, PATCH, and POST with an idempotency key. The delay comes from Retry-After,
+   * or else from a backoff.
    */
   retries?: number;
   /**

@@ -375,7 +375,10 @@ export interface Variable<T> {
   fallback?: string;
   /** Roles that cannot start without the variable. */
   requiredBy?: readonly ConfigRole[];
-  /** True when the value must not be shown. NAME_FILE may then name a file with the value. */
+  /**
+   * True when the value must not be shown. Instead of a secret variable NAME, an operator may set
+   * NAME_FILE, the path of a file with the value.
+   */
   secret?: boolean;
   /** Parses the value. Throws an Error whose message states the expected form. */
   parse: (text: string) => T;

@@ -25,7 +25,7 @@ export interface DayRow {
   gross: string;
   fees: string;
   net: string;
-  /** Refunds whose transfer has its block time on this day. */
+  /** Sum of the refunds whose transfers have a block time on this day. */
   refunded: string;
   paymentsSucceeded: number;
   paymentsFailed: number;
@@ -118,8 +118,9 @@ function moneyOf(sql: Queryable, appId: string, { from, to }: Range): Fragment {
 
 /**
  * Returns one row for every day of [from, to), including days without activity. A subscription
- * counts as past due while its latest payment has failed. At the present time, or at the end of the
- * range if `untilNow` is set, the subscription's current status decides instead.
+ * counts as past due while its latest payment has failed. From the present time on, the
+ * subscription's current status decides instead. If `untilNow` is set, the end of the range counts
+ * as the present time.
  */
 export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
   return sql<DayRow[]>`

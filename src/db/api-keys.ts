@@ -45,7 +45,8 @@ export function listApiKeys(sql: Queryable, merchantId: string, page: Page): Pro
  * Finds the merchants of the live keys with these hashes (SHA-256 in hex). The result has no order.
  */
 export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promise<KeyHolder[]> {
-  // The LIMIT forces one index look-up per key, whatever array length the planner estimates.
+  // With the LIMIT, Postgres uses one index look-up per key, even if the planner misjudges the
+  // length of the array.
   return sql<KeyHolder[]>`
     select wanted.hash, m.id, m.wallet, m.name, m.email, m.tier, m.created_at, k.id as key_id,
       k.last_used_at is null or k.last_used_at < now() - interval '1 minute' as unmarked

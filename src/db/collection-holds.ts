@@ -77,8 +77,8 @@ export async function lockShared(tx: Transaction): Promise<void> {
 }
 
 /**
- * Takes the brake's lock exclusively: waits for transactions with the shared lock and blocks new
- * ones.
+ * Takes the brake's lock in exclusive mode. Waits until no transaction holds the shared lock. Until
+ * this transaction ends, no other transaction gets the lock.
  */
 export async function lockAlone(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(${HOLD_LOCK})`;

@@ -328,8 +328,8 @@ export function listSealedSecrets(
 }
 
 /**
- * Replaces a sealed secret or sealed headers: the bytes `before` become the bytes `secret`. Returns
- * false when the endpoint no longer has the bytes `before`.
+ * Replaces the bytes `before` of a sealed secret, or of sealed headers, with the bytes `secret`.
+ * Returns false when the endpoint no longer has the bytes `before`.
  */
 export async function replaceSealedSecret(
   sql: Queryable,

@@ -35,8 +35,8 @@ export async function makeRoles(
 }
 
 /**
- * Makes commits of a role wait for the disk. If remote_apply is set for the role, the database or
- * the server, it is kept, because commits then wait even longer.
+ * Makes commits of a role wait for the disk. Keeps remote_apply if the role, the database or the
+ * server has this setting, because commits then wait even longer.
  */
 async function makeDurable(sql: Sql, name: string): Promise<void> {
   const [found] = await sql<{ setting: string | null }[]>`
@@ -50,7 +50,7 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
-/** Sets the settings of a role's sessions in this database. */
+/** Stores settings for a role. They apply to the role's sessions in this database. */
 async function setSettings(
   sql: Sql,
   name: string,

@@ -250,7 +250,7 @@ const transactionColumns = (sql: Queryable) => sql`
 
 /**
  * SQL for all filters except app and subscription. The callers add the filters for app and
- * subscription, which decide the index.
+ * subscription, because these two filters decide which index Postgres uses.
  */
 function restOf(
   sql: Queryable,

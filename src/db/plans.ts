@@ -99,7 +99,8 @@ export interface PublicPlanRow {
   appDescription: string | null;
   websiteUrl: string | null;
   /**
-   * Whether the website is proven to belong to the merchant. If false, only the merchant claims it.
+   * Whether the website is proven to belong to the merchant. False means that the merchant has
+   * named the website without proof.
    */
   websiteProven: boolean;
   supportEmail: string | null;

@@ -22,7 +22,7 @@ export interface Budget {
 /**
  * Counts requests in the current window of their subject and grants requests up to the limit. A
  * window of `windowMs` starts with the first request after the previous window ended. Each window
- * has its own row, which bounds dead row versions while an old snapshot is open.
+ * has its own row. This bounds the number of dead row versions while an old snapshot is open.
  */
 export function spendBudgets(
   sql: Sql,

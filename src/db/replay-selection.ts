@@ -31,9 +31,9 @@ export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids
 }
 
 /**
- * Condition on the creation time, which is checked twice. The checks of the id use the index, but
- * are exact only to the millisecond. The checks of created_at are exact to the microsecond, like
- * `before`.
+ * Condition on the creation time, checked both by the id and by created_at. The checks of the id
+ * use the index, but are exact only to the millisecond. The checks of created_at are exact to the
+ * microsecond, like `before`.
  */
 function madeWithin(
   sql: Queryable,

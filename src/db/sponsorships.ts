@@ -46,8 +46,8 @@ export interface NewSponsorship extends SponsorshipTerms {
 const LEASE_SECONDS = 10;
 
 /**
- * Waits for other commits of sponsorships, then blocks further ones until the database transaction
- * ends. Without this lock, concurrent commits could together exceed a budget.
+ * Waits for other commits of sponsorships, then blocks further commits until this database
+ * transaction ends. Without this lock, concurrent commits could together exceed a budget.
  */
 export async function lockSponsoring(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended('sponsoring', 2))`;

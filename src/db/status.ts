@@ -72,8 +72,8 @@ export interface CostlyWallet {
    */
   merchantWallet: string;
   /**
-   * Number of the wallet's payments that failed on chain and that the wallet caused to fail. Each
-   * failure cost the keeper a transaction fee of up to 10,000 lamports.
+   * Number of the wallet's payments that failed on chain because of the wallet. Each failure cost
+   * the keeper a transaction fee of up to 10,000 lamports.
    */
   failures: number;
 }

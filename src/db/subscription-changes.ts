@@ -1,5 +1,5 @@
-// Changes that a merchant makes to a subscription: own ids, discount, pause and cancellation.
-// subscriptions.ts registers and lists subscriptions.
+// A merchant's changes to a subscription: the merchant's own ids, a discount, a pause or a
+// cancellation. subscriptions.ts registers and lists subscriptions.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 
 /** The merchant's own identifiers for a subscription. */

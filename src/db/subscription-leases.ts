@@ -26,8 +26,9 @@ export function claimsTable(sql: Queryable, claims: readonly ClaimKey[]) {
 }
 
 /**
- * Returns the row with its version after a lease renewal. If another transaction had changed the
- * row before the renewal, the old version is kept, so that the change is still detected.
+ * Returns the row with the version that the lease renewal has written. If another transaction
+ * changed the row before the renewal, returns the row with its old version, so that the keeper
+ * still detects the change.
  */
 export const renewed = <Row extends { readonly version: string }>(
   row: Row,

@@ -104,8 +104,8 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * True after the merchant has force-cancelled the registration. A reinstatement makes it false
-   * again. So does a later checkout session for the subscription's externalId or wallet.
+   * True after the merchant has force-cancelled the registration. A reinstatement, or a later
+   * checkout session for the subscription's externalId or wallet, makes the field false again.
    */
   isBarred: boolean;
   /** Null when the account was not read at registration. */

@@ -1,4 +1,5 @@
-// Live subscriptions on chain that are not registered, and the offers that they may come from.
+// Live subscriptions on chain that are not registered, and the offers from which these
+// subscriptions may come.
 import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 

@@ -1,6 +1,6 @@
 // Repeats the arithmetic of the program's `validate_recurring_transfer` and
-// `transfer_subscription::process`. The keeper thereby knows before a send whether the program will
-// allow a pull at a given chain time.
+// `transfer_subscription::process`. Before the keeper sends a transaction, it can therefore compute
+// whether the program will allow the pull at a given chain time.
 import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
 /** The program's verdict on a pull, in the order of the program's checks. */

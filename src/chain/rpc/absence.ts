@@ -71,8 +71,9 @@ export interface AbsenceOptions {
  */
 const TOGETHER_MS = 600_000;
 /**
- * Minimum time (ms) for which an account must be missing when only one endpoint responds. This time
- * is longer than TOGETHER_MS, so that a mass disappearance is detected first.
+ * While only one endpoint responds, an account must be missing for this time (ms) before it is
+ * treated as gone. This time is longer than TOGETHER_MS, so that a mass disappearance is detected
+ * first.
  */
 const ALONE_MS = 900_000;
 /**
@@ -83,14 +84,14 @@ const DISPUTE_MS = 120_000;
 /** Minimum number of missing accounts that count as a mass disappearance. */
 const MIN_MASS = 3;
 /**
- * Time (ms) after a mass disappearance for which the missing accounts are not treated as gone. In
+ * For this time (ms) after a mass disappearance, the missing accounts are not treated as gone. In
  * this time an operator can act.
  */
 const MASS_DELAY_MS = 86_400_000;
 /**
- * Time (ms) after which a missing account counts as present again without a new report. Callers
- * report only missing accounts. The slowest caller, which settles expired attempts, reports every 5
- * minutes.
+ * If no caller reports a missing account again within this time (ms), the account counts as
+ * present. Callers report only missing accounts. The slowest caller, which settles expired
+ * attempts, reports every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;

@@ -1,6 +1,6 @@
 // Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions.
-// When a node refuses an account, the accounts that are followed already stay followed. Changes
-// that happen while a connection is down are missed.
+// When a node refuses an account, the stream continues to follow its earlier accounts. Changes that
+// happen while a connection is down are missed.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';

@@ -82,7 +82,7 @@ export function priorityFeeV1(bytes: Uint8Array): bigint {
   return header.readBigUInt64LE(FIXED_BYTES + 32 * header.readUInt8(FIXED_BYTES - 1));
 }
 
-/** Whether the transaction is of version 1. */
+/** Whether the bytes are a version 1 transaction. */
 export const isV1 = (bytes: Uint8Array) => bytes[0] === VERSION;
 
 /**

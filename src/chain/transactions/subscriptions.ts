@@ -56,10 +56,10 @@ export interface SubscribeState {
 }
 
 /**
- * Builds the instructions that open a subscription, and derives its address. If necessary, they
- * first create the wallet's token account, open and approve the SubscriptionAuthority, and close an
- * expired subscription to the same plan. With `payer`, that wallet pays all rent except the token
- * account's.
+ * Builds the instructions that open a subscription, and derives the subscription's address. If
+ * necessary, the instructions first create the wallet's token account, open and approve the
+ * SubscriptionAuthority, and close an expired subscription to the same plan. With `payer`, that
+ * wallet pays all rent except the token account's.
  */
 export function subscribeInstructions(
   programId: string,
@@ -186,9 +186,9 @@ interface Revoke {
 }
 
 /**
- * Builds the instruction that revokes the approval of the wallet's token account. With
- * `authorityPayer`, the instruction also closes the authority, and that wallet gets its rent. The
- * authority's subscriptions can then never be collected again.
+ * Builds the instruction that revokes the approval of the wallet's token account. If
+ * `authorityPayer` is given, the instruction also closes the authority and returns the authority's
+ * rent to this wallet. The authority's subscriptions can then never be collected again.
  */
 export function revokeInstructions(
   programId: string,

@@ -283,8 +283,9 @@ function count(
 }
 
 /**
- * Tells whether the server ended a connection with this error. A statement that was already sent
- * fails with CONNECTION_CLOSED instead, so a statement with a stale error is safe to retry.
+ * Tells whether the server ended a connection with this error. postgres.js has not sent a statement
+ * that fails with this error, so the statement is safe to retry. A statement that was already sent
+ * fails with CONNECTION_CLOSED instead.
  */
 function isStale(error: unknown): boolean {
   return (

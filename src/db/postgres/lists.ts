@@ -29,8 +29,8 @@ export interface Key {
 
 /**
  * WHERE condition, ORDER BY and LIMIT of a list: the rows whose `column` equals `value`. The
- * statement needs an index on (column, id). The array and the column in ORDER BY keep the planner
- * from using the primary key (docs/postgres-notes.md).
+ * statement needs an index on (column, id). `= any(array[...])` and the column in ORDER BY keep the
+ * planner from using the primary key (docs/postgres-notes.md).
  */
 export function pageOf(
   sql: Queryable,

@@ -199,8 +199,8 @@ export async function assertSchema(sql: Sql): Promise<number | undefined> {
 /**
  * Returns the schema's version if the schema is newer than this build and allows this release.
  * Returns undefined if the schema is not newer. Throws an OperatorError if (1) the schema forbids
- * this release (exit code 1, because the newer release may follow), or (2) an applied migration
- * differs from this build's file (exit code 2).
+ * this release, or (2) an applied migration differs from this build's file. The exit code is 1 in
+ * case 1, because a restart may bring the newer release, and 2 in case 2.
  */
 function newerVersion(
   migrations: readonly Migration[],

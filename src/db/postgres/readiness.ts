@@ -1,5 +1,5 @@
-// Checks of Postgres. At start: encoding, session settings and commits are as the service needs
-// them. In operation: daemons can read and write now.
+// Checks of Postgres. At start, the checks compare encoding, session settings and commits with what
+// the service needs. In operation, a check tells whether daemons can read and write now.
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { silenceOf, type Sql } from './connect.ts';
@@ -40,7 +40,7 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
 }
 
 export interface Usable {
-  /** Also checks that a crash of Postgres cannot lose a commit. */
+  /** Whether to check also that a crash of Postgres cannot lose a commit. */
   durable?: boolean | undefined;
   /** The settings that sessions behind a pooler need. If given, `url` may lead to a pooler. */
   pooled?: Readonly<Record<string, string>> | undefined;

@@ -82,8 +82,8 @@ const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
   // scans the whole table for each new delivery until the next ANALYZE. jit is off because before
   // Postgres 18 the high cost of a disabled sequential scan would trigger JIT compilation.
   daemon: { enable_seqscan: 'off', jit: 'off' },
-  // Before the first ANALYZE the planner assumes a short queue. With sorts enabled, it would read
-  // and sort the whole backlog for each claim.
+  // Before the first ANALYZE the planner assumes a short queue. With sorts enabled, each claim
+  // would read and sort the whole backlog.
   queue: { enable_seqscan: 'off', jit: 'off', enable_sort: 'off', enable_bitmapscan: 'off' },
   report: { enable_seqscan: 'on', jit: 'off' },
 };

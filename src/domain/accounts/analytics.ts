@@ -1,5 +1,5 @@
-// Computes the figures of a range of days and of each day. The range's figures are sums over all
-// days, except the numbers of active and past-due subscriptions, which are those of the last day.
+// Computes the figures of each day and of a range of days. active, pastDue and mrr of the range are
+// the values of its last day. All other figures of the range are computed from all its days.
 import type { DayRow } from '../../db/analytics.ts';
 
 /**

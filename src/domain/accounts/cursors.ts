@@ -19,8 +19,9 @@ const ID_LENGTH = 16;
 const MAC_LENGTH = 12;
 
 /**
- * `secrets` are the secrets in JWT_SECRET. Cursors can share them with tokens, because both are
- * short-lived. The first secret issues cursors; cursors of all secrets are accepted.
+ * `secrets` are the secrets in JWT_SECRET. Tokens use the same secrets. Sharing is safe, because
+ * cursors and tokens are short-lived. The first secret issues cursors; cursors of all secrets are
+ * accepted.
  */
 export function createCursors(secrets: readonly string[]): Cursors {
   const keys = secrets.map((secret) =>

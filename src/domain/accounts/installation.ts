@@ -39,8 +39,8 @@ export async function installationOf(config: Config): Promise<Installation> {
 }
 
 /**
- * Returns one line for each value that differs, with both values. The fee and the window are
- * compared only if they are recorded.
+ * Returns one line for each value that differs between the two installations. The line has both
+ * values. The fee and the window are compared only if they are recorded.
  */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {

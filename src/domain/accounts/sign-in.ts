@@ -35,9 +35,9 @@ const includes = (urls: readonly string[], origin: string) =>
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
- * Returns the origins of the service's own pages. A developer may open a page under any name in
- * LOOPBACK. A PUBLIC_URL with one of these names therefore gives an origin for each of these names,
- * with the scheme and port of PUBLIC_URL.
+ * Returns the origins of the service's own pages. If the host of PUBLIC_URL is a name in LOOPBACK,
+ * returns one origin per name in LOOPBACK, each with the scheme and port of PUBLIC_URL. A developer
+ * may open a page under any of these names.
  */
 function ownOrigins(publicUrl: string): string[] {
   const own = new URL(publicUrl);

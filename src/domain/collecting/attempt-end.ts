@@ -59,9 +59,9 @@ export function isCharged(
 }
 
 /**
- * Returns how one payment of a transaction that failed with `err` has ended. Only the payment that
- * contains the failed instruction counts as failed. The other payments of the transaction are
- * signed again.
+ * `err` is the failure of a transaction. Returns how one payment of this transaction has ended.
+ * Only the payment that contains the failed instruction counts as failed. The other payments of the
+ * transaction are signed again.
  */
 export function failedEnd(
   programId: string,

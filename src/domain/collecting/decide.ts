@@ -103,11 +103,11 @@ export function decide(
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
         if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
-        // In a paid period, the unknown pull is a further pull. After three failed tries, the
+        // In a paid period, the unknown pull is a further pull. After three keeper failures, the
         // unknown pull no longer delays later payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
-        // The RPC history lacks the pull, and may have pruned it for good. After the last try, an
-        // unknown pull of a past period no longer blocks the payment of the current period.
+        // The RPC history lacks the pull, perhaps for good. Once the keeper has given up, an
+        // unknown pull of a past period no longer blocks the current period's payment.
         if (!isGivenUp(row) || account.periodStart >= period.start)
           return { ...keeperFailure(update, view), ...unread };
       }

@@ -279,8 +279,8 @@ export function rowByRow<O extends Assessment>(
 
 /**
  * Returns whether the row needs no write when its attempt is committed: only observedSlot would
- * change, and the end of the attempt writes observedSlot anyway. Without a write, the lease still
- * ends at the time that the claim has set.
+ * change, and the end of the attempt writes observedSlot anyway. Without a write, the lease keeps
+ * the expiry time that the claim has set.
  */
 function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
   if (attempt === undefined || events.length > 0) return false;

@@ -145,7 +145,8 @@ function subscribing(network: SponsorNetwork, request: OfPlan, ground: Ground): 
 }
 
 /**
- * Returns whether the plan accepts no subscriptions, or the sponsor cannot collect its payments.
+ * Returns whether the plan accepts no subscriptions, or the sponsor cannot collect the plan's
+ * payments.
  */
 function planStopper(
   { keepers, mint }: SponsorNetwork,

@@ -39,7 +39,8 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 /**
  * Stores the signed transaction (base64). Returns whether this call stored it. The call that stores
  * it comes from the wallet's owner, because the signature is not public before the sponsor signs.
- * Throws VALIDATION_ERROR for a transaction that was not offered, and CONFLICT for a taken session.
+ * Throws VALIDATION_ERROR for a transaction that was not offered, and CONFLICT when the checkout
+ * session is complete, expired or bound to another wallet.
  */
 export async function handOver(
   sql: Sql,

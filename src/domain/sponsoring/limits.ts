@@ -55,8 +55,8 @@ const LEAVING: readonly SponsoredPurpose[] = ['cancel', 'close', 'revoke'];
 export const isLeaving = (purpose: SponsoredPurpose) => LEAVING.includes(purpose);
 
 /**
- * Divisors of the budget for leaving. One wallet may use a twentieth of it, one network address a
- * fifth.
+ * Divisors of the budget for leaving. One wallet may use a twentieth of this budget, one network
+ * address a fifth.
  */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
 /**

@@ -1,5 +1,5 @@
 // Cancellation by the merchant (docs/contract.md, Subscription status). A keeper reads the row
-// again before each send, so a cancellation also stops signed payments.
+// again each time before it sends a payment, so a cancellation also stops signed payments.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import {
   forceCancellation,

@@ -26,8 +26,8 @@ export async function checkoutSessionOf(
 
 /**
  * Returns the session if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when the
- * session is of another plan, FORBIDDEN when the session is for another wallet or bound to another
- * wallet, and CONFLICT when the session is complete or expired.
+ * session belongs to another plan, FORBIDDEN when the session is for another wallet or bound to
+ * another wallet, and CONFLICT when the session is complete or expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,

@@ -25,7 +25,10 @@ const NO_DISCOUNT: DiscountTerms = {
   discountPeriods: null,
 };
 
-/** The amount due when the wallet subscribes without a trial, or resumes a running account. */
+/**
+ * The amount due when the wallet subscribes without a trial, or resumes an account that has not
+ * ended.
+ */
 export function firstPayment(
   plan: PlanRow,
   discount: DiscountTerms = NO_DISCOUNT,

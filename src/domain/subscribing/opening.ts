@@ -117,7 +117,7 @@ export async function openingTransaction(
 
 /**
  * Builds the transaction that resumes the account of an ended registration. Throws as
- * openingTransaction does, and CONFLICT when the account has ended too.
+ * openingTransaction does. Also throws CONFLICT when the account has ended.
  */
 export async function reopeningTransaction(
   parts: Parts,
@@ -177,7 +177,7 @@ async function readGround(
 }
 
 /**
- * Throws CONFLICT unless the running account can be resumed. Its registration must have ended
+ * Throws CONFLICT unless the account can be resumed. The account's registration must have ended
  * without a force-cancel by the merchant, and the account must be cancelled and payable.
  */
 async function checkResumable(

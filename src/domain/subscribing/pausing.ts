@@ -1,6 +1,6 @@
 // Pausing by the merchant. During a pause no payment is collected, and access ends with the paid
-// time. The time of the pause is never charged. A keeper reads the row again before each send, so a
-// pause also stops signed payments.
+// time. The time of the pause is never charged. A keeper reads the row again each time before it
+// sends a payment, so a pause also stops signed payments.
 import { timeOf } from '../../chain/time.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { pauseSubscription, unpauseSubscription } from '../../db/subscription-changes.ts';

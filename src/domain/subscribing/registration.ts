@@ -309,8 +309,8 @@ export function endedByMerchant(): ServiceError {
 }
 
 /**
- * Whether a registration is of this on-chain account: it has the same init_id and the same period
- * boundaries.
+ * Whether a registration belongs to this on-chain account: it has the same init_id and the same
+ * period boundaries.
  */
 export function isSameAccount(
   earlier: EarlierRegistration,

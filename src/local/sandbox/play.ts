@@ -1,6 +1,6 @@
 // Plays the scenario: wallets subscribe, then the chain's time advances period by period, and each
-// subscriber acts by its role. Time advances only when all due work is done. Months then take
-// seconds, and no due time is skipped.
+// subscriber takes the actions of its role. Time advances only when all due work is done. Months
+// then take seconds, and no due time is skipped.
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
 import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { each } from '../../each.ts';

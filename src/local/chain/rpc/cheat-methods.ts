@@ -53,8 +53,8 @@ function refusable<T>(run: () => T): T {
 /**
  * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]: moves
  * the chain forward in time, as in Surfpool. Throws -32602 for a time in the past. Returns
- * getEpochInfo of the block that is opened at the new time. Reads at `confirmed` show the new time
- * once that block is sealed.
+ * getEpochInfo of the block that is opened at the new time. A read at `confirmed` returns the new
+ * time as soon as that block is sealed.
  */
 function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
   const given = settings(params, 0);
