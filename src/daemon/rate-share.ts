@@ -40,7 +40,7 @@ interface RateShareOptions {
 }
 
 const RENEW_MS = 1500;
-/** Milliseconds after a renewal for which the process may use its share. */
+/** After a renewal, the process may use its share for this many milliseconds. */
 const IN_USE_MS = 4800;
 /**
  * Default of `countedMs`. The receiver counts a request for one second, and the request arrives up

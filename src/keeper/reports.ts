@@ -90,8 +90,8 @@ export function reportTransaction(
   { err }: SignatureStatus,
 ): void {
   const lamports = Number(transactionFee(bytes));
-  // After a failure, only the payment of the failed instruction is charged, because its merchant
-  // caused the fee.
+  // After a failure, the network fee counts only for the payment whose instruction failed, because
+  // that payment's merchant caused the fee.
   const charged = [...payments.values()].filter(
     ({ attempt, row }) => err === null || isCharged(programId, { attempt, row }, err),
   );

@@ -287,8 +287,8 @@ async function endInHistory(
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
   // If a new account has the address now, the attempt may have landed before the old account was
-  // closed. In this case the history decides, but only if the history reaches up to the creation of
-  // the new account.
+  // closed. The history that was read shows whether it did, if that history includes a transaction
+  // of the new account's time.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

@@ -1,7 +1,7 @@
 // Sends signed transactions. Right before a send, the rows of all payments in the transaction are
 // read. If a payment is cancelled or claimed by another keeper, the transaction is not sent, but
-// stays open until its blockhash expires, because an earlier send may still land. If a notification
-// came since signing, or another keeper signed, the chain is read before the send.
+// stays open until its blockhash expires, because an earlier send may still land. The chain is read
+// before the send if a notification came after the signing, or if another keeper signed.
 import { setTimeout as pause } from 'node:timers/promises';
 import { pullPeriod } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';

@@ -211,9 +211,8 @@ export function readableTransaction(result: unknown): ConfirmedTransaction {
 }
 
 /**
- * Returns the result for a transaction that every endpoint failed to return. If at least one
- * endpoint responded about the transaction, the result is unreadable. Otherwise no endpoint was
- * reached, and `error` is thrown.
+ * Returns the result for a transaction that no endpoint returned in a readable form. If an endpoint
+ * responded, the transaction is unreadable. If no endpoint was reached, `error` is thrown.
  */
 export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
   if (error instanceof RpcUnreachable) {
