@@ -48,3 +48,10 @@ for (const file of FILES) {
       t.match(resolved ?? 'https://registry.npmjs.org/', /^https:\/\/registry\.npmjs\.org\//, path);
   });
 }
+
+void t.test('postgres has an exact version, because src works around faults of it', async (t) => {
+  const { dependencies } = JSON.parse(
+    await readFile(new URL('../package.json', import.meta.url), 'utf8'),
+  ) as { dependencies: Record<string, string> };
+  t.match(dependencies.postgres, /^\d+\.\d+\.\d+$/);
+});

@@ -38,6 +38,8 @@ void t.test(
       metricsPort: 9464,
       cluster: 'devnet',
       webhookGuard: false,
+      serveRpcRate: 10,
+      connectionsPerAddress: 200,
     });
     t.same(config.rpcUrls, ['http://127.0.0.1:8899', 'http://127.0.0.1:8999']);
     t.equal(config.publicUrl, 'http://127.0.0.1:3000');
