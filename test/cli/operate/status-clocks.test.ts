@@ -42,8 +42,11 @@ async function scene(t: Test) {
 
 void t.test('clocks that agree are no line; past 30 s a line; past 240 s a problem', async (t) => {
   const { sql, url, env, status } = await scene(t);
-  t.notMatch((await run(t, ['status'], env)).stdout, /Clocks/);
-  await moveClock(sql, url, 100);
+  for (const seconds of [0, 15]) {
+    await moveClock(sql, url, seconds);
+    t.notMatch((await run(t, ['status'], env)).stdout, /Clocks/, `${seconds} s`);
+  }
+  await moveClock(sql, url, 45);
   const shown = await run(t, ['status'], env);
   t.match(shown, {
     code: 0,
@@ -51,6 +54,10 @@ void t.test('clocks that agree are no line; past 30 s a line; past 240 s a probl
       /Clocks +the clock of Postgres is wrong: \d+ s ahead of this host's clock and the chain's clock/,
   });
   t.ok(shown.stdout.split('\n').length <= 24);
+  await moveClock(sql, url, 220);
+  t.match(await status(), { code: 0, problems: [] }, '220 s');
+  await moveClock(sql, url, 260);
+  t.match(await status(), { code: 1, problems: [/^the clock of Postgres is wrong: 4 min ahead/] });
   await moveClock(sql, url, 600);
   t.match(await status(), {
     code: 1,
