@@ -81,15 +81,6 @@ const secrets = (sql: Queryable) => sql`
     headers`;
 
 /**
- * Generates an endpoint's id before its row is inserted, because the secret is sealed under the id.
- */
-export async function newEndpointId(sql: Queryable): Promise<string> {
-  const [row] = await sql<{ id: string }[]>`select uuid_v7() as id`;
-  if (row === undefined) throw new Error('no id');
-  return row.id;
-}
-
-/**
  * Inserts an endpoint. Throws a violation of the constraint one_endpoint_per_app when the app
  * already has a live endpoint.
  */

@@ -45,15 +45,6 @@ const columns = (sql: Queryable) => sql`
   o.address, o.origin, o.secret_hash, o.message, o.blockhash, o.last_valid_block_height,
   o.blockhash_slot, o.compute_units, o.unit_price, o.loaded_data_bytes, o.withdraws, o.created_at`;
 
-/**
- * Returns the id of a new offer. The id exists before the offer, because the offer's message
- * contains a hash of the id.
- */
-export async function newOfferId(sql: Queryable): Promise<string> {
-  const [row] = await sql<[{ id: string }]>`select uuid_v7() as id`;
-  return row.id;
-}
-
 export async function insertSponsoredOffer(
   sql: Queryable,
   offer: NewSponsoredOffer,

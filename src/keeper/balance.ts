@@ -1,3 +1,4 @@
+import { LEAST_FLOOR } from '../domain/sponsoring/limits.ts';
 import type { Context } from './context.ts';
 
 /**
@@ -5,12 +6,6 @@ import type { Context } from './context.ts';
  * of about 10,000 payments.
  */
 const LOW = 100_000_000n;
-
-/**
- * Below this balance (lamports) nothing is collected, because the network fees of one batch may
- * cost this much.
- */
-const EMPTY = 5_000_000n;
 
 const SOL = 1_000_000_000;
 
@@ -74,7 +69,7 @@ function watchWallet(
       readAt = monotonicMs();
       const facts = { keeper, sol: Number(balance) / SOL };
       metrics.sol.set({ keeper }, facts.sol);
-      const now = balance < EMPTY ? 'empty' : balance < LOW ? 'low' : 'fine';
+      const now = balance < LEAST_FLOOR ? 'empty' : balance < LOW ? 'low' : 'fine';
       if (now === level) return;
       if (now === 'empty') {
         metrics.alerts.inc({ reason: 'keeper_out_of_sol' });

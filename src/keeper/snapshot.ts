@@ -3,12 +3,13 @@
 import {
   authorityIn,
   type ChainAccount,
+  clockIn,
   planIn,
   subscriptionIn,
   tokenAccountIn,
 } from '../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
-import { ChainDataError, decodeClock } from '../chain/program/layouts.ts';
+import { ChainDataError } from '../chain/program/layouts.ts';
 import { readAccountGroups } from '../chain/rpc/account-groups.ts';
 import { readReachable } from '../chain/rpc/reach.ts';
 import type { ReadOptions } from '../chain/rpc/rpc.ts';
@@ -68,10 +69,6 @@ export async function readSnapshot(
     if (account === null) return decode(null);
     if (!decoded.has(account)) decoded.set(account, decode(account));
     return decoded.get(account) as ReturnType<typeof decode>;
-  };
-  const clockIn = (account: ChainAccount | null) => {
-    if (account === null) throw new ChainDataError('the Clock sysvar has no account');
-    return decodeClock(account.data).unixTimestamp;
   };
   const views = new Map<string, View>();
   const nows: bigint[] = [];

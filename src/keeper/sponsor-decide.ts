@@ -29,6 +29,7 @@ import {
   type SponsorshipTerms,
 } from '../db/sponsorships.ts';
 import { isHeld, isSuspended, isWaiting } from '../domain/collecting/brake.ts';
+import { NO_DISCOUNT } from '../domain/collecting/price.ts';
 import { type BuiltSponsored, buildSponsored } from '../domain/sponsoring/build.ts';
 import { type Ground, readGround, type SponsorNetwork } from '../domain/sponsoring/ground.ts';
 import {
@@ -178,8 +179,6 @@ async function judge(
   const { timeline } = brake;
   return { terms: { plan, merchant, parties }, built, ground, signed, timeline };
 }
-
-const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPeriods: null };
 
 /**
  * Returns the checkout session of an offer, or null if the offer has none. Returns undefined if the

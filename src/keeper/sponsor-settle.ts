@@ -2,15 +2,10 @@
 // transaction registers the subscription and stores the payment, subscription_created and
 // payment_success.
 import { randomUUID } from 'node:crypto';
-import { planIn, subscriptionIn } from '../chain/program/accounts.ts';
+import { clockIn, planIn, subscriptionIn } from '../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
-import {
-  ChainDataError,
-  decodeClock,
-  type PlanAccount,
-  type SubscriptionAccount,
-} from '../chain/program/layouts.ts';
+import { type PlanAccount, type SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { findCheckoutSession } from '../db/checkout-sessions.ts';
@@ -151,11 +146,10 @@ async function readAccount(
     minSlot: slot,
   });
   const [clock = null, account = null, planAccount = null] = found.accounts;
-  if (clock === null) throw new ChainDataError('the Clock sysvar has no account');
   const onChain: PlanAccount | null = planIn(planAccount, programId);
   return {
     slot: found.slot,
-    now: decodeClock(clock.data).unixTimestamp,
+    now: clockIn(clock),
     subscription: subscriptionIn(account, programId),
     plan: onChain,
     authority: null,

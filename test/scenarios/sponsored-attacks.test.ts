@@ -8,10 +8,10 @@ import { readWalletSigned, unsignedSponsored } from '../../src/chain/transaction
 import { transferLamports } from '../../src/chain/transactions/system-instructions.ts';
 import type { Config } from '../../src/config/config.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
+import { newId } from '../../src/db/postgres/ids.ts';
 import {
   findSponsoredOffer,
   insertSponsoredOffer,
-  newOfferId,
   type NewSponsoredOffer,
   storeSigned,
 } from '../../src/db/sponsored-offers.ts';
@@ -38,7 +38,7 @@ async function forge(
   const serve = connect(asRole(stage.databaseUrl, 'serve'), { max: 1, name: 'billing test' });
   try {
     const real = (await findSponsoredOffer(serve, like.offerId))!;
-    const id = await newOfferId(serve);
+    const id = await newId(serve);
     const forged = { ...real, id, ...change };
     await insertSponsoredOffer(serve, forged);
     const unsigned = unsignedSponsored(forged.message);

@@ -6,6 +6,7 @@ import {
   type SubscriptionAccount,
   type TokenAccount,
   decodeAuthority,
+  decodeClock,
   decodePlan,
   decodeSubscription,
   decodeTokenAccount,
@@ -24,6 +25,15 @@ export interface ChainAccount {
  */
 export function isClosed({ owner, data }: ChainAccount): boolean {
   return owner === SYSTEM_PROGRAM && data.length === 0;
+}
+
+/**
+ * Returns the chain's time (Unix seconds) in the account of the Clock sysvar. Throws ChainDataError
+ * when there is no such account.
+ */
+export function clockIn(account: ChainAccount | null): bigint {
+  if (account === null) throw new ChainDataError('the Clock sysvar has no account');
+  return decodeClock(account.data).unixTimestamp;
 }
 
 // The owner of an account must be checked, because anyone can write the bytes of a Plan into an

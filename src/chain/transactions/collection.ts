@@ -11,6 +11,7 @@ import {
   transferSubscription,
 } from '../program/instructions.ts';
 import { isV1, priorityFeeV1, signTransactionV1, type TransactionBudget } from './message-v1.ts';
+import { LAMPORTS_PER_SIGNATURE, MICRO } from './network-fee.ts';
 import {
   add,
   type Contents,
@@ -22,10 +23,8 @@ import { type SignedTransaction, signTransaction } from './subscriptions.ts';
 import {
   computeUnitLimit,
   computeUnitPrice,
-  LAMPORTS_PER_SIGNATURE,
   loadedDataLimit,
   memo,
-  MICRO,
 } from './system-instructions.ts';
 
 /**

@@ -3,8 +3,8 @@
 // cluster's recent fees, up to a cap in lamports.
 import type { Log } from '../../log.ts';
 import type { Rpc } from '../rpc/rpc.ts';
+import { MICRO } from './network-fee.ts';
 import { TRANSACTION_LIMITS } from './room.ts';
-import { MICRO } from './system-instructions.ts';
 
 /**
  * Compute unit limit of a payment that was not simulated. The value is Solana's default of 200,000

@@ -4,7 +4,7 @@ import { VersionedMessage } from '@solana/web3.js';
 import { formatSol } from '../../format.ts';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
 import { COMPUTE_BUDGET_PROGRAM } from '../program/addresses.ts';
-import { LAMPORTS_PER_SIGNATURE, MICRO } from './system-instructions.ts';
+import { networkFee } from './network-fee.ts';
 
 /**
  * Address of the Lighthouse program. Wallets append instructions of this program to a transaction.
@@ -170,7 +170,7 @@ function changedBudget(budget: readonly DecodedInstruction[]): string | undefine
   const asked = BigInt(limits[0]?.readUInt32LE(1) ?? MAX_UNITS);
   const units = asked < MAX_UNITS ? asked : MAX_UNITS;
   const price = prices[0]?.readBigUInt64LE(1) ?? 0n;
-  const fee = LAMPORTS_PER_SIGNATURE + (units * price + MICRO - 1n) / MICRO;
+  const fee = networkFee(1n, units, price);
   return fee > MAX_FEE_LAMPORTS
     ? `its fee of ${formatSol(fee)} SOL is above ${formatSol(MAX_FEE_LAMPORTS)} SOL`
     : undefined;

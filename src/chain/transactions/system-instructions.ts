@@ -14,11 +14,6 @@ import {
 import { u32, u8 } from '../program/bytes.ts';
 import type { Instruction } from '../program/instructions.ts';
 
-/** Network fee of one signature, in lamports. */
-export const LAMPORTS_PER_SIGNATURE = 5_000n;
-/** Number of micro-lamports in a lamport. */
-export const MICRO = 1_000_000n;
-
 /**
  * Sets the transaction's compute unit limit. Without this instruction the limit is 200,000 units
  * per instruction.

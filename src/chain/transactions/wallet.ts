@@ -2,12 +2,8 @@
 // may replace both values within the bounds that signed.ts checks.
 import type { Instruction } from '../program/instructions.ts';
 import { unsignedTransaction } from './message.ts';
-import {
-  computeUnitLimit,
-  computeUnitPrice,
-  LAMPORTS_PER_SIGNATURE,
-  MICRO,
-} from './system-instructions.ts';
+import { LAMPORTS_PER_SIGNATURE, MICRO } from './network-fee.ts';
+import { computeUnitLimit, computeUnitPrice } from './system-instructions.ts';
 
 /**
  * Compute unit limit per instruction. The most expensive instruction creates a token account and

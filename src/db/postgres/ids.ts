@@ -1,4 +1,5 @@
 // Ids are UUIDs version 7 (RFC 9562). They sort by creation time, so a time range is an id range.
+import type { Queryable } from './connect.ts';
 
 export const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 export const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
@@ -31,4 +32,12 @@ export function idsBetween(since: Date | null, until: Date | null): { first: str
     first: since === null ? FIRST_ID : firstIdAt(since),
     end: until === null ? LAST_ID : firstIdAt(until),
   };
+}
+
+/**
+ * Generates the id of a row before the row is inserted, for rows whose content depends on their id.
+ */
+export async function newId(sql: Queryable): Promise<string> {
+  const [row] = await sql<[{ id: string }]>`select uuid_v7() as id`;
+  return row.id;
 }

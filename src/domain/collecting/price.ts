@@ -21,6 +21,13 @@ export interface PriceTerms {
   readonly chargedFrom: Date | null;
 }
 
+/** The terms of a subscription without a discount. */
+export const NO_DISCOUNT = {
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+} as const;
+
 /** A discount that applies to the next payment. */
 export interface Discount {
   readonly percentOff: number | null;

@@ -19,7 +19,7 @@ import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { feeReceiver, planObstacle, pullerAmong } from '../collecting/obstacles.ts';
 import { priceOf } from '../collecting/price.ts';
 import { split } from '../money.ts';
-import { AMPLE_APPROVAL } from '../subscribing/opening.ts';
+import { hasAmpleApproval } from '../subscribing/opening.ts';
 import { planFaults } from '../subscribing/plans.ts';
 import type { Ground, SponsorNetwork } from './ground.ts';
 import type { Refusal } from './limits.ts';
@@ -110,7 +110,7 @@ function subscribing(network: SponsorNetwork, request: OfPlan, ground: Ground): 
   if (payment === null) return refused('not_collectable');
   if (payment.gross + payment.feeOwed < request.minimumAmount) return refused('below_minimum');
   if (tokens.amount < payment.gross) return refused('insufficient_usdc');
-  const approved = isApproved(ground);
+  const approved = hasAmpleApproval(ground.subscriberTokens, ground.authorityAddress);
   const opening = subscribeInstructions(programId, {
     subscriber: wallet,
     payer: sponsor,
@@ -175,10 +175,6 @@ function paymentOf(
   return net === 0n ? null : { gross: net, fee: 0n, net, feeOwed: fee, treasury: plan.treasury };
 }
 
-function isApproved({ subscriberTokens: tokens, authorityAddress: authority }: Ground): boolean {
-  return tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL;
-}
-
 /** Builds the instructions that cancel, resume, close or repair a subscription of the wallet. */
 function changing({ programId, mint }: SponsorNetwork, request: OfPlan, ground: Ground): Outcome {
   const { purpose, wallet, plan, withdraws } = request;
@@ -199,10 +195,10 @@ function changing({ programId, mint }: SponsorNetwork, request: OfPlan, ground: 
   if (authority?.initId !== account.initId) return refused('nothing_to_do');
   if (purpose === 'resume') {
     if (isLive || isOver) return refused('nothing_to_do');
-    const approves = !isApproved(ground);
+    const approves = !hasAmpleApproval(ground.subscriberTokens, ground.authorityAddress);
     return feeOnly(resumeInstructions(programId, { ...parties, mint, expiresAt, approves }));
   }
-  return isLive && !isApproved(ground)
+  return isLive && !hasAmpleApproval(ground.subscriberTokens, ground.authorityAddress)
     ? feeOnly([initAuthority(programId, { user: wallet, mint })])
     : refused('nothing_to_do');
 }

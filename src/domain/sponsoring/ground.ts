@@ -1,6 +1,7 @@
 // Reads the accounts from which serve and the keeper build a sponsored transaction.
 import {
   authorityIn,
+  clockIn,
   planIn,
   subscriptionIn,
   tokenAccountIn,
@@ -11,7 +12,6 @@ import {
   subscriptionAddress,
   tokenAccountAddress,
 } from '../../chain/program/addresses.ts';
-import { ChainDataError, decodeClock } from '../../chain/program/layouts.ts';
 import type { ReadOptions, Rpc } from '../../chain/rpc/rpc.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { ChainView } from '../collecting/chain-view.ts';
@@ -63,11 +63,9 @@ export async function readGround(
   ];
   const { accounts, slot } = await rpc.getMultipleAccounts(addresses, options);
   const at = (place: number) => accounts[place] ?? null;
-  const clock = at(0);
-  if (clock === null) throw new ChainDataError('the Clock sysvar has no account');
   return {
     slot,
-    now: decodeClock(clock.data).unixTimestamp,
+    now: clockIn(at(0)),
     sponsorLamports: at(1)?.lamports ?? 0n,
     authority: authorityIn(at(2), programId),
     authorityAddress: authority,

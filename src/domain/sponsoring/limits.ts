@@ -60,10 +60,10 @@ export const isLeaving = (purpose: SponsoredPurpose) => LEAVING.includes(purpose
  */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
 /**
- * Lamports that a sponsor always keeps. With a lower balance, a keeper collects nothing
- * (keeper/balance.ts).
+ * Lamports that a sponsor always keeps. With a lower balance, a keeper collects nothing, because
+ * the network fees of one batch may cost this much.
  */
-const LEAST_FLOOR = 5_000_000n;
+export const LEAST_FLOOR = 5_000_000n;
 
 /** Returns the limits of a configuration, or undefined if nothing is sponsored. */
 export function sponsorLimits(config: Config): SponsorLimits | undefined {

@@ -5,14 +5,15 @@ import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layou
 import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
+import { newId } from '../../db/postgres/ids.ts';
 import { readSponsorUsage, readWeekOfFees } from '../../db/sponsor-budgets.ts';
 import {
   findSponsoredPlan,
   insertSponsoredOffer,
-  newOfferId,
   type SponsoredPurpose,
 } from '../../db/sponsored-offers.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
+import { NO_DISCOUNT } from '../collecting/price.ts';
 import {
   type ChainSender,
   type Network,
@@ -102,8 +103,6 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   return store(parts, { ...request, withdraws }, sponsor, built);
 }
 
-const NO_DISCOUNT = { discountPercent: null, discountAmount: null, discountPeriods: null };
-
 /**
  * Chooses the sponsor: a keeper's wallet that the plan names as a puller. Reads the accounts and
  * the sponsor's balance. `sponsor` is undefined if the plan names no keeper's wallet.
@@ -145,7 +144,7 @@ async function store(
   const { purpose, wallet, plan, subscriptionPda, session, address, page, withdraws } = request;
   const { sponsoredMessage, unsignedSponsored } =
     await import('../../chain/transactions/sponsored.ts');
-  const [recent, id] = await Promise.all([readBlockhash(chain), newOfferId(sql)]);
+  const [recent, id] = await Promise.all([readBlockhash(chain), newId(sql)]);
   const { blockhash, lastValidBlockHeight, slot } = recent;
   const compile = (budget: typeof MAX_BUDGET) =>
     sponsoredMessage(

@@ -1,6 +1,7 @@
 // The compute limit, price and loaded-data limit of sponsored transactions. serve derives them from
 // a simulation. A keeper accepts them only within the bounds of this file, so that a forged offer
 // cannot raise the fee.
+import { networkFee } from '../../chain/transactions/network-fee.ts';
 import type { SponsoredBudget } from '../../chain/transactions/sponsored.ts';
 
 /** Micro-lamports per compute unit. Every sponsored transaction has this price. */
@@ -14,8 +15,6 @@ const ASSERTION_UNITS = 40_000;
 const ASSERTION_LOADED_BYTES = 1024 * 1024;
 const MARGIN = 1.2;
 const SIGNATURES = 2n;
-const LAMPORTS_PER_SIGNATURE = 5_000n;
-const MICRO = 1_000_000n;
 
 export const MAX_BUDGET: SponsoredBudget = {
   computeUnits: MAX_COMPUTE_UNITS,
@@ -56,6 +55,5 @@ export function isAllowedBudget({
 
 /** Returns the network fee (lamports) of a transaction with this budget. */
 export function maxFeeOf({ computeUnits, unitPrice }: SponsoredBudget): bigint {
-  const priority = (BigInt(computeUnits) * unitPrice + MICRO - 1n) / MICRO;
-  return SIGNATURES * LAMPORTS_PER_SIGNATURE + priority;
+  return networkFee(SIGNATURES, BigInt(computeUnits), unitPrice);
 }

@@ -1,7 +1,6 @@
 // The installation's on-chain addresses, and the chain reads of the API.
-import type { ChainAccount } from '../../chain/program/accounts.ts';
+import { type ChainAccount, clockIn } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
-import { ChainDataError, decodeClock } from '../../chain/program/layouts.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import type { Blockhash, Rpc } from '../../chain/rpc/rpc.ts';
 import { ServiceError } from '../../errors.ts';
@@ -64,9 +63,7 @@ export async function readAccounts(
   const { accounts, slot } = await reaching(
     chain.getMultipleAccounts([...addresses, CLOCK_SYSVAR]),
   );
-  const clock = accounts.at(-1);
-  if (!clock) throw new ChainDataError('the Clock sysvar has no account');
-  return { accounts: accounts.slice(0, -1), slot, now: decodeClock(clock.data).unixTimestamp };
+  return { accounts: accounts.slice(0, -1), slot, now: clockIn(accounts.at(-1) ?? null) };
 }
 
 /**

@@ -7,7 +7,7 @@ import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { hadTrial } from '../../db/subscriptions.ts';
-import { amountDue, priceOf } from '../collecting/price.ts';
+import { amountDue, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
 
 /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
 export async function trialOf(
@@ -18,12 +18,6 @@ export async function trialOf(
   const { trialHours } = plan;
   return trialHours === null || (await hadTrial(sql, plan.appId, wallet)) ? null : trialHours;
 }
-
-const NO_DISCOUNT: DiscountTerms = {
-  discountPercent: null,
-  discountAmount: null,
-  discountPeriods: null,
-};
 
 /**
  * The amount due when the wallet subscribes without a trial, or resumes an account that has not

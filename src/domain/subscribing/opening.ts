@@ -15,6 +15,7 @@ import type {
   AuthorityAccount,
   PlanAccount,
   SubscriptionAccount,
+  TokenAccount,
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { resumeTransaction, subscribeTransaction } from '../../chain/transactions/subscriptions.ts';
@@ -38,7 +39,12 @@ import { blockedPlan, blockOf, frozenWallet } from './selling.ts';
  * An approval starts at u64::MAX, and every payment reduces it. Once less than half is left, the
  * next transaction that the wallet signs renews the approval.
  */
-export const AMPLE_APPROVAL = 2n ** 63n;
+const AMPLE_APPROVAL = 2n ** 63n;
+
+/** Returns whether the token account approves the authority, with at least AMPLE_APPROVAL left. */
+export function hasAmpleApproval(tokens: TokenAccount | null, authority: string): boolean {
+  return tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL;
+}
 
 interface Parts {
   sql: Queryable;
@@ -167,8 +173,7 @@ async function readGround(
     plan: onChain,
     authority: authorityIn(authorityAccount, programId),
     hasTokenAccount: tokens !== null,
-    approved:
-      tokens !== null && tokens.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL,
+    approved: hasAmpleApproval(tokens, authority),
     frozen: tokens?.state === 'frozen',
     blocked: blockOf(plan, network, { plan: onChain, merchantTokens }),
     previous: subscriptionIn(previous, programId),

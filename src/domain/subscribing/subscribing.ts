@@ -20,7 +20,7 @@ import {
   readBlockhash,
   type Unsigned,
 } from './chain-reads.ts';
-import { AMPLE_APPROVAL } from './opening.ts';
+import { hasAmpleApproval } from './opening.ts';
 import { frozenWallet } from './selling.ts';
 
 /**
@@ -97,7 +97,7 @@ export async function repairingTransaction(
       'The wallet has closed the authority of this subscription: cancel it and subscribe again.',
     );
   const tokens = tokenAccountIn(accounts[2] ?? null);
-  if (tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL)
+  if (hasAmpleApproval(tokens, authority))
     throw new ServiceError('CONFLICT', 'The approval is in place: there is nothing to repair.');
   if (tokens?.state === 'frozen') throw frozenWallet();
   return unsigned(chain, (blockhash) =>

@@ -1,12 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import {
-  deleteEndpoint,
-  insertEndpoint,
-  listEndpoints,
-  newEndpointId,
-  rotateSecret,
-} from '../../db/endpoints.ts';
+import { deleteEndpoint, insertEndpoint, listEndpoints, rotateSecret } from '../../db/endpoints.ts';
 import { readClock } from '../../db/postgres/clock.ts';
+import { newId } from '../../db/postgres/ids.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
 import {
   calledUrl,
@@ -120,7 +115,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       let requeuedDeliveries = 0;
       await respondOnce(deps, request, reply, 201, async () => {
         const { id: appId } = await ownApp(deps, request, request.params.appId);
-        const id = await newEndpointId(sql);
+        const id = await newId(sql);
         const fresh = generateWebhookSecret();
         return async (tx) => {
           const sealed = secretBox.seal(fresh, id);

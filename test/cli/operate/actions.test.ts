@@ -1,7 +1,7 @@
 // Every command that changes something is recorded, and `billing actions` lists the records.
 import { hostname, userInfo } from 'node:os';
 import t from 'tap';
-import { newEndpointId } from '../../../src/db/endpoints.ts';
+import { newId } from '../../../src/db/postgres/ids.ts';
 import { secretBox } from '../../../src/domain/accounts/secrets.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { randomAddress } from '../../fixtures/http.ts';
@@ -32,7 +32,7 @@ void t.test(
     const chain = await startTestChain(t);
     const merchant = await insertMerchant(sql);
     const { appId, wallet } = merchant;
-    const endpointId = await newEndpointId(sql);
+    const endpointId = await newId(sql);
     const secret = secretBox([OLD_KEY]).seal('whsec_1', endpointId);
     await sql`insert into webhook_endpoints ${sql({ id: endpointId, appId, url: 'http://127.0.0.1:1/', secret })}`;
     const planId = await insertPlan(sql, merchant);

@@ -4,8 +4,9 @@ import { on, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { claimDeliveries, recordOutcomes } from '../../../src/db/delivery-queue.ts';
-import { deleteEndpoint, insertEndpoint, newEndpointId } from '../../../src/db/endpoints.ts';
+import { deleteEndpoint, insertEndpoint } from '../../../src/db/endpoints.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
+import { newId } from '../../../src/db/postgres/ids.ts';
 import {
   planReplay,
   replayDelivery,
@@ -277,7 +278,7 @@ void t.test(
     t.teardown(() => gate.release());
     await gate`select pg_advisory_lock(7)`;
     const requeued = sql.begin(async (tx) => {
-      const endpoint = { id: await newEndpointId(tx), appId: app.appId };
+      const endpoint = { id: await newId(tx), appId: app.appId };
       await insertEndpoint(tx, {
         ...endpoint,
         url: 'http://127.0.0.1:9/',
