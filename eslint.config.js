@@ -16,11 +16,13 @@ const layers = [
   ['domain'],
   ['chain', 'db'],
   ['config'],
-  ['log.ts', 'loop.ts', 'each.ts', 'format.ts'],
-  ['errors.ts', 'backoff.ts', 'sockets.ts'],
+  ['log.ts', 'loop.ts', 'each.ts', 'format.ts', 'explorer.ts'],
+  ['errors.ts', 'backoff.ts', 'sockets.ts', 'trace.ts'],
 ];
 /** Folders that import nothing of the others: they run at merchants and in browsers. */
 const apart = ['client', 'pages'];
+/** What pages import beside their own folder. */
+const inPages = ['client', 'format.ts', 'explorer.ts'];
 /** Rooms of a folder that others below it do not know, in the same way. */
 const rooms = {
   chain: [['transactions', 'streams'], ['rpc'], ['program']],
@@ -49,7 +51,7 @@ const zones = [
   ...zonesOf('./src', layers),
   ...apart.flatMap((folder) =>
     [...layers.flat(), ...apart.filter((other) => other !== folder)]
-      .filter((other) => !(folder === 'pages' && (other === 'client' || other === 'format.ts')))
+      .filter((other) => !(folder === 'pages' && inPages.includes(other)))
       .map((other) => ({ target: `./src/${folder}`, from: `./src/${other}` })),
   ),
   ...layers
@@ -69,6 +71,7 @@ export default tseslint.config(
       'node_modules/**',
       'examples/**',
       'src/client/openapi.ts',
+      'src/pages/mobile-wallet.js',
     ],
   },
   ...tseslint.configs.strictTypeChecked,
@@ -158,10 +161,42 @@ export default tseslint.config(
     },
   },
   {
+    // The other files that wait. Their routes have config.waits: test/http/waiting.test.ts.
+    files: ['src/http/**', 'src/domain/**'],
+    ignores: [
+      'src/http/routes/sponsored.ts',
+      'src/domain/subscribing/relay.ts',
+      'src/domain/outbox/event-feed.ts',
+    ],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [{ group: ['@solana/*'], message: 'Only src/chain imports @solana/*.' }],
+          paths: [
+            { name: 'litesvm', message: 'Only src/local/chain runs the local chain.' },
+            {
+              name: 'node:timers/promises',
+              message:
+                'A route that waits needs config.waits: list the file here, the route there.',
+            },
+          ],
+        },
+      ],
+    },
+  },
+  {
+    // A catalogue has every text of the pages, one below the other.
+    files: ['src/pages/words/**'],
+    rules: { 'max-lines': 'off' },
+  },
+  {
     // A component's length is its markup.
     files: ['src/pages/**/*.tsx'],
     rules: { 'max-lines-per-function': ['error', 170] },
   },
+  // A catalogue's length is its texts.
+  { files: ['src/pages/words/**'], rules: { 'max-lines': 'off' } },
   { files: ['src/db/**'], rules: { 'no-restricted-syntax': ['error', noPrivate] } },
   {
     files: ['src/config/**'],

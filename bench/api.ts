@@ -1,7 +1,6 @@
-// Requests per second and p99 of one process of the API, beside bare Fastify with one statement per
-// request, on the same durable Postgres. Servers run in processes of their own and this one is the
-// load: 64 requests under way, each by another of a thousand merchants. Rounds alternate; the
-// figures are medians.
+// Requests per second and p99 latency of one API process, compared with bare Fastify that runs one
+// statement per request on the same durable Postgres. The load is 64 concurrent requests from this
+// process, in turn from 1,000 merchants. Rounds alternate, and the figures are medians.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -18,9 +17,9 @@ const ROUNDS = 30;
 const WARM_UP_MS = 2_000;
 const ROUND_MS = 500;
 const MERCHANTS = 1_000;
-/** Subscriptions of one app, of which a thousandth is past due. */
+/** Subscriptions of one app. One in a thousand is past due. */
 const MANY = 100_000;
-/** Owns one of them. */
+/** The wallet of one of these subscriptions. */
 const ONE_WALLET = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
 
 interface Caller {
@@ -35,9 +34,9 @@ const median = (values: readonly number[]) =>
 interface Target {
   pool: Pool;
   path: (caller: Caller) => string;
-  /** Whether it wants a key. */
+  /** Whether the requests need an API key. */
   asCaller: boolean;
-  /** Asks alone, in place of each caller in turn. */
+  /** Only this caller sends the requests. By default all callers take turns. */
   only?: Caller;
 }
 
@@ -47,8 +46,8 @@ interface Measured {
 }
 
 /**
- * A merchant of its own for each of the requests under way, and many more; each with an app of 100
- * subscriptions and a key.
+ * Creates more merchants than there are concurrent requests. Each merchant has an API key and an
+ * app with 100 subscriptions. The first app also has MANY subscriptions.
  */
 async function seed(sql: Sql): Promise<Caller[]> {
   await sql`insert into merchants (wallet, name, email, tier) select 'wallet' || n, 'Merchant', 'a@b.test', 'pro' from generate_series(1, ${MERCHANTS}) as n`;
@@ -86,11 +85,11 @@ async function seed(sql: Sql): Promise<Caller[]> {
   return callers;
 }
 
-/** The path of a page of 20 of an app. */
+/** Returns the path of a list of the app, with 20 items per page. */
 const listPath = ({ appId }: Caller, list: string, query = '') =>
   `/merchant/apps/${appId}/${list}?limit=20${query}`;
 
-/** The query of the second page of a list. */
+/** Returns the query string for the second page of a list. */
 async function nextPage(pool: Pool, caller: Caller, list: string): Promise<string> {
   const { headers, body } = await pool.request({
     method: 'GET',
@@ -113,7 +112,7 @@ async function start(subject: Subject): Promise<{ child: ChildProcess; pool: Poo
   };
 }
 
-/** Requests by each caller in turn, so that no two under way are the same. */
+/** Sends requests as each caller in turn, so that concurrent requests differ. */
 async function load(
   { pool, path, asCaller, only }: Target,
   callers: readonly Caller[],
@@ -211,8 +210,8 @@ export async function run(): Promise<Result> {
   }
   const of = (name: string, figure: keyof Measured) =>
     median((measured.get(name) ?? []).map((one) => one[figure]));
-  // Each round's two servers stood next to each other in time: the ratio of the round, then the
-  // median.
+  // Returns the median of the rounds' ratios. The two servers of a round are measured directly
+  // after each other.
   const ratio = (one: string, other: string) =>
     median(
       (measured.get(one) ?? []).map(

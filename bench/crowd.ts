@@ -1,6 +1,6 @@
-// p99 of a client of `billing serve`, with and without a crowd: 2,000 connections that never send a
-// byte and 500 requests that wait for events, each reopened when it ends. The client opens a
-// connection for each request, since a crowd delays new connections first. Rounds alternate.
+// p99 latency of a client of `billing serve`, with and without a crowd of 2,000 silent connections
+// and 500 long polls for events. The client opens a connection per request, because a crowd delays
+// new connections first. Rounds alternate.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -18,9 +18,11 @@ const ROUNDS = 5;
 const REQUESTS = 600;
 const SILENT = 2000;
 const POLLS = 500;
-/** Silent connections come from ten addresses, as many from each as an address may hold. */
+/**
+ * The silent connections come from ten addresses. Each address opens as many as the service allows.
+ */
 const ADDRESSES = 10;
-/** Milliseconds until a client opens a connection again that the process closed. */
+/** Milliseconds until the crowd reopens a connection that the service closed. */
 const REOPEN_MS = 1000;
 const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
 
@@ -86,7 +88,7 @@ async function startServe(databaseUrl: string) {
   };
 }
 
-/** Opens the crowd and resolves once it is there; returns the function that sends it away. */
+/** Opens the crowd. Resolves, once it is complete, with a function that closes it. */
 async function openCrowd(port: number, merchants: readonly Caller[]): Promise<() => void> {
   const away = new AbortController();
   const { signal } = away;
@@ -132,7 +134,7 @@ async function openCrowd(port: number, merchants: readonly Caller[]): Promise<()
   };
 }
 
-/** The 99th percentile of requests one after another, in milliseconds. */
+/** Returns the p99 latency (ms) of requests that are sent one after another. */
 async function round(port: number, callers: readonly Caller[]): Promise<number> {
   const took: number[] = [];
   for (let n = 0; n < REQUESTS; n += 1) {

@@ -1,6 +1,6 @@
-// Measures the cost of a payment in Postgres from its claim to its delivered webhook (WAL and disk,
-// in batches of 200 through the statements of the daemons), a claim of deliveries behind an open
-// snapshot, and the time to drop a month of events and deliveries.
+// Measures in Postgres (1) the WAL and disk of a payment, from its claim to its delivered webhook,
+// in batches of 200, (2) a claim of deliveries while an old snapshot is open, and (3) the time to
+// drop a month of events and deliveries.
 import { randomUUID } from 'node:crypto';
 import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
 import type { Sql } from '../src/db/postgres/connect.ts';
@@ -27,8 +27,8 @@ async function payments(server: Server): Promise<Record<string, number>> {
 }
 
 /**
- * Milliseconds for a claim of 200 while a snapshot is open that still sees 500,000 finished
- * deliveries of the same endpoint.
+ * Returns the milliseconds of a claim of 200 deliveries while an older snapshot is open. The
+ * snapshot still sees 500,000 finished deliveries of the same endpoint.
  */
 async function claimBehindSnapshot(server: Server): Promise<number> {
   const database = await server.database('snapshot');
@@ -65,8 +65,8 @@ async function claimBehindSnapshot(server: Server): Promise<number> {
 }
 
 /**
- * The longest of statements on deliveries and events, one after the other until `isOver`, in
- * milliseconds.
+ * Runs statements on deliveries and events one after another until `isOver`. Returns the longest
+ * duration in milliseconds.
  */
 async function maxWait(sql: Sql, isOver: () => boolean): Promise<number> {
   const own = await sql.reserve();
@@ -81,9 +81,9 @@ async function maxWait(sql: Sql, isOver: () => boolean): Promise<number> {
 }
 
 /**
- * Milliseconds for the month's deliveries with their attempts, and then its events: until Postgres
- * has deleted the files, and the longest that a statement on these tables took meanwhile. Postgres
- * deletes the files after it has released the locks.
+ * Drops the deliveries of a month with their attempts, then its events. Returns the milliseconds
+ * until Postgres has deleted the files, and the longest duration of a statement on these tables
+ * meanwhile. Postgres releases the locks before it deletes the files.
  */
 async function dropAMonth(server: Server): Promise<Record<string, number>> {
   const database = await server.database('months');

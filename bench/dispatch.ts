@@ -1,6 +1,6 @@
-// Compares the dispatcher with plain undici, graphile-worker and pg-boss for the same job, on the
-// same durable Postgres with the same light receiver in another process. Rounds are interleaved,
-// the limit is measured before and after each, ratios are of the same round, results are medians.
+// Compares the dispatcher with plain undici (the limit), graphile-worker and pg-boss, with the same
+// job, Postgres and receiver process. Rounds alternate, and the limit is measured before and after
+// each round. Ratios compare figures of one round, and results are medians.
 import { claimCost } from './dispatch/claim-cost.ts';
 import { healthyRate } from './dispatch/fairness.ts';
 import { deliverGraphile, prepareGraphile } from './dispatch/graphile.ts';
@@ -21,15 +21,15 @@ import { deliverPgBoss, preparePgBoss } from './dispatch/pgboss.ts';
 import type { Result } from './run.ts';
 
 const ROUNDS = 3;
-// Some 8 s, because the one-time work of a dispatcher (start, learn that its endpoints respond,
-// write the last outcomes) takes 0.1 s of a round.
+// A round takes about 8 s. The one-time work of a dispatcher (start, learn that its endpoints
+// respond, write the last outcomes) takes only 0.1 s of it.
 const DELIVERIES = 100_000;
 const PEER_DELIVERIES = 15_000;
 const LIMIT_CONCURRENCY = 100;
 const LATENCY_EVENTS = 500;
 const CLAIM_ROUNDS = 105;
-// As many requests in flight as the limit has. For a single endpoint its cap is that of the
-// process; for fifty it is the default.
+// The dispatcher sends as many concurrent requests as the limit. A single endpoint may use all of
+// them. For fifty endpoints the default maximum per endpoint applies.
 const throughput = {
   one: {
     WEBHOOK_CONCURRENCY: String(LIMIT_CONCURRENCY),
@@ -44,7 +44,7 @@ interface Rates {
   toLimit: number[];
 }
 
-/** One round of the dispatcher between two of the limit. */
+/** Runs one round of the dispatcher between two measurements of the limit. */
 async function besideLimit(
   rates: Rates,
   receivers: Receivers,
@@ -83,7 +83,7 @@ async function throughputs(server: Server): Promise<Result> {
     toGraphile: [] as number[],
     toPgBoss: [] as number[],
   };
-  // One round more than counts: the first warms everything up.
+  // The first round is not counted, because it warms up the processes.
   for (let round = 0; round <= ROUNDS; round += 1) {
     const fresh = {
       one: { limit: [], ours: [], toLimit: [] } as Rates,
@@ -203,7 +203,9 @@ async function headOfLine(server: Server): Promise<Result> {
   };
 }
 
-/** Deliveries per second of a healthy endpoint next to slow ones with a permanent backlog. */
+/**
+ * Measures the deliveries per second of a healthy endpoint next to slow endpoints with a backlog.
+ */
 async function fairness(server: Server): Promise<Result> {
   const scenes = {
     alone: await startReceivers(1),
@@ -239,7 +241,7 @@ const parts = {
   fairness,
 };
 
-/** Runs all parts on one server, or the given part. */
+/** Runs all parts on one server, or only the given part. */
 export async function run(only?: string): Promise<Result> {
   const chosen = Object.entries(parts).filter(([name]) => only === undefined || name === only);
   if (chosen.length === 0)

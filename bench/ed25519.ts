@@ -1,5 +1,5 @@
-// Ed25519 of the keeper's signatures: Node's own crypto (src/chain/keypair.ts) beside tweetnacl, on
-// messages of a collection's length, in one run.
+// Compares Node's Ed25519 (src/chain/keypair.ts), which signs the keeper's transactions, with
+// tweetnacl. The message is as long as that of a collection.
 import { createPublicKey, verify } from 'node:crypto';
 import nacl from 'tweetnacl';
 import { keypairFromSecret, SPKI_PREFIX } from '../src/chain/keypair.ts';
@@ -7,8 +7,8 @@ import { addressBytes } from '../src/chain/program/addresses.ts';
 import type { Result } from './run.ts';
 
 /**
- * Bytes of a collection's message: two transfers and a memo (docs/chain.md, about 755 with its
- * signature).
+ * Length in bytes of a collection's message with two transfers and a memo. With its signature, the
+ * transaction has about 755 bytes (docs/chain.md).
  */
 const MESSAGE_LENGTH = 690;
 const ROUNDS = 9;
@@ -17,7 +17,7 @@ const ROUND_MS = 250;
 const median = (values: readonly number[]) =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
-/** Operations per second. */
+/** Returns the operations per second. */
 function rate(work: () => void): number {
   const began = performance.now();
   let done = 0;
@@ -29,7 +29,8 @@ function rate(work: () => void): number {
 }
 
 /**
- * Rounds alternate, the figures are medians. Throws when the two do not give the same signature.
+ * Runs the benchmark. Rounds alternate, and the figures are medians. Throws when the two signatures
+ * differ.
  */
 export function run(): Promise<Result> {
   const { secretKey, publicKey } = nacl.sign.keyPair();

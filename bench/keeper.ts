@@ -1,7 +1,7 @@
-// Compares the keeper with the limit of the local chain for the same payments, pre-signed, one per
-// transaction. Also measures payers who have spent their money, a provider with low rate limits,
-// and the cost of claims and sweeps in tables of three sizes. The chain, the keeper and a durable
-// Postgres are separate processes. Rounds alternate; the figures are medians.
+// Compares the keeper with the limit of the local chain for the same payments. Other parts measure
+// payers without money, a provider with low rate limits, and claims and sweeps in tables of three
+// sizes. Chain, keeper and a durable Postgres are separate processes. Rounds alternate, and figures
+// are medians.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { median, startServer } from './dispatch/harness.ts';
@@ -14,11 +14,11 @@ import { AMOUNT, openPlan, startChain } from './keeper/scene.ts';
 import type { Result } from './run.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-// Rounds are long, so that their start and their end (blocks until the last payment is finalized,
-// 0.8 s here) have little weight. SUBSCRIBERS in the environment makes them shorter.
+// Rounds are long, so that their start and their end (0.8 s until the last payment is finalized)
+// have little weight. SUBSCRIBERS in the environment makes rounds shorter.
 const SUBSCRIBERS = Number(process.env['SUBSCRIBERS'] ?? 16_000);
 const ROUNDS = 3;
-/** One payer in this number cannot pay. */
+/** One in this many payers cannot pay. */
 const STOPPED_ONE_OF = 10;
 const PROVIDER_SUBSCRIBERS = Number(process.env['SUBSCRIBERS'] ?? 10_000);
 const SIZES = [10_000, 1_000_000, 10_000_000] as const;
@@ -28,10 +28,10 @@ const WARM_UP = 5;
 const medianOf = (rounds: readonly Round[], figure: keyof Round) =>
   median(rounds.map((round) => round[figure]));
 
-/** Payments per second, and RPC requests and lamports for each. */
+/** Measures payments per second, and RPC requests and lamports per payment. */
 async function throughput(): Promise<Result> {
   const server = await startServer();
-  // The limit is measured on a chain without subscribers of its streams.
+  // The limit is measured on a separate chain, which has no WebSocket subscriptions.
   const [chain, alone] = [await startChain(), await startChain(LIMIT_BLOCK_MS)];
   const database = await server.database('payments');
   const [plan, due] = await Promise.all([
@@ -73,8 +73,8 @@ async function throughput(): Promise<Result> {
 }
 
 /**
- * Payments per second when one payer in ten has spent its money after its balance was read,
- * compared with payers who can pay.
+ * Measures payments per second when one payer in ten spends its money just after its balance is
+ * read, compared with rounds in which all payers can pay.
  */
 async function payerStopped(): Promise<Result> {
   const server = await startServer();
@@ -88,14 +88,14 @@ async function payerStopped(): Promise<Result> {
   const [without, stopped]: [Round[], Round[]] = [[], []];
   for (let number = 0; number < ROUNDS; number += 1) {
     const chosen = wallets.filter((_, place) => place % STOPPED_ONE_OF === number);
-    // Both write the same number of balances, so that the load of the chain is equal.
+    // Both rounds write the same number of balances, so that the chain has the same load.
     drain.arm(chosen, enough);
     without.push(await collecting.round());
     drain.arm(chosen, 0);
     stopped.push(await collecting.round(wallets.length - chosen.length));
     if (drain.armed() > 0) throw new Error(`${drain.armed()} balances were not read`);
     await setBalances(chain, chosen, enough);
-    // The keeper reads at commitment confirmed.
+    // The keeper reads at commitment confirmed, and two blocks confirm the balances.
     await chain.call('localnet_mineBlocks', 2);
     await collecting.recovered();
   }
@@ -120,8 +120,8 @@ async function payerStopped(): Promise<Result> {
 }
 
 /**
- * One period of 10,000 subscriptions through a provider that takes 5 sends and 10 requests a
- * second.
+ * Measures one period of 10,000 subscriptions through a provider that allows 5 sends and 10
+ * requests per second.
  */
 async function provider(): Promise<Result> {
   const server = await startServer();
@@ -134,9 +134,13 @@ async function provider(): Promise<Result> {
   }
 }
 
-/** Ratio of the slowest to the fastest of the three sizes. */
+/**
+ * Measures claims and sweeps in tables of three sizes. The ratios compare the slowest size with the
+ * fastest.
+ */
 async function claims(): Promise<Result> {
-  // Big tables are filled without WAL; the measured statements write WAL as usual.
+  // With this setting the big tables are filled without WAL. The measured statements write WAL as
+  // usual.
   const server = await startServer({ wal_level: 'minimal', max_wal_senders: '0' });
   const databases = [];
   const costs: Costs[] = [];
@@ -187,7 +191,7 @@ const PARTS: Readonly<Record<string, () => Promise<Result>>> = {
   claims,
 };
 
-/** Runs the benchmark, or one part of it: throughput, payerStopped, provider, claims. */
+/** Runs all parts of the benchmark, or only the part `only`. */
 export async function run(only?: string): Promise<Result> {
   const parts = only === undefined ? Object.values(PARTS) : [PARTS[only]];
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });

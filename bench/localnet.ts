@@ -1,10 +1,7 @@
-// Transactions per second through the local chain's JSON-RPC, beside LiteSVM's native layer called
-// directly, over the same kind of signed pulls (transfer_subscription for net and for fee, and a
-// memo). The chain is `billing localnet`, built first, in a process of its own; this one is the
-// load: batches of 44 sendTransaction requests with preflight (a body may have 50 KiB, a
-// validator's limit), eight batches under way at a time, made before the clock runs. Short rounds
-// alternate, and the ratio is the median of the rounds' own ratios: noise of the machine hits both
-// of a round. Quiet machines only: the load and the chain need a core each.
+// Transactions per second through the local chain's JSON-RPC, compared with direct calls of
+// LiteSVM's native layer for the same kind of signed pulls. The load is eight concurrent batches of
+// 44 sendTransaction requests with preflight. Short rounds alternate, and the ratio is the median
+// of the rounds' ratios. Needs a quiet machine, because load and chain use a core each.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -34,8 +31,8 @@ const ONE_BY_ONE = 1_000;
 const BATCH = 44;
 const BATCHES_UNDER_WAY = 8;
 /**
- * Where memory is read: history is full at 20,000 transactions, the allocators' caches at some
- * 150,000.
+ * Numbers of transactions after which the memory is read. The history is full at 20,000
+ * transactions. The caches of the allocators are full at about 150,000.
  */
 const MEMORY_MILESTONES = [100_000, 200_000, 300_000];
 const TRAVELS = 1_000;
@@ -55,7 +52,7 @@ interface Server {
   readonly startMs: number;
 }
 
-/** The product as it is installed, in a process of its own. */
+/** Starts the built `billing localnet` in its own process. */
 async function startServer(...options: string[]): Promise<Server> {
   const started = performance.now();
   const child = spawn(
@@ -80,8 +77,8 @@ async function stopServer({ pool, child }: Server): Promise<void> {
 }
 
 /**
- * Milliseconds from the start to the first answer: of an empty chain, and of one with 100 wallets
- * in 1,000 blocks on disk.
+ * Returns the milliseconds from the start to the first response, for an empty chain and for a chain
+ * with 100 wallets in 1,000 blocks on disk.
  */
 async function starts(): Promise<{ empty: number; withHistory: number }> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-bench-'));
@@ -148,8 +145,8 @@ const remote = (pool: Pool): Target => ({
 });
 
 /**
- * A chain in this process, prepared in the same way; its LiteSVM's state then goes to one that is
- * called directly.
+ * Prepares a chain in this process in the same way, and copies its state into a LiteSVM for direct
+ * calls.
  */
 async function prepareDirect(): Promise<{ svm: LiteSvm; scene: Scene }> {
   const chain = openChain(0, undefined);
@@ -186,8 +183,8 @@ function directRound(svm: LiteSvm, pulls: readonly Buffer[]): number {
 }
 
 /**
- * Request bodies of BATCH pulls each, made before the clock runs, so that only the chain is
- * measured.
+ * Returns request bodies of BATCH pulls each. They are made before the clock starts, so that only
+ * the chain is measured.
  */
 function bodiesOf(pulls: readonly Buffer[]): string[] {
   const bodies: string[] = [];
@@ -227,14 +224,13 @@ async function oneByOne(pool: Pool, scene: Scene, count: number): Promise<number
   return (count * 1000) / (performance.now() - started);
 }
 
-/** Resident memory of the chain's process. */
+/** Returns the resident memory (MB) of the chain's process. */
 function rssMb({ child }: Server): number {
   return (
     Number(execFileSync('ps', ['-o', 'rss=', '-p', String(child.pid)], { encoding: 'utf8' })) / 1024
   );
 }
 
-/** Runs the benchmark. */
 export async function run(): Promise<Result> {
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   const server = await startServer();

@@ -1,7 +1,6 @@
-// What payments cost as they arrive: monthly subscriptions with random phases, one in twenty
-// without money, one in fifty cancelled, collected in windows. Chain time is moved from one due
-// time to the next, with blocks of 400 ms; every request and lamport of it is counted. The keeper's
-// requests at rest are counted in real time, and added for the time that was skipped.
+// The cost of payments over a month. Monthly subscriptions become due at random times; one in
+// twenty has no money and one in fifty is cancelled. The clock jumps from one due time to the next.
+// The requests of an idle keeper are measured in real time and added for the skipped time.
 import { execFileSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -18,9 +17,9 @@ const PERIOD_HOURS = 720;
 const PERIOD = PERIOD_HOURS * 3600;
 const HOUR = 3600;
 const DAY = 24 * HOUR;
-/** The default of SWEEP_MINUTES. */
+/** Seconds between two sweeps, the default of SWEEP_MINUTES. */
 const LAP_SECONDS = 12 * HOUR;
-/** Longer than any read interval of a keeper at rest. */
+/** Longer than every read interval of an idle keeper. */
 const REST_SECONDS = 330;
 const BLOCK_MS = 400;
 const SETTLING_MS = 20_000;
@@ -29,17 +28,19 @@ const POLL_MS = 15;
 /** Offsets in the data of a subscription account (src/chain/program/layouts.ts). */
 const [PERIOD_START_AT, EXPIRES_AT] = [139, 147];
 
-/** A run: subscriptions, the window in seconds, and the chain time (s) that is played. */
+/** One run. `window` is in seconds, and `seconds` is the simulated chain time. */
 interface Scenario {
   readonly subscriptions: number;
   readonly window: number;
   readonly seconds: number;
 }
 
-/** Days that are played where the part names none: six minutes of collecting. */
+/** Default number of days. The run then spends about six minutes collecting. */
 const daysOf = (subscriptions: number) => (subscriptions <= 10_000 ? 1 : 0.25);
 
-/** "10000x3600x7": 10,000 subscriptions, a window of 3,600 s, seven days. */
+/**
+ * Parses a scenario: "10000x3600x7" is 10,000 subscriptions, a window of 3,600 s and seven days.
+ */
 function scenarioOf(part: string): Scenario {
   const [subscriptions = 0, window = 900, days = daysOf(subscriptions)] = part
     .split('x')
@@ -47,7 +48,7 @@ function scenarioOf(part: string): Scenario {
   return { subscriptions, window, seconds: days * DAY };
 }
 
-/** A number between 0 and 1 that is always the same for the same seed (mulberry32). */
+/** Returns a pseudorandom number between 0 and 1 that depends only on the seed (mulberry32). */
 function fraction(seed: number): number {
   let a = (seed + 0x6d2b79f5) | 0;
   a = Math.imul(a ^ (a >>> 15), a | 1);
@@ -58,7 +59,10 @@ function fraction(seed: number): number {
 const isPoor = (number: number) => number % 20 === 7;
 const isCancelled = (number: number) => number % 50 === 3;
 
-/** Gives each account its own phase on chain: its period began within the last 30 days. */
+/**
+ * Sets a different start of the period in each account on chain, within the last 30 days. Returns
+ * the starts in Unix seconds.
+ */
 async function spread({ call }: Chain, { subscribers }: Plan, now: number): Promise<number[]> {
   const starts = subscribers.map((_, number) => now - Math.floor(fraction(number) * PERIOD));
   await atOnce(Math.ceil(subscribers.length / 100), async (batch) => {
@@ -81,7 +85,7 @@ async function spread({ call }: Chain, { subscribers }: Plan, now: number): Prom
   return starts;
 }
 
-/** Registers the subscriptions as paid for their running periods. */
+/** Registers the subscriptions as paid for the current period. */
 async function registerSpread(
   { sql }: Database,
   chain: Chain,
@@ -107,7 +111,7 @@ async function registerSpread(
   await sql`vacuum analyze`;
 }
 
-/** Waits until nothing is due by this chain time (Unix seconds) and no attempt is open. */
+/** Waits until nothing is due at the chain time `at` (Unix seconds) and no attempt is open. */
 async function settled({ sql }: Database, at: number): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -120,7 +124,9 @@ async function settled({ sql }: Database, at: number): Promise<void> {
   }
 }
 
-/** Plays `seconds` of chain time from one due time to the next, with the laps of the sweep. */
+/**
+ * Simulates `seconds` of chain time. The clock jumps to each due time and to each start of a sweep.
+ */
 async function play(
   chain: Chain,
   database: Database,
@@ -134,8 +140,8 @@ async function play(
     const [{ due }] = await sql<[{ due: number | null }]>`
       select extract(epoch from min(due_at))::float8 as due from subscriptions`;
     const next = Math.min(due === null ? end : Math.ceil(due), lapAt, end);
-    // Blocks move the clock as well, a little.
-    now = Math.max(next, (await chain.now()) + 1);
+    // The clock advances during the request and cannot go back, so a few seconds are added.
+    now = Math.max(next, (await chain.now()) + 5);
     await chain.call('surfnet_timeTravel', { absoluteTimestamp: now * 1000 });
     if (now >= end) return;
     if (now >= lapAt) {
@@ -147,17 +153,17 @@ async function play(
   }
 }
 
-/** Has the keeper take a lap of the sweep now. */
+/** Makes the keeper run a complete sweep now. */
 async function lapOver(sql: Database['sql']): Promise<void> {
   const lap = async () => (await sql<[{ lap: bigint }]>`select lap from sweeps`)[0].lap;
   const before = await lap();
-  // Late by more than a lap takes, so that its steps follow one another.
+  // The start lies so far back that the keeper runs all steps of the sweep without a pause.
   await sql`update sweeps set starts_at = now() - interval '1 day'`;
   while ((await lap()) === before) await pause(POLL_MS);
   await sql`update sweeps set starts_at = now() + interval '1 day'`;
 }
 
-/** Requests a second of a keeper with nothing to do, in real time. */
+/** Returns the requests per second of an idle keeper, measured in real time. */
 async function atRest(keeper: KeeperProcess): Promise<number> {
   const requests = await keeper.requests();
   await pause(REST_SECONDS * 1000);
@@ -188,7 +194,8 @@ async function playScenario(
     COLLECTION_WINDOW_SECONDS: String(window),
   });
   const lap = async () => (await database.sql<[{ lap: bigint }]>`select lap from sweeps`)[0].lap;
-  // The start of the streams has its own lap, and what fell due while the scene was made is old.
+  // The keeper sweeps once when its streams start. Payments that became due during the preparation
+  // are not counted.
   while ((await lap()) === 0n) await pause(POLL_MS);
   await chain.call('surfnet_timeTravel', { absoluteTimestamp: from * 1000 });
   await settled(database, from);
@@ -212,7 +219,7 @@ async function playScenario(
   return counted;
 }
 
-/** Requests a second at rest, with blocks of 400 ms. */
+/** Returns the requests per second of an idle keeper, with blocks of 400 ms. */
 async function restingRate(server: Server): Promise<number> {
   const chain = await startChain(BLOCK_MS);
   const database = await server.database('rest');
@@ -225,7 +232,7 @@ async function restingRate(server: Server): Promise<number> {
   return rate;
 }
 
-/** Runs the scenarios, or those that `part` names, as "1000x900,10000x3600x7". */
+/** Runs all scenarios, or only those in `part`, such as "1000x900,10000x3600x7". */
 export async function run(part?: string): Promise<Result> {
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   const server = await startServer();
@@ -243,6 +250,7 @@ async function costs(server: Server, part: string | undefined): Promise<Result> 
   for (const one of parts) {
     const scenario = scenarioOf(one);
     const { payments, requests, lamports } = await playScenario(server, scenario);
+    console.error(JSON.stringify({ part: one, payments, requests, lamports, rest }));
     const idle = rest * scenario.seconds;
     const name = scenario.window === 900 ? String(scenario.subscriptions) : one;
     figures[`payments${name}`] = payments;

@@ -1,5 +1,5 @@
-// The first contentful paint of the subscribe page in Chromium, beside a page of one line.
-// Alternating rounds, each in a window without a cache; the figures are medians.
+// First contentful paint of the subscribe page in Chromium, compared with a page of one line.
+// Rounds alternate. Each page is opened in a window without a cache, and the figures are medians.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -18,7 +18,7 @@ const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
 const median = (values: number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
-/** Starts `billing serve`; resolves with its address. */
+/** Starts `billing serve`. Resolves with its URL once it listens. */
 async function serve(databaseUrl: string): Promise<{ url: string; stop: () => Promise<unknown> }> {
   const env = {
     DATABASE_URL: databaseUrl,
@@ -48,7 +48,7 @@ async function serve(databaseUrl: string): Promise<{ url: string; stop: () => Pr
   throw new Error('serve ended before it listened');
 }
 
-/** Milliseconds from the navigation to the first contentful paint. */
+/** Returns the milliseconds from the navigation to the first contentful paint. */
 async function firstPaint(browser: Browser, url: string): Promise<number> {
   const context = await browser.newContext();
   try {

@@ -1,7 +1,6 @@
-// Extrapolates the RPC requests of a keeper in a month from measurements: at rest, for a lap of the
-// sweep, and for payments that are due one by one. Chain time is moved to each payment; the lap is
-// started in the database. Blocks are mined every 400 ms, so that finality takes as long as on
-// mainnet.
+// Extrapolates a keeper's RPC requests in a month from three measurements: while idle, for a sweep,
+// and for payments that become due one by one. The clock jumps to each payment. Blocks take 400 ms,
+// so finality takes as long as on mainnet.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
@@ -21,23 +20,23 @@ const SUBSCRIBERS = 4000;
 /** Number of payments that are due one by one. */
 const PAYMENTS = 10;
 const DAY = 86_400;
-/** Between those payments: all of them are in one period. */
+/** Seconds between these payments. All of them are in one period. */
 const STEP_SECONDS = 600;
 const MONTH_SECONDS = 30 * DAY;
 const LAPS_A_MONTH = MONTH_SECONDS / 3600;
-/** Longer than any read interval of a keeper at rest. */
+/** Longer than every read interval of an idle keeper. */
 const REST_SECONDS = 360;
 const SETTLING_MS = 20_000;
 const PATIENCE_MS = 180_000;
 
 interface Proxy {
   readonly url: string;
-  /** Bytes received from the chain. */
+  /** Returns the number of bytes received from the chain. */
   bytes(): number;
   close(): void;
 }
 
-/** Passes a WebSocket's bytes on and counts them. */
+/** Starts a proxy that forwards a WebSocket connection and counts the bytes. */
 async function countingProxy(target: string): Promise<Proxy> {
   const { hostname, port } = new URL(target);
   let bytes = 0;
@@ -65,7 +64,10 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
   }
 }
 
-/** Requests and bytes of streams for each second of a keeper without subscriptions. */
+/**
+ * Returns the requests per second and the stream's bytes per second of a keeper without
+ * subscriptions.
+ */
 async function atRest(keeper: KeeperProcess, proxy: Proxy) {
   await pause(SETTLING_MS);
   const [requests, bytes] = [await keeper.requests(), proxy.bytes()];
@@ -76,10 +78,10 @@ async function atRest(keeper: KeeperProcess, proxy: Proxy) {
   };
 }
 
-/** Requests of one lap of the sweep. */
+/** Returns the number of requests of one complete sweep. */
 async function ofLap(keeper: KeeperProcess, { sql }: Database): Promise<number> {
   const lap = async () => (await sql<[{ lap: bigint }]>`select lap from sweeps`)[0].lap;
-  // The first lap follows the start of the streams.
+  // The first sweep follows the start of the streams and is not counted.
   await until('the first lap is over', async () => (await lap()) > 0n);
   await pause(SETTLING_MS);
   const [requests, before] = [await keeper.requests(), await lap()];
@@ -88,7 +90,10 @@ async function ofLap(keeper: KeeperProcess, { sql }: Database): Promise<number> 
   return (await keeper.requests()) - requests;
 }
 
-/** Requests of one payment that is due alone; the first is due at `first` (Unix seconds). */
+/**
+ * Returns the requests per payment, for payments that become due one by one. The first payment is
+ * due at `first` (Unix seconds).
+ */
 async function ofPayment(
   keeper: KeeperProcess,
   chain: Chain,
@@ -111,7 +116,6 @@ async function ofPayment(
   return ((await keeper.requests()) - requests) / PAYMENTS;
 }
 
-/** Runs the benchmark. */
 export async function run(): Promise<Result> {
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   const server = await startServer();

@@ -1,11 +1,11 @@
-// npm run bench -- <name> [--json] [--only <part>]: runs bench/<name>.ts, or the one part of it,
-// and prints its figures and ratios.
+// npm run bench -- <name> [--json] [--only <part>]: runs bench/<name>.ts, or only one of its parts,
+// and prints figures and ratios.
 import { readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 /**
- * The results of a benchmark: figures have their unit in the name, ratios compare two figures of
- * the same run.
+ * The results of a benchmark. The name of a figure includes its unit. A ratio compares two figures
+ * of the same run.
  */
 export interface Result {
   readonly figures: Readonly<Record<string, number>>;

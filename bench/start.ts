@@ -1,5 +1,5 @@
-// Measures start times: `billing --help`, beside Node with an empty program, and `billing serve` on
-// a migrated database until /readyz returns 200.
+// Measures start times: (1) `billing --help`, compared with Node and an empty program, and (2)
+// `billing serve` on a migrated database until /readyz returns 200.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,7 +16,7 @@ const program = fileURLToPath(new URL('../bin/billing.js', import.meta.url));
 const median = (values: number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN;
 
-/** Milliseconds of Node with these arguments, from its start to its end. */
+/** Returns the milliseconds that Node runs with these arguments. */
 async function node(...args: string[]): Promise<number> {
   const startedAt = performance.now();
   const [code] = (await once(

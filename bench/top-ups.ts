@@ -1,6 +1,6 @@
-// Measures the time from the top-up of a past-due wallet to its payment on chain, with ten thousand
-// past-due subscriptions followed (PAST_DUE in the environment: another number), and the cost of a
-// thousand dust transfers. Chain, keeper and Postgres are separate processes.
+// Measures the time from the top-up of a past-due wallet to its payment on chain, while the keeper
+// follows 10,000 (or PAST_DUE) past-due subscriptions. Also measures the cost of a thousand dust
+// transfers. Chain, keeper and Postgres are separate processes.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { startServer } from './dispatch/harness.ts';
@@ -10,7 +10,6 @@ import type { Result } from './run.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Runs the benchmark. */
 export async function run(): Promise<Result> {
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 2, 2] });
   const server = await startServer();

@@ -1,13 +1,19 @@
 #!/usr/bin/env -S node --
-// After "--" Node 20 leaves --env-file alone, as newer ones do anyway.
+// Without "--", Node 20 would take --env-file for itself.
+import { closeSync } from 'node:fs';
+import { isatty } from 'node:tty';
 import { main } from '../dist/cli.js';
 
+const terminals = [0, 1, 2].filter((fd) => isatty(fd));
 const code = await main(process.argv);
-// What was written goes out before the process ends, even where the pipe's reader is slow. If the
-// reader has gone, the process ends at once.
+// Waits until all output is written, also to a slow reader of a pipe. If the reader has exited, the
+// write fails and the process ends.
 await Promise.all(
   [process.stdout, process.stderr]
     .filter(({ writableLength }) => writableLength > 0)
     .map((stream) => new Promise((resolve) => stream.write('', () => resolve()))),
 );
+// When a terminal was closed, Node 20 aborts while it restores the terminal's settings
+// (github.com/nodejs/node/issues/51519). Node skips a closed descriptor.
+for (const fd of terminals) if (!isatty(fd)) closeSync(fd);
 process.exit(code);

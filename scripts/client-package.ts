@@ -1,6 +1,5 @@
 // Part of "npm run build": writes dist/client-package, a package with the client and the webhook
-// verification. "npm pack" also packs it, next to the archive of the server (postpack in
-// package.json).
+// verification. "npm pack" packs this package too (postpack in package.json).
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -47,17 +46,13 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 (code, status, details), a BillingConnectionError says that there was no answer.
 `;
 
-/** Comments that stand at most fields of a kind: the reference has them. */
-const REPEATED =
-  /^\t*\/\*\* (?:ISO 8601, UTC|UUIDv7 in lower case|USDC base units \(6 decimals\) as a string|Start of the next page: X-Next-Cursor of the previous page|Your own key-value data: up to 20 strings, 4 KiB in total|Up to 255 characters, kept for 24 hours. A repeated request gets the response of the first|A Solana address in Base58|Address of the account on chain, in Base58)\. \*\/\n/gm;
-
 /**
- * Drops the source map reference and rewrites import paths of declarations to .js. Indents them by
- * tabs and puts comments on one line, without formats that the text names anyway, without the
- * comment that every id has, and without the responses' headers, which no type of the client uses:
- * otherwise they would be twice as long.
+ * Makes a file half as long: indents with tabs, puts comments on one line, and removes repeated
+ * comments, redundant formats and response headers. Also changes .ts to .js in import paths and
+ * removes the source map reference.
  */
 function packed(text: string): string {
+  const said = new Set<string>();
   return text
     .replace(/\n\/\/# sourceMappingURL=.*/, '\n')
     .replaceAll(/(from '\.\/\w+)\.ts'/g, "$1.js'")
@@ -71,7 +66,11 @@ function packed(text: string): string {
         .replaceAll(/\n\t* \*(?!\/)/g, '')
         .replace(/\n\t* \*\//, ' */'),
     )
-    .replaceAll(REPEATED, '');
+    .replaceAll(/^\t*(\/\*\* (?!@).*) \*\/\n/gm, (line, comment: string) => {
+      if (said.has(comment)) return '';
+      said.add(comment);
+      return line;
+    });
 }
 
 await rm(target, { recursive: true, force: true });

@@ -1,5 +1,5 @@
 // `npm run client` generates src/client/openapi.ts, the types of the client, from the OpenAPI
-// document; with --check it fails when they differ.
+// document. With --check it fails when the file differs from the document.
 import { readFile, writeFile } from 'node:fs/promises';
 import openapiTS, { astToString } from 'openapi-typescript';
 import { openApiDocument } from './openapi.ts';
@@ -27,7 +27,7 @@ for (const { responses } of Object.values(paths).flatMap((path) => Object.values
   }
 }
 
-/** Removes examples, which would be half of the client's size. */
+/** Removes examples, which would double the length of the types. */
 function withoutExamples(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(withoutExamples);
   if (typeof node !== 'object' || node === null) return node;
@@ -35,9 +35,7 @@ function withoutExamples(node: unknown): unknown {
   return Object.fromEntries(kept.map(([key, value]) => [key, withoutExamples(value)]));
 }
 
-/**
- * Removes empty `never` members and repeated comments, which would be a fifth of the client's size.
- */
+/** Removes empty `never` members and repeated comments, a fifth of the length of the types. */
 function short(types: string): string {
   return (
     types
@@ -45,9 +43,12 @@ function short(types: string): string {
         /^ +parameters: \{\n(?: +(?:query|header|path|cookie)\?: never;\n){4} +\};\n(?= +(?:get|\/\*\*|put))/gm,
         '',
       )
-      .replaceAll(/^ +(?:put|options|head|trace|query|header|cookie)\?: never;\n/gm, '')
-      // The type already states it.
-      .replaceAll(/^ +\* @enum \{\w+\}\n/gm, '')
+      .replaceAll(
+        /^ +(?:put|options|head|trace|post|patch|delete|query|header|cookie)\?: never;\n/gm,
+        '',
+      )
+      // `@enum` repeats what the type says.
+      .replaceAll(/^ +\* @enum \{[\w|]+\}\n/gm, '')
       .replaceAll(/^( +)\/\*\*\n +\* (.*)\n +\*\/\n/gm, '$1/** $2 */\n')
       .replaceAll(
         /^ +\/\*\* @description (?:Whether the request succeeded|UUIDv7 in lower case|The result|Done)\. \*\/\n/gm,

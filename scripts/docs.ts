@@ -1,6 +1,6 @@
 // `npm run docs` generates .env.example and docs/configuration.md from src/config/variables.ts, and
-// the tables of reasons in docs/merchants.md from src/domain/reasons.ts; with --check it fails when
-// they differ.
+// the tables of reasons in docs/merchants.md from src/domain/reasons.ts. With --check it fails when
+// a file differs.
 import { readFile, writeFile } from 'node:fs/promises';
 import { format, resolveConfig } from 'prettier';
 import { describeVariables } from '../src/config/variables.ts';
@@ -69,7 +69,6 @@ const merchantsText = merchants.replace(
   () => `${start}\n\n${reasonTables.join('\n\n')}\n\n${end}`,
 );
 
-// Formats the pages with prettier.
 const style = await resolveConfig(import.meta.filename);
 
 for (const [path, text] of [

@@ -1,7 +1,7 @@
 // Generates examples from schemas: each property's own example, or the simplest valid value.
 type Json = Record<string, unknown>;
 
-/** An example value of a schema. `schemas`: the components that `$ref` refers to. */
+/** Returns an example value of a schema. `schemas` has the components to which `$ref` refers. */
 export function exampleOf(schema: Json, schemas: Readonly<Record<string, Json>>): unknown {
   const { $ref, examples, enum: words, oneOf, anyOf, type, properties, items } = schema;
   if (typeof $ref === 'string')

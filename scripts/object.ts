@@ -1,6 +1,6 @@
-// Reads the ELF object files that clang writes for BPF: sections, symbols, and what refers to them.
+// Reads the ELF object files that clang writes for BPF: sections, symbols and relocations.
 
-/** The values of ELF that a BPF object and program use. */
+/** The ELF constants that this project uses. */
 export const ELF = {
   ...{ EM_BPF: 247, ET_REL: 1, ET_DYN: 3, PT_LOAD: 1, PT_DYNAMIC: 2, PF_X: 1, PF_R: 4 },
   ...{
@@ -32,7 +32,7 @@ export interface Section {
   readonly type: number;
   readonly flags: number;
   readonly bytes: Buffer;
-  /** For relocations, the section they apply to; for symbols, their string table. */
+  /** For relocations, the section to relocate. For symbols, `link` is their string table. */
   readonly info: number;
   readonly link: number;
 }
@@ -41,13 +41,13 @@ export interface Symbol {
   readonly name: string;
   readonly type: number;
   readonly global: boolean;
-  /** Where it is defined; undefined when it is not, here. */
+  /** The section that defines the symbol. Undefined if this object does not define it. */
   readonly section: Section | undefined;
   readonly value: number;
 }
 
 interface Relocation {
-  /** The section it applies to, and where in it. */
+  /** The section to relocate. `offset` is the position in this section. */
   readonly section: Section;
   readonly offset: number;
   readonly type: number;
@@ -68,7 +68,7 @@ const entries = (bytes: Buffer, size: number) =>
     bytes.subarray(i * size, (i + 1) * size),
   );
 
-/** @throws when the file is not an object file for BPF. */
+/** @throws when the file is not a BPF object file. */
 export function readObject(file: Buffer): ObjectFile {
   if (file.readUInt16LE(16) !== ELF.ET_REL || file.readUInt16LE(18) !== ELF.EM_BPF)
     throw new Error('not an object file for BPF');
@@ -91,7 +91,8 @@ export function readObject(file: Buffer): ObjectFile {
   const table = sections.find(({ type }) => type === ELF.SHT_SYMTAB);
   const symbols = entries(table?.bytes ?? Buffer.alloc(0), 24).map((entry): Symbol => {
     const name = stringAt(sections[table!.link]!.bytes, entry.readUInt32LE(0));
-    // 0 means that the symbol is not in this object; numbers from 0xff00 are no sections.
+    // Index 0 means that the symbol is not defined in this object. Indexes from 0xff00 are special
+    // values, not sections.
     const section = sections[entry.readUInt16LE(6)];
     return {
       name,

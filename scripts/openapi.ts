@@ -23,7 +23,7 @@ follow the \`Link\` header (rel="next") or send \`X-Next-Cursor\` as \`cursor\`.
 \`RateLimit-Reset\`; with status 429, \`Retry-After\` is the number of seconds to wait. Requests are checked in this order: credentials (401), rate
 (429), role (403), input (400), existence (404), ownership (403).`;
 
-/** The error responses by status, each a component of the document. */
+/** The error responses by status. Each of them is a component of the document. */
 const refusals: Record<
   string,
   { name: string; code: ErrorCode; about: string; says: string; details?: Fault[] }
@@ -114,7 +114,7 @@ const everywhere = [
 
 type Json = Record<string, unknown>;
 
-/** The document of this build's routes. */
+/** Returns the OpenAPI document for the routes of this build. */
 export async function openApiDocument(version: string): Promise<Json> {
   const routes = await apiRoutes();
   const app = Fastify({ exposeHeadRoutes: false, ajv: { customOptions: { strict: false } } });
@@ -152,10 +152,10 @@ export async function openApiDocument(version: string): Promise<Json> {
   return document;
 }
 
-/** The registered routes of the API. Neither Postgres nor an RPC endpoint is called. */
+/** Returns the registered routes of the API. Makes no request to Postgres or an RPC endpoint. */
 async function apiRoutes(): Promise<RouteOptions[]> {
   const log = createLog('docs', { level: 'silent', pretty: false, stream: 'stderr' });
-  // The handle only connects on its first query.
+  // connect() opens a connection only for its first query.
   const sql = connect('postgres://nobody@127.0.0.1:1/none', { max: 1, name: 'docs' });
   const chain = createRpc({ urls: ['http://127.0.0.1:1'], log });
   const app = buildApp({
@@ -185,7 +185,7 @@ async function apiRoutes(): Promise<RouteOptions[]> {
   });
   const routes: RouteOptions[] = [];
   app.addHook('onRoute', (route) => {
-    // Routes of files and pages have no summary and are not part of the API.
+    // Routes of files and pages have no summary and are not part of the document.
     if (route.method !== 'HEAD' && route.schema?.summary !== undefined) routes.push(route);
   });
   await app.ready();
@@ -237,7 +237,7 @@ interface Operation {
   requestBody?: { required?: boolean; content: Record<string, Json & { schema: Json }> };
 }
 
-/** Titled schemas become components, and every operation gets its headers and examples. */
+/** Moves schemas with a title to the components, and completes every operation. */
 function tidy(document: Json): Json {
   const schemas: Record<string, Json> = {};
   const walk = (node: unknown): unknown => {
@@ -272,15 +272,17 @@ function tidy(document: Json): Json {
   };
 }
 
-/** Completes an operation from its schemas: optional parameters, headers, examples. */
+/**
+ * Completes an operation from its schemas: marks optional parameters, adds headers and examples.
+ */
 function complete(operation: Operation, schemas: Record<string, Json>): void {
   const parameters = operation.parameters ?? [];
   for (const parameter of parameters) {
     if ('default' in parameter.schema) parameter.required = false;
-    // Several values are sent comma-separated in one parameter.
+    // A list of values is sent in one parameter, separated by commas.
     if (parameter.schema.type === 'array') parameter.explode = false;
-    // Only the document has the format: the routes answer a malformed id with 404, so their schemas
-    // do not check it.
+    // The format is only in the document. The routes' schemas do not check it, because the response
+    // to a malformed id is a 404.
     if (parameter.in === 'path' && parameter.name.endsWith('Id')) parameter.schema.format = 'uuid';
   }
   const takes = (name: string) => parameters.some((parameter) => parameter.name === name);

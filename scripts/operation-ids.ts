@@ -1,7 +1,7 @@
 // Operation ids consist of a verb and a noun, because generated clients name their functions after
 // them.
 
-/** Exceptions from the rules of operationId. */
+/** Operation ids that differ from the rules of operationId(). */
 const named: Record<string, string> = {
   'GET /healthz': 'getHealth',
   'GET /readyz': 'getReadiness',
@@ -16,11 +16,14 @@ const named: Record<string, string> = {
   'DELETE /merchant/apps/{appId}/logo': 'deleteLogo',
   'POST /merchant/apps/{appId}/website/verify': 'verifyWebsite',
   'GET /merchant/apps/{appId}/access': 'getAccess',
+  'GET /merchant/apps/{appId}/customer': 'getCustomer',
+  'GET /merchant/apps/{appId}/refunds': 'listAllRefunds',
   'GET /merchant/apps/{appId}/analytics': 'getAnalytics',
   'GET /merchant/apps/{appId}/transactions/export': 'exportTransactions',
   'GET /merchant/apps/{appId}/events/next': 'followEvents',
   'POST /merchant/apps/{appId}/events/sample': 'sendSampleEvent',
   'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline': 'getSubscriptionTimeline',
+  'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change': 'getSubscriptionChange',
   'POST /merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate': 'createReinstatement',
   'POST /merchant/apps/{appId}/plans/{planId}/transaction': 'createPlanTransaction',
   'POST /merchant/apps/{appId}/plans/{planId}/pullers-transaction': 'createPullersTransaction',
@@ -47,13 +50,14 @@ const named: Record<string, string> = {
   'POST /subscriber/subscriptions/{subscriptionId}/repair': 'createRepairTransaction',
   'POST /subscriber/subscriptions/{subscriptionId}/resume': 'createResumeTransaction',
   'POST /subscriber/subscriptions/{subscriptionId}/close': 'createCloseTransaction',
+  'POST /subscriber/subscriptions/{subscriptionId}/change': 'createChangeTransaction',
 };
 const verbs: Record<string, string> = { POST: 'create', PATCH: 'update', DELETE: 'delete' };
 
 /**
- * The id of an operation. A path that ends with a parameter is one object (getPlan, updatePlan); a
- * path that ends with a word after a parameter is an action (cancelSubscription) or a list of
- * children (listPlans). Ids of subscriber routes contain "Own".
+ * Returns the id of an operation. A path that ends with a parameter is one object (getPlan,
+ * updatePlan). A path that ends with a word after a parameter is an action (cancelSubscription) or
+ * a list of children (listPlans). Ids of subscriber routes contain "Own".
  */
 export function operationId(method: string, path: string): string {
   const known = named[`${method} ${path}`];

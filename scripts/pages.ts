@@ -1,6 +1,6 @@
-// `npm run build`, the browser's part: bundles each page into one script in dist/pages/assets under
-// a hashed name, compressed beside, with its source map apart (dist/pages/maps, which nothing
-// serves), and writes dist/pages/manifest.json for the server.
+// The browser's part of `npm run build`: bundles each page into one compressed script with a hashed
+// name (dist/pages/assets). dist/pages/manifest.json lists these files for the server. The source
+// maps (dist/pages/maps) are not served.
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,15 +13,18 @@ const source = new URL('../src/pages/', import.meta.url);
 const target = new URL('../dist/pages/', import.meta.url);
 const path = (name: string, base: URL = source) => fileURLToPath(new URL(name, base));
 
-/** The files that the server's documents name. */
+/** The files to which the server's HTML documents refer. */
 const entries = {
   subscribe: path('subscribe/main.tsx'),
   account: path('account/main.tsx'),
   dashboard: path('dashboard/main.tsx'),
+  receipt: path('receipt/main.ts'),
   'demo-wallet': path('demo-wallet/main.ts'),
+  'mobile-wallet': path('mobile-wallet.js'),
+  'qr-code': path('qr-code.ts'),
   style: path('style.css'),
   icon: path('icon.svg'),
-  // A catalogue each, which a page loads when it is in that language. English is in the pages.
+  // One file for each catalogue of texts except English, which every page contains.
   ...Object.fromEntries(
     Object.keys(languages)
       .filter((code) => code !== 'en')

@@ -1,14 +1,15 @@
-// Builds program/subscriptions.so: compiles program/*.c with clang-19 and links the objects into
-// what the Solana loader takes. `--check` builds in memory and compares with the committed file.
+// Builds program/subscriptions.so: compiles program/*.c with clang-19 and links the objects into a
+// file that the Solana loader accepts. `--check` builds in memory and compares with the committed
+// file.
 //
-// No linker of a distribution makes this file. The loader maps the image as one piece, so it wants
-// every address equal to its file offset, in ELF64, ET_DYN, EM_BPF, flags 0 (SBPF version 0):
+// No linker of a Linux distribution makes such a file. The loader maps the image as one piece, so
+// every address must equal its file offset, in ELF64, ET_DYN, EM_BPF, flags 0 (SBPF version 0):
 //
 //   ELF header | 3 program headers | .text | .rodata | .dynamic | .dynsym | .dynstr | .rel.dyn
 //   | .shstrtab | section headers
 //
-// The loader relocates .text by .rel.dyn: it moves the address in an `lddw` into the mapped image
-// (R_BPF_64_RELATIVE) and resolves a call of a syscall by its name (R_BPF_64_32). Calls between
+// The loader relocates .text by .rel.dyn. It moves the address in an `lddw` into the mapped image
+// (R_BPF_64_RELATIVE), and resolves a call of a syscall by its name (R_BPF_64_32). Calls between
 // functions are relative. There is no writable data, and no pointer outside of .text.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -39,7 +40,7 @@ const WARNINGS = [
 ];
 
 const ENTRY = 'entrypoint';
-const INSTRUCTION = 8; // bytes; an lddw takes two
+const INSTRUCTION = 8; // bytes; an lddw is twice as long
 const HEADERS = 64 + 3 * 56; // the ELF header and the program headers
 
 type Kind = '.text' | '.rodata';
@@ -50,7 +51,7 @@ const words = (...values: number[]) => {
   return bytes;
 };
 
-/** Bytes that grow: append answers where the piece begins. */
+/** A buffer that grows. append() returns the offset at which the appended bytes begin. */
 function growing() {
   const pieces: Buffer[] = [];
   let size = 0;
@@ -63,7 +64,10 @@ function growing() {
   return { append, bytes: () => Buffer.concat(pieces) };
 }
 
-/** The output section that a section goes into; undefined for symbols, relocations and comments. */
+/**
+ * Returns the output section for a section of an object. Returns undefined for a section that the
+ * program does not contain, such as symbols, relocations and comments.
+ */
 function kindOf({ name, type, flags, bytes }: Section): Kind | undefined {
   if (!(flags & ELF.SHF_ALLOC) || (bytes.length === 0 && type !== ELF.SHT_NOBITS)) return undefined;
   if (type !== ELF.SHT_PROGBITS || flags & ELF.SHF_WRITE)
@@ -94,7 +98,7 @@ export function link(files: readonly Buffer[]): Buffer {
   }
 
   const image = growing();
-  image.append(Buffer.alloc(HEADERS)); // written last
+  image.append(Buffer.alloc(HEADERS)); // the headers are written last
   const [text, rodata] = [merged['.text'].bytes(), merged['.rodata'].bytes()];
   const base = { '.text': image.append(text, 8), '.rodata': image.append(rodata, 8) };
   const addressOf = (section: Section, offset: number) => {
@@ -114,7 +118,7 @@ export function link(files: readonly Buffer[]): Buffer {
     ({ relocations }) => relocations,
   )) {
     const kind = places.get(section)?.kind;
-    if (kind === undefined) continue; // of debugging sections
+    if (kind === undefined) continue; // a relocation of a debugging section
     if (kind === '.rodata')
       throw new Error(`section ${section.name}: a pointer in read-only data cannot be relocated`);
     const address = addressOf(section, offset);
@@ -125,8 +129,8 @@ export function link(files: readonly Buffer[]): Buffer {
       text.writeUInt32LE(addressOf(defined.section, defined.value + addend), immediate);
       relocate(address, ELF.R_BPF_64_RELATIVE, 0);
     } else if (type === ELF.R_BPF_64_32 && defined?.section !== undefined) {
-      // A call counts instructions from the one after it. Against a section, clang has put the
-      // count in already.
+      // A call's target is the number of instructions after the next instruction. For a symbol of a
+      // section, clang has already written this number into the call.
       const into = defined.type === ELF.STT_SECTION ? (addend + 1) * INSTRUCTION : defined.value;
       text.writeInt32LE((addressOf(defined.section, into) - address) / INSTRUCTION - 1, immediate);
     } else if (type === ELF.R_BPF_64_32 && symbol.name.startsWith('sol_')) {
@@ -146,7 +150,7 @@ export function link(files: readonly Buffer[]): Buffer {
   const dynsym = Buffer.alloc((syscalls.size + 1) * 24);
   for (const { index, name } of syscalls.values()) {
     dynsym.writeUInt32LE(name, index * 24);
-    dynsym[index * 24 + 4] = 0x10; // global, without a type or a section: to be found by its name
+    dynsym[index * 24 + 4] = 0x10; // global, no type, no section: the loader finds it by name
   }
   const [dynstr, relDyn] = [names.bytes(), Buffer.concat(dynamicRelocations)];
   const dynamic = Buffer.alloc(9 * 16);
@@ -244,13 +248,14 @@ export function link(files: readonly Buffer[]): Buffer {
 }
 
 /**
- * Compiles one C file of `folder`. @throws when clang-19 is missing (ENOENT) or refuses the source.
+ * Compiles one C file of `folder`. @throws when clang-19 is missing (ENOENT) or the source is
+ * faulty.
  */
 function compile(folder: string, source: string): Buffer {
   const directory = mkdtempSync(join(tmpdir(), 'billing-program-'));
   try {
     const object = join(directory, 'object.o');
-    // From within the folder and by its bare name, so that no path can end up in the object.
+    // clang runs inside the folder with a bare file name, so that the object contains no path.
     execFileSync(CLANG, [...FLAGS, ...WARNINGS, '-c', source, '-o', object], {
       cwd: folder,
       stdio: ['ignore', 'inherit', 'inherit'],

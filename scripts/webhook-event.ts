@@ -1,6 +1,6 @@
 // Schemas of webhook events, for the OpenAPI document and the types generated from it.
-// domain/events.ts writes the events; test/contract checks one of every type against these schemas,
-// and the keeper's tests check each event that they cause.
+// domain/events.ts writes the events. test/contract checks one event of every type against these
+// schemas, and the keeper's tests check each event that they cause.
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { type EventType, eventTypes } from '../src/db/events.ts';
 import {
@@ -72,6 +72,11 @@ const due = nullable({
   description: 'Due time of the next payment; null if none will be due.',
 });
 
+const replacedBy = {
+  ...Id,
+  description: 'The subscription that replaces it in a change of plan.',
+};
+
 /** Fields of `data` that only some types have. */
 const own: Record<EventType, TProperties> = {
   subscription_created: {
@@ -80,16 +85,50 @@ const own: Record<EventType, TProperties> = {
       description:
         'The live subscription that the same customer has already: one of them should be cancelled.',
     }),
+    replaces: Type.Optional({
+      ...Id,
+      description:
+        'The subscription that it replaces in a change of plan: this one gives access from the end of that one on.',
+    }),
+    credit: Type.Optional({
+      ...Amount,
+      description: 'With replaces: what its next payments take less, USDC base units.',
+    }),
+    startsAt: Type.Optional(
+      nullable({
+        ...Time,
+        description:
+          'With replaces: the first payment is deferred to this time; null: due at once.',
+      }),
+    ),
   },
   payment_success: {
     amountGross: { ...Amount, description: 'Amount that the subscriber paid, USDC base units.' },
     platformFee: { ...Amount, description: 'The share of the operator.' },
     amountNet: { ...Amount, description: 'The share of the merchant.' },
-    txSignature: signature,
+    txSignature: nullable({
+      ...signature,
+      description: `${signature.description} Null where a credit paid the whole period.`,
+    }),
     periodStart: { ...Time, description: 'Start of the paid period.' },
     periodEnd: { ...Time, description: 'End of the paid period.' },
-    source: oneOf(['keeper', 'foreign'], 'foreign: another party sent the transaction.'),
+    source: oneOf(
+      ['keeper', 'foreign', 'credit'],
+      'foreign: another party sent the transaction. credit: the credit of a change of plan paid the whole period, and amountGross is 0.',
+    ),
+    creditSpent: Type.Optional({
+      ...Amount,
+      description: 'Credit of a change of plan that paid for the period beside amountGross.',
+    }),
     nextPaymentDue: due,
+    receiptUrl: Type.Optional(
+      nullable(
+        Type.String({
+          description:
+            'The page of the receipt. Whoever has the URL can read it, so send it to the subscriber only. The same in a replay. Null if the payment was booked before the API server first started, absent in events of builds before 0.1.0.',
+        }),
+      ),
+    ),
     recovered: Type.Optional(
       Type.Boolean({
         description:
@@ -113,6 +152,7 @@ const own: Record<EventType, TProperties> = {
   cancel_requested: {
     cancelRequestedAt: { ...Time, description: 'Time of the request.' },
     cancelRequestedBy: meaning(cancelRequesters, 'The party that requested it.'),
+    replacedBy: Type.Optional(replacedBy),
   },
   cancel_finalized: {
     cancelledAt: Type.Optional(nullable({ ...Time, description: 'End of the subscription.' })),
@@ -123,6 +163,7 @@ const own: Record<EventType, TProperties> = {
         'The reason of the end; absent after a cancellation at the end of a period.',
       ),
     ),
+    replacedBy: Type.Optional(replacedBy),
   },
   cancel_forced: {
     cancelledAt: Type.Optional(nullable({ ...Time, description: 'End of the subscription.' })),
@@ -197,7 +238,7 @@ const discriminated = (title: string, byType: Record<string, TSchema>) => ({
   },
 });
 const byType = Object.fromEntries(eventTypes.map((type) => [type, eventOf(type)]));
-/** In the event log alone: it is sent to no endpoint. */
+/** This event is only in the event log. No endpoint receives it. */
 const EndpointDisabledEvent = Type.Object(
   {
     id: { ...Id, description: 'The event’s id.' },
@@ -264,7 +305,7 @@ const header = (name: string, description: string) => ({
   schema: { type: 'string' },
 });
 
-/** The `webhooks` of the document. */
+/** The section `webhooks` of the OpenAPI document. */
 export const webhooks = {
   event: {
     post: {

@@ -80,6 +80,15 @@ AS $function$
   select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
 $function$;
 
+CREATE OR REPLACE FUNCTION public.grams(text text)
+ RETURNS text[]
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+  select array_agg(distinct substr(lower(text), place, 3))
+  from generate_series(1, greatest(length(text) - 2, 1)) as place
+$function$;
+
 CREATE OR REPLACE FUNCTION public.id_at(moment timestamp with time zone)
  RETURNS uuid
  LANGUAGE sql
@@ -169,6 +178,31 @@ AS $function$
   where datname = current_database() and (backend_type = 'client backend' or backend_type is null)
 $function$;
 
+CREATE OR REPLACE FUNCTION public.queue_digests(named integer)
+ RETURNS date
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+  with yesterday as (
+    select date_trunc('day', now(), 'UTC') - interval '1 day' as start
+  ), failed as (
+    select m.id as merchant_id, a.name as app_name, p.*
+    from yesterday, merchants m join apps a on a.merchant_id = m.id join payments p on p.app_id = a.id
+    where m.email is not null and m.mails and p.status = 'failed' and p.occurred_at >= start and p.occurred_at < start + interval '1 day'
+  ), queued as (
+    insert into mails (merchant_id, kind, about, day, data, open)
+    select merchant_id, 'payments_failed', merchant_id, (select (start at time zone 'UTC')::date from yesterday),
+      jsonb_build_object('appName', string_agg(distinct app_name, ', '), 'count', count(*), 'amount', sum(amount_gross)::text,
+        'payments', to_jsonb((array_agg(jsonb_build_object('customer', coalesce(s.external_id, failed.subscriber_wallet),
+          'amount', amount_gross::text, 'reason', failure_reason) order by occurred_at desc, failed.id))[1:named])), false
+    from failed join subscriptions s on s.id = failed.subscription_id
+    group by merchant_id
+    on conflict do nothing
+  )
+  select (start at time zone 'UTC')::date from yesterday
+$function$;
+
 CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
  RETURNS boolean
  LANGUAGE sql
@@ -247,6 +281,7 @@ create table apps (
   website_proven_at timestamp with time zone,
   logo_version text,
   sponsorship text not null default 'on'::text,
+  plan_changes boolean not null default true,
   constraint apps_logo_version_check CHECK ((logo_version ~ '^[0-9a-f]{16}$'::text)),
   constraint apps_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint apps_return_origins_check CHECK ((cardinality(return_origins) <= 10)),
@@ -261,6 +296,7 @@ comment on column apps.own_ids_by_subscriber is 'a wallet may set external_id an
 comment on column apps.website_proven_at is 'when /.well-known/billing.json at website_url named the app; null while nothing proves that the website is the merchant''s';
 comment on column apps.logo_version is 'the start of the SHA-256 of the logo in app_logos; null without a logo';
 comment on column apps.sponsorship is 'off: no transaction for plans of the app is sponsored';
+comment on column apps.plan_changes is 'subscribers may change to another active plan of the app; otherwise only in a checkout session';
 CREATE INDEX apps_by_merchant ON public.apps USING btree (merchant_id, id);
 
 create table auth_nonces (
@@ -292,14 +328,22 @@ create table checkout_sessions (
   expires_at timestamp with time zone not null default (now() + '24:00:00'::interval),
   for_wallet text,
   allow_second boolean not null default false,
+  replaces uuid,
+  change_when text,
+  trial_hours integer,
+  constraint change_has_no_trial CHECK (((replaces IS NULL) OR (trial_hours IS NULL))),
+  constraint checkout_sessions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint checkout_sessions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint checkout_sessions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint checkout_sessions_discount_periods_check CHECK ((discount_periods > 0)),
   constraint checkout_sessions_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 120))),
   constraint checkout_sessions_metadata_check CHECK ((jsonb_typeof(metadata) = 'object'::text)),
+  constraint checkout_sessions_trial_hours_check CHECK (((trial_hours >= 1) AND (trial_hours <= 8760))),
   constraint completed_by_a_wallet CHECK (((subscription_id IS NULL) OR (subscriber_wallet IS NOT NULL))),
+  constraint session_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
   constraint checkout_sessions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint checkout_sessions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
+  constraint checkout_sessions_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
   constraint checkout_sessions_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint checkout_sessions_pkey PRIMARY KEY (id)
 );
@@ -307,6 +351,8 @@ comment on column checkout_sessions.subscriber_wallet is 'the wallet whose trans
 comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 comment on column checkout_sessions.for_wallet is 'the only wallet that can subscribe in the session; null for any';
 comment on column checkout_sessions.allow_second is 'the customer may have another live subscription';
+comment on column checkout_sessions.replaces is 'the subscription whose plan is changed in the session';
+comment on column checkout_sessions.trial_hours is 'free hours in place of those of the plan, once per wallet and app; null: those of the plan';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
 CREATE INDEX checkout_sessions_by_expiry ON public.checkout_sessions USING btree (expires_at);
 CREATE INDEX checkout_sessions_open ON public.checkout_sessions USING btree (app_id, expires_at) WHERE (subscription_id IS NULL);
@@ -337,6 +383,8 @@ create table daemons (
   started_at timestamp with time zone not null default clock_timestamp(),
   seen_at timestamp with time zone not null default clock_timestamp(),
   trouble text,
+  release text,
+  schema_version integer,
   constraint daemons_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 comment on table daemons is 'one row per running daemon, written every few seconds; the row of a killed one is kept for a day';
@@ -456,6 +504,7 @@ create table events (
   body text not null,
   queued boolean not null default false,
   created_at timestamp with time zone not null,
+  traceparent text,
   constraint events_sequence_check CHECK ((sequence > 0)),
   constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'endpoint_disabled'::text]))) NOT VALID,
   constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))) NOT VALID,
@@ -466,6 +515,7 @@ create table events (
 comment on column events.body is 'the exact text that every attempt and replay sends';
 comment on column events.queued is 'whether the statement that wrote the event queued a delivery, because the app had an endpoint for its type';
 comment on column events.created_at is 'the time in the id, in milliseconds';
+comment on column events.traceparent is 'the header of the request that caused the event; null: the trace id is the event''s id';
 CREATE INDEX events_by_app ON ONLY public.events USING btree (app_id, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW WHEN ((new.subscription_id IS NOT NULL)) EXECUTE FUNCTION check_event_sequence();
 
@@ -533,6 +583,37 @@ comment on column last_reconciliation.recorded is 'recorded payments that were c
 comment on column last_reconciliation.on_chain is 'pulls of the keeper on chain that were compared';
 comment on column last_reconciliation.differences is 'differences that are left, without unreadable transactions';
 
+create table mails (
+  id uuid not null default uuid_v7(),
+  merchant_id uuid not null,
+  kind text not null,
+  about uuid not null,
+  day date,
+  data jsonb not null,
+  open boolean not null,
+  state text not null default 'queued'::text,
+  attempts integer not null default 0,
+  due_at timestamp with time zone default now(),
+  error text,
+  created_at timestamp with time zone not null default now(),
+  constraint digest_has_day CHECK (((kind = 'payments_failed'::text) = (day IS NOT NULL))),
+  constraint mails_attempts_check CHECK ((attempts >= 0)),
+  constraint mails_kind_check CHECK ((kind = ANY (ARRAY['endpoint_failing'::text, 'endpoint_disabled'::text, 'plan_blocked'::text, 'payments_failed'::text]))),
+  constraint mails_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text, 'dropped'::text]))),
+  constraint queued_is_due CHECK (((state = 'queued'::text) = (due_at IS NOT NULL))),
+  constraint mails_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  constraint mails_pkey PRIMARY KEY (id)
+) with (fillfactor=80);
+comment on table mails is 'e-mails to merchants; kept for 30 days after they were sent';
+comment on column mails.about is 'the endpoint, the plan, or the merchant of a digest';
+comment on column mails.open is 'what it tells still holds: it is not told again';
+comment on column mails.due_at is 'next try; while one is under way, the time from which another process may try';
+CREATE INDEX mails_about ON public.mails USING btree (about, created_at);
+CREATE INDEX mails_by_age ON public.mails USING btree (created_at);
+CREATE INDEX mails_due ON public.mails USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE UNIQUE INDEX one_digest_per_day ON public.mails USING btree (about, day) WHERE (day IS NOT NULL);
+CREATE UNIQUE INDEX one_mail_while_open ON public.mails USING btree (kind, about) WHERE open;
+
 create table merchants (
   id uuid not null default uuid_v7(),
   wallet text not null,
@@ -542,14 +623,28 @@ create table merchants (
   fee_bps integer,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  mails boolean not null default true,
+  unsubscribe_token uuid not null default gen_random_uuid(),
+  legal_name text,
+  legal_address text,
+  tax_id text,
+  keep_buyer_details boolean not null default false,
   constraint merchants_email_check CHECK ((length(email) <= 254)),
   constraint merchants_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
+  constraint merchants_legal_address_check CHECK (((length(legal_address) >= 1) AND (length(legal_address) <= 500))),
+  constraint merchants_legal_name_check CHECK (((length(legal_name) >= 1) AND (length(legal_name) <= 120))),
   constraint merchants_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
+  constraint merchants_tax_id_check CHECK (((length(tax_id) >= 1) AND (length(tax_id) <= 60))),
   constraint merchants_tier_check CHECK ((tier = ANY (ARRAY['free'::text, 'pro'::text]))),
   constraint merchants_pkey PRIMARY KEY (id),
+  constraint merchants_unsubscribe_token_key UNIQUE (unsubscribe_token),
   constraint merchants_wallet_key UNIQUE (wallet)
 );
 comment on column merchants.fee_bps is 'null: the operator''s default, PLATFORM_FEE_BPS';
+comment on column merchants.mails is 'whether e-mails about failures are sent to the merchant';
+comment on column merchants.unsubscribe_token is 'in the link of each e-mail that ends them';
+comment on column merchants.legal_name is 'the seller on receipts, with legal_address and tax_id; null: the name of the merchant or the app';
+comment on column merchants.keep_buyer_details is 'whether the details that buyers type on receipts are stored; otherwise they are on the printed page only';
 
 create table offered_transactions (
   id uuid not null default uuid_v7(),
@@ -564,11 +659,16 @@ create table offered_transactions (
   created_at timestamp with time zone not null default now(),
   resumes boolean not null default false,
   registered_at timestamp with time zone,
+  replaces uuid,
+  change_when text,
+  constraint offer_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
+  constraint offered_transactions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
   constraint plan_named_unless_of_wallet CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text, 'revoke'::text])) = (subscription_pda IS NULL))),
   constraint offered_transactions_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
   constraint offered_transactions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
+  constraint offered_transactions_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
   constraint offered_transactions_pkey PRIMARY KEY (id)
 );
 comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, offers to subscribe after 24 hours';
@@ -576,10 +676,12 @@ comment on column offered_transactions.message is 'the message that the wallet s
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
 comment on column offered_transactions.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
+comment on column offered_transactions.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING btree (wallet, blockhash);
+CREATE INDEX offered_transactions_changing ON public.offered_transactions USING btree (replaces) WHERE (replaces IS NOT NULL);
 
 create table payment_attempts (
   id uuid not null default uuid_v7(),
@@ -598,10 +700,12 @@ create table payment_attempts (
   resolved_at timestamp with time zone,
   subscription_pda text not null,
   offer_id uuid,
+  credit_spent bigint not null default 0,
   constraint attempt_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint of_subscription_or_offer CHECK (((subscription_id IS NOT NULL) OR (offer_id IS NOT NULL))),
   constraint payment_attempts_amount_gross_check CHECK ((amount_gross > 0)),
   constraint payment_attempts_amount_net_check CHECK ((amount_net >= 0)),
+  constraint payment_attempts_credit_spent_check CHECK ((credit_spent >= 0)),
   constraint payment_attempts_fee_owed_check CHECK ((fee_owed >= 0)),
   constraint payment_attempts_platform_fee_check CHECK ((platform_fee >= 0)),
   constraint payment_attempts_position_check CHECK (("position" >= 0)),
@@ -618,6 +722,7 @@ comment on column payment_attempts.position is 'index of the payment in its tran
 comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
 comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
 comment on column payment_attempts.offer_id is 'the sponsored sign-up that makes the payment; it has a subscription once it is settled';
+comment on column payment_attempts.credit_spent is 'credit that pays for the period beside amount_gross; spent when the attempt lands';
 CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text, 'unexplained'::text]));
 CREATE INDEX attempts_of_offers ON public.payment_attempts USING btree (offer_id) WHERE (offer_id IS NOT NULL);
 CREATE INDEX attempts_unexplained ON public.payment_attempts USING btree (resolved_at) WHERE (state = 'unexplained'::text);
@@ -645,32 +750,44 @@ create table payments (
   attempt integer not null default 1,
   occurred_at timestamp with time zone not null,
   created_at timestamp with time zone not null default now(),
+  credit_spent bigint not null default 0,
+  covers_from timestamp with time zone,
+  amount_credited bigint,
+  constraint credit_pays_something CHECK (((source <> 'credit'::text) OR ((status = 'succeeded'::text) AND (credit_spent > 0)))),
+  constraint credited_part_was_paid CHECK ((amount_credited <= (amount_gross + credit_spent))) NOT VALID,
   constraint failure_has_reason CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
   constraint further_is_success CHECK (((NOT further) OR (status = 'succeeded'::text))),
+  constraint paid_by_cash_or_credit CHECK ((((source = 'credit'::text) = (amount_gross = 0)) AND (amount_gross >= 0))),
   constraint payment_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
-  constraint payments_amount_gross_check CHECK ((amount_gross > 0)),
+  constraint payments_amount_credited_check CHECK ((amount_credited >= 0)),
   constraint payments_amount_net_check CHECK ((amount_net >= 0)),
   constraint payments_attempt_check CHECK ((attempt > 0)),
+  constraint payments_credit_spent_check CHECK ((credit_spent >= 0)),
   constraint payments_fee_owed_check CHECK ((fee_owed >= 0)),
   constraint payments_platform_fee_check CHECK ((platform_fee >= 0)),
-  constraint payments_source_check CHECK ((source = ANY (ARRAY['keeper'::text, 'foreign'::text]))),
+  constraint payments_source_check CHECK ((source = ANY (ARRAY['keeper'::text, 'foreign'::text, 'credit'::text]))),
   constraint payments_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
   constraint period_runs_forward CHECK ((period_end > period_start)),
   constraint refunded_within_net CHECK (((amount_refunded >= 0) AND (amount_refunded <= amount_net))),
-  constraint success_has_signature CHECK (((status = 'failed'::text) OR (tx_signature IS NOT NULL))),
+  constraint success_has_signature CHECK (((status = 'failed'::text) OR ((tx_signature IS NULL) = (source = 'credit'::text)))),
   constraint payments_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint payments_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint payments_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint payments_pkey PRIMARY KEY (id)
 );
 comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
+comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
 comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
 comment on column payments.amount_refunded is 'the sum of its finalized refunds';
 comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; not included in amount_gross';
 comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
+comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';
+comment on column payments.covers_from is 'start of the time that it pays for, where that is later than period_start';
+comment on column payments.amount_credited is 'the unused part, which a change of plan has made a credit; it is not refunded; null: no change took it';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
 CREATE INDEX payments_failed_on_chain ON public.payments USING btree (id) WHERE ((status = 'failed'::text) AND (tx_signature IS NOT NULL));
+CREATE INDEX payments_troubled ON public.payments USING btree (app_id, occurred_at, subscription_id, status) WHERE ((status = 'failed'::text) OR (attempt > 1));
 CREATE UNIQUE INDEX one_payment_per_period ON public.payments USING btree (subscription_id, period_start) WHERE ((status = 'succeeded'::text) AND (NOT further));
 CREATE UNIQUE INDEX one_payment_per_pull ON public.payments USING btree (((md5(tx_signature))::uuid), ((md5(subscription_pda))::uuid)) WHERE (status = 'succeeded'::text);
 CREATE STATISTICS public.payment_signatures ON (md5(tx_signature)::uuid) FROM payments;
@@ -701,9 +818,11 @@ create table plans (
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   notice_hours integer[],
+  description text,
   constraint only_live_plans_are_blocked CHECK (((collection_blocked_reason IS NULL) OR (status = ANY (ARRAY['active'::text, 'sunset'::text])))),
   constraint plans_amount_check CHECK ((amount > 0)),
   constraint plans_chain_plan_id_check CHECK ((chain_plan_id >= (0)::numeric)),
+  constraint plans_description_check CHECK (((length(description) >= 1) AND (length(description) <= 2000))),
   constraint plans_grace_hours_check CHECK (((grace_hours >= 0) AND (grace_hours <= 72))),
   constraint plans_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint plans_notice_hours_check CHECK (((cardinality(notice_hours) >= 1) AND (cardinality(notice_hours) <= 3))),
@@ -725,6 +844,7 @@ comment on column plans.chain_created_at is 'created_at of the on-chain Plan acc
 comment on column plans.observed_slot is 'slot at which the plan was first seen on chain; older state, which lacks the plan, is ignored';
 comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
 comment on column plans.notice_hours is 'hours before a payment at which it is announced, descending; null: once, a quarter of the period, at most 72';
+comment on column plans.description is 'shown on the plan''s page instead of the app''s description';
 CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
@@ -761,6 +881,35 @@ comment on table rate_leases is 'how much of a rate each process may use at most
 comment on column rate_leases.share is 'an upper bound: a smaller share counts once its holder has reported that it keeps to it';
 comment on column rate_leases.place is 'machine and pid namespace, in which a starting process can see that the holder has died; null where they are not known';
 
+create table receipt_details (
+  subscription_id uuid not null,
+  since timestamp with time zone not null,
+  name text,
+  address text,
+  tax_id text,
+  note text,
+  typed_at timestamp with time zone not null default now(),
+  constraint receipt_details_address_check CHECK ((length(address) <= 500)),
+  constraint receipt_details_name_check CHECK ((length(name) <= 120)),
+  constraint receipt_details_note_check CHECK ((length(note) <= 500)),
+  constraint receipt_details_tax_id_check CHECK ((length(tax_id) <= 60)),
+  constraint receipt_details_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
+  constraint receipt_details_pkey PRIMARY KEY (subscription_id, since)
+);
+comment on table receipt_details is 'what buyers typed on their receipts, where the merchant keeps it; all null: blank from then on';
+comment on column receipt_details.since is 'occurred_at of the first payment whose receipt shows them';
+
+create table receipt_links (
+  single boolean not null default true,
+  key bytea not null,
+  public_url text,
+  constraint receipt_links_key_check CHECK ((octet_length(key) = 32)),
+  constraint receipt_links_single_check CHECK (single),
+  constraint receipt_links_pkey PRIMARY KEY (single)
+);
+comment on column receipt_links.key is '256 random bits, made once';
+comment on column receipt_links.public_url is 'PUBLIC_URL of serve, which it records when it starts: the base of the URLs in events';
+
 create table refunds (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
@@ -791,8 +940,11 @@ comment on column refunds.occurred_at is 'block time of the transfer';
 comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded, or a day after the request of an expired one';
 comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
+CREATE INDEX refunds_by_app ON public.refunds USING btree (app_id, id);
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
+CREATE INDEX refunds_by_signature ON public.refunds USING btree (tx_signature) WHERE (tx_signature IS NOT NULL);
+CREATE INDEX refunds_by_subscription ON public.refunds USING btree (subscription_id, id);
 CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHERE (look_at IS NOT NULL);
 
 create table replays (
@@ -854,6 +1006,10 @@ create table sponsored_offers (
   created_at timestamp with time zone not null default now(),
   signed bytea,
   signed_at timestamp with time zone,
+  replaces uuid,
+  credit_at timestamp with time zone,
+  constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))),
+  constraint offer_change_is_whole CHECK (((replaces IS NULL) = (credit_at IS NULL))),
   constraint offer_names_plan CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
   constraint offer_names_subscription CHECK (((purpose = 'revoke'::text) = (subscription_pda IS NULL))),
   constraint signed_is_whole CHECK (((signed IS NULL) = (signed_at IS NULL))),
@@ -865,6 +1021,7 @@ create table sponsored_offers (
   constraint sponsored_offers_unit_price_check CHECK ((unit_price >= 0)),
   constraint sponsored_offers_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
   constraint sponsored_offers_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
+  constraint sponsored_offers_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id) ON DELETE CASCADE,
   constraint sponsored_offers_pkey PRIMARY KEY (id)
 );
 comment on table sponsored_offers is 'sponsored transactions offered to wallets, written by serve; a keeper rebuilds the message and never signs stored bytes; kept for a day';
@@ -873,9 +1030,12 @@ comment on column sponsored_offers.origin is 'Origin of the page that asked; onl
 comment on column sponsored_offers.secret_hash is 'SHA-256 of the secret that stands for the wallet; null for an offer to a signed-in wallet';
 comment on column sponsored_offers.withdraws is 'close: revokes the approval too; revoke: closes the authority too';
 comment on column sponsored_offers.signed is 'the transaction with the wallet''s signature, as the page sent it';
+comment on column sponsored_offers.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
+comment on column sponsored_offers.credit_at is 'chain time, later than the landing, for which the credit of the change was computed';
 CREATE INDEX sponsored_offers_by_age ON public.sponsored_offers USING btree (created_at);
 CREATE INDEX sponsored_offers_by_plan ON public.sponsored_offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);
 CREATE INDEX sponsored_offers_by_session ON public.sponsored_offers USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
+CREATE INDEX sponsored_offers_changing ON public.sponsored_offers USING btree (replaces) WHERE (replaces IS NOT NULL);
 CREATE INDEX sponsored_offers_signed ON public.sponsored_offers USING btree (signed_at) WHERE (signed IS NOT NULL);
 
 create table sponsorships (
@@ -904,20 +1064,30 @@ create table sponsorships (
   lease_until timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   ended_at timestamp with time zone,
+  replaces uuid,
+  credit_at timestamp with time zone,
+  closings integer not null default 0,
+  closing_fee bigint not null default 0,
+  closing_at timestamp with time zone,
+  constraint closing_is_whole CHECK (((closings = 0) = (closing_at IS NULL))) NOT VALID,
   constraint open_has_no_end CHECK (((state = 'open'::text) = (ended_at IS NULL))),
   constraint refused_has_no_transaction CHECK (((state = 'refused'::text) = (transaction_id IS NULL))),
   constraint refused_or_failed_has_reason CHECK (((state = ANY (ARRAY['refused'::text, 'failed'::text])) = (reason IS NOT NULL))),
+  constraint sponsorship_change_is_whole CHECK (((replaces IS NULL) = (credit_at IS NULL))),
   constraint sponsorship_claim_is_whole CHECK (((claim_id IS NULL) = (lease_until IS NULL))),
   constraint sponsorships_authority_rent_check CHECK ((authority_rent >= 0)),
+  constraint sponsorships_closing_fee_check CHECK ((closing_fee >= 0)),
+  constraint sponsorships_closings_check CHECK ((closings >= 0)),
   constraint sponsorships_fee_check CHECK ((fee >= 0)),
   constraint sponsorships_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text]))),
   constraint sponsorships_reserved_check CHECK ((reserved >= 0)),
-  constraint sponsorships_seen_check CHECK ((seen = ANY (ARRAY['processed'::text, 'confirmed'::text]))),
+  constraint sponsorships_seen_check CHECK ((seen = ANY (ARRAY['sent'::text, 'processed'::text, 'confirmed'::text]))) NOT VALID,
   constraint sponsorships_state_check CHECK ((state = ANY (ARRAY['refused'::text, 'open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
   constraint sponsorships_subscription_rent_check CHECK ((subscription_rent >= 0)),
   constraint sponsorships_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE SET NULL,
   constraint sponsorships_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint sponsorships_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
+  constraint sponsorships_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
   constraint sponsorships_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint sponsorships_transaction_id_fkey FOREIGN KEY (transaction_id) REFERENCES transactions(id),
   constraint sponsorships_pkey PRIMARY KEY (offer_id),
@@ -925,17 +1095,25 @@ create table sponsorships (
 );
 comment on table sponsorships is 'what a keeper made of each signed offer, and what it cost; written by keepers only';
 comment on column sponsorships.address is 'network of the client, forgotten after two days';
-comment on column sponsorships.seen is 'how far the chain has the open transaction, for the page';
+comment on column sponsorships.seen is 'how far the open transaction has come, for the page: sent once an RPC endpoint took it, and again after a fork dropped it';
 comment on column sponsorships.reserved is 'lamports that the transaction can cost at most: fee and rent';
 comment on column sponsorships.fee is 'network fee in lamports; once the transaction landed or failed on chain it is spent';
 comment on column sponsorships.authority_rent is 'lamports for the wallet''s authority; out until authority_returned_at';
 comment on column sponsorships.checked_at is 'when the accounts of the rent were last read';
 comment on column sponsorships.lease_until is 'database time until which the keeper with this claim_id follows the transaction';
+comment on column sponsorships.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
+comment on column sponsorships.credit_at is 'chain time for which the credit of the change was computed';
+comment on column sponsorships.closings is 'transactions that keepers sent to close the subscription account and take its rent back';
+comment on column sponsorships.closing_fee is 'network fees of these transactions in lamports, whether or not they landed';
+comment on column sponsorships.closing_at is 'when a keeper last claimed the closing; no other keeper sends one until that one has expired';
 CREATE INDEX sponsorships_by_pda ON public.sponsorships USING btree (subscription_pda) WHERE (subscription_pda IS NOT NULL);
+CREATE INDEX sponsorships_by_plan ON public.sponsorships USING btree (plan_id, created_at) WHERE (plan_id IS NOT NULL);
 CREATE INDEX sponsorships_by_session ON public.sponsorships USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX sponsorships_by_subscription ON public.sponsorships USING btree (subscription_id) WHERE (subscription_id IS NOT NULL);
 CREATE INDEX sponsorships_by_time ON public.sponsorships USING btree (created_at);
 CREATE INDEX sponsorships_by_wallet ON public.sponsorships USING btree (wallet);
+CREATE INDEX sponsorships_changing ON public.sponsorships USING btree (replaces) WHERE (replaces IS NOT NULL);
+CREATE INDEX sponsorships_closing ON public.sponsorships USING btree (closing_at) WHERE (closing_at IS NOT NULL);
 CREATE INDEX sponsorships_open ON public.sponsorships USING btree (lease_until) WHERE (state = 'open'::text);
 CREATE INDEX sponsorships_out ON public.sponsorships USING btree (checked_at) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));
 CREATE INDEX sponsorships_out_by_merchant ON public.sponsorships USING btree (merchant_id) WHERE ((state = 'landed'::text) AND (((authority_rent > 0) AND (authority_returned_at IS NULL)) OR ((subscription_rent > 0) AND (subscription_returned_at IS NULL))));
@@ -993,6 +1171,11 @@ create table subscriptions (
   own_ids_from text,
   duplicate_of uuid,
   announced_notices integer not null default 1,
+  replaces uuid,
+  replaced_by uuid,
+  replaced_at timestamp with time zone,
+  starts_at timestamp with time zone,
+  credit bigint not null default 0,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -1002,10 +1185,12 @@ create table subscriptions (
   constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
   constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
+  constraint replaced_is_whole CHECK (((replaced_by IS NULL) = (replaced_at IS NULL))),
   constraint subscriptions_amount_check CHECK ((amount > 0)),
   constraint subscriptions_announced_notices_check CHECK ((announced_notices >= 0)),
-  constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'merchant'::text]))),
+  constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'subscriber_here'::text, 'merchant'::text]))) NOT VALID,
   constraint subscriptions_check CHECK (((reinstated_at IS NULL) OR (end_reason = 'forced'::text))),
+  constraint subscriptions_credit_check CHECK ((credit >= 0)),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
   constraint subscriptions_discount_periods_check CHECK ((discount_periods >= 0)),
@@ -1022,6 +1207,8 @@ create table subscriptions (
   constraint subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint subscriptions_duplicate_of_fkey FOREIGN KEY (duplicate_of) REFERENCES subscriptions(id),
   constraint subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
+  constraint subscriptions_replaced_by_fkey FOREIGN KEY (replaced_by) REFERENCES subscriptions(id),
+  constraint subscriptions_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
 comment on column subscriptions.amount is 'the plan''s amount: the maximum per period, enforced on chain';
@@ -1030,6 +1217,7 @@ comment on column subscriptions.discount_periods is 'remaining payments that the
 comment on column subscriptions.paused_at is 'no payment is collected since this time; null unless paused';
 comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended; only the rest of the period at that time is charged';
 comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
+comment on column subscriptions.cancel_requested_by is 'subscriber_here: the wallet cancelled through the API, and its account on chain has not shown it yet';
 comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
 comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
 comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
@@ -1051,6 +1239,10 @@ comment on column subscriptions.unclaimed is 'a keeper registered it from the ch
 comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
 comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
 comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';
+comment on column subscriptions.replaces is 'the subscription that this one replaced in a change of plan';
+comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
+comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
+comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (
@@ -1063,10 +1255,13 @@ CASE
     ELSE paid_through
 END IS NOT NULL));
 CREATE INDEX subscriptions_by_external_id ON public.subscriptions USING btree (app_id, external_id, id) WHERE (external_id IS NOT NULL);
+CREATE INDEX subscriptions_by_external_prefix ON public.subscriptions USING btree (app_id, external_id text_pattern_ops, id) WHERE (external_id IS NOT NULL);
 CREATE INDEX subscriptions_by_pda ON public.subscriptions USING btree (subscription_pda, id);
 CREATE INDEX subscriptions_by_plan ON public.subscriptions USING btree (plan_id, id);
 CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (subscriber_wallet, id);
+CREATE INDEX subscriptions_by_wallet_part ON public.subscriptions USING gin (grams(subscriber_wallet));
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
+CREATE INDEX subscriptions_past_due ON public.subscriptions USING btree (app_id, id) WHERE (status = 'past_due'::text);
 CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
 CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);
@@ -1189,7 +1384,17 @@ create view all_deliveries as
     delivery_queue.replay_of,
     delivery_queue.replayed,
     made_at(delivery_queue.id) AS created_at,
-    NULL::timestamp with time zone AS finished_at
+    NULL::timestamp with time zone AS finished_at,
+    ( SELECT earlier_attempts.http_status
+           FROM earlier_attempts
+          WHERE (earlier_attempts.delivery_id = delivery_queue.id)
+          ORDER BY earlier_attempts.number DESC
+         LIMIT 1) AS last_http_status,
+    ( SELECT earlier_attempts.error
+           FROM earlier_attempts
+          WHERE (earlier_attempts.delivery_id = delivery_queue.id)
+          ORDER BY earlier_attempts.number DESC
+         LIMIT 1) AS last_error
    FROM delivery_queue
 UNION ALL
  SELECT deliveries.id,
@@ -1202,7 +1407,9 @@ UNION ALL
     deliveries.replay_of,
     deliveries.replayed,
     made_at(deliveries.id) AS created_at,
-    deliveries.finished_at
+    deliveries.finished_at,
+    deliveries.last_http_status,
+    deliveries.last_error
    FROM deliveries;
 comment on view all_deliveries is 'the queue and the log together, for reads';
 

@@ -1,6 +1,6 @@
 // The command line: defines the tree of commands, prints all errors and decides the exit code (0
 // done, 1 failed, 2 wrong usage). A command's file is imported only when the command is named, so
-// --help imports no command.
+// --help imports no such file.
 import { Command, CommanderError, Help } from 'commander';
 import type { Finish } from './cli/arguments.ts';
 import { safeLines } from './cli/terminal/safe-text.ts';
@@ -41,6 +41,17 @@ const daemons: Entry[] = [
     term: 'migrate [options]',
     description: 'migrates the database schema to this release',
     load: async () => (await import('./cli/operate/migrate.ts')).addMigrate,
+  },
+  {
+    term: 'doctor [options]',
+    description:
+      'checks before a start that configuration, Postgres and chain are as the daemons need them; changes nothing',
+    load: async () => (await import('./cli/operate/doctor.ts')).addDoctor,
+  },
+  {
+    term: 'config',
+    description: 'the effective configuration',
+    load: async () => (await import('./cli/operate/config.ts')).addConfig,
   },
 ];
 
@@ -96,8 +107,8 @@ const operations: Entry[] = [
 ];
 
 /**
- * Commands for a merchant's developers. `listen` and `trigger` need an API key; `localnet` and
- * `sandbox` need no credentials.
+ * Commands for a merchant's developers. `listen`, `trigger` and `mcp` need an API key, which
+ * `login` stores. `localnet` and `sandbox` need no credentials.
  */
 const development: Entry[] = [
   {
@@ -118,6 +129,21 @@ const development: Entry[] = [
     load: async () => (await import('./cli/develop/trigger.ts')).addTrigger,
   },
   {
+    term: 'login [options]',
+    description: 'keeps an API key for the commands that use the API',
+    load: async () => (await import('./cli/develop/login.ts')).addLogin,
+  },
+  {
+    term: 'logout [options]',
+    description: 'removes an API key that "login" keeps',
+    load: async () => (await import('./cli/develop/login.ts')).addLogout,
+  },
+  {
+    term: 'mcp [options]',
+    description: "the API's operations as tools of an AI assistant: an MCP server on stdio",
+    load: async () => (await import('./cli/develop/mcp.ts')).addMcp,
+  },
+  {
     term: 'wallet',
     description:
       'keypair files of wallets: makes them, reads balances, signs and sends transactions of the API',
@@ -135,7 +161,15 @@ const development: Entry[] = [
       'runs everything on this machine: Postgres, local chain, serve, keeper, dispatch, a merchant, and wallets that play a scenario',
     load: async () => (await import('./cli/local/sandbox.ts')).addSandbox,
   },
+  {
+    term: 'completion <shell>',
+    description: 'prints the completion script for bash, zsh or fish',
+    load: async () => (await import('./cli/operate/completion.ts')).addCompletion,
+  },
 ];
+
+/** The command that needs the complete tree of commands. */
+const COMPLETION = 'completion';
 
 const groups = { 'Run:': daemons, 'Operate:': operations, 'Develop:': development };
 
@@ -168,7 +202,8 @@ export async function buildTree(
       if (isNamed(name)) (await load())(command, finish);
     }
   }
-  // An option belongs to the command that precedes it, because "localnet fund" has its own --json.
+  // Both "localnet" and "localnet fund" have --json. With positional options, an option after a
+  // subcommand's name belongs to the subcommand.
   return program.enablePositionalOptions();
 }
 
@@ -185,8 +220,8 @@ function nameIn(args: readonly string[]): string | undefined {
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // The process that reads the pipe has exited (as with `| head`), or the terminal is closed
-      // (EIO). The command continues and keeps its exit code.
+      // EPIPE means that the process that reads the pipe has exited (as with `| head`), EIO that
+      // the terminal is closed. In both cases the command continues and keeps its exit code.
       if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
     });
   }
@@ -194,7 +229,7 @@ export async function main(argv: string[]): Promise<number> {
   try {
     const named = nameIn(argv.slice(2));
     const program = await buildTree(
-      (name) => name === named,
+      (name) => name === named || named === COMPLETION,
       (result) => (code = result),
     );
     await program.parseAsync(argv);

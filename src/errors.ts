@@ -18,7 +18,7 @@ export interface Fault {
   message: string;
 }
 
-/** An error that the API returns with this code. */
+/** An error that the API returns to its client, with an error code. */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly details: readonly Fault[] | undefined;
@@ -43,7 +43,7 @@ export function invalidField(path: string, message: string): ServiceError {
 export type FailureCode = 1 | 2 | 129 | 130 | 143;
 
 /**
- * The signals that end a process. Each signal has the exit code of a command that it interrupts.
+ * The signals that end a process, each with the exit code of a command that the signal interrupts.
  */
 export const ENDING_SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
@@ -73,8 +73,8 @@ export class Interrupted extends OperatorError {
   }
 
   /**
-   * Creates an Interrupted with this message. `signal` must be an abort signal of interruptible()
-   * (daemon/run.ts), whose reason names the received signal.
+   * Creates an Interrupted with this message. The AbortSignal must come from interruptible()
+   * (daemon/run.ts), because its reason names the received signal.
    */
   static by({ reason }: AbortSignal, message: string, options: ErrorOptions = {}): Interrupted {
     return new Interrupted(

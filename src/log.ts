@@ -1,7 +1,7 @@
 // Logging with pino: JSON lines, or pretty lines on a terminal. Code must not log secrets; the
 // redaction here is a second line of defence.
-import { writeSync } from 'node:fs';
 import { pino, stdTimeFunctions, type DestinationStream, type LogFn, type Logger } from 'pino';
+import { LineSink } from './line-sink.ts';
 
 export type Log = Logger;
 
@@ -18,8 +18,8 @@ export interface LogOptions {
   /** Daemons log to stdout; commands log to stderr and keep stdout for their output. */
   stream: 'stdout' | 'stderr';
   /**
-   * Tells whether an error is already reported as part of an outage. Log lines with such an `err`
-   * are dropped.
+   * Returns whether an error is already reported as part of an outage. A warning or error line
+   * whose `err` is such an error is not logged.
    */
   isReported?: (error: unknown) => boolean;
 }
@@ -65,30 +65,6 @@ export function createLog(
     terminal.on('error', () => (dropped += 1));
     return pino(options, terminal);
   }
-  return pino(options, { write: (line) => writeLine(fd, line) });
-}
-
-/** Milliseconds before the next attempt to write to a full, non-blocking pipe. */
-const FULL_PIPE_MS = 10;
-const sleeping = new Int32Array(new SharedArrayBuffer(4));
-
-/**
- * Writes synchronously, because an asynchronous destination loses its buffer when the process is
- * killed. A line that cannot be written is dropped and counted. pino's own destination would keep
- * such lines without a limit and emit an error that ends the process.
- */
-function writeLine(fd: number, line: string): void {
-  const bytes = Buffer.from(line);
-  for (let written = 0; written < bytes.length;) {
-    try {
-      written += writeSync(fd, bytes, written);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'EAGAIN') {
-        Atomics.wait(sleeping, 0, 0, FULL_PIPE_MS);
-        continue;
-      }
-      dropped += 1;
-      return;
-    }
-  }
+  // pino's own destination emits an error that ends the process when a line cannot be written.
+  return pino(options, new LineSink(fd, () => (dropped += 1)));
 }

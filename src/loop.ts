@@ -1,5 +1,5 @@
-// A worker's loop with a stop handle. It runs one turn at a time. wake() starts the next turn
-// early, and failed turns are followed by a backoff.
+// The loop of a worker. The loop calls `turn` again and again, one call at a time. wake() starts
+// the next turn early. After a failed turn, the loop waits for a backoff.
 import { backoff } from './backoff.ts';
 
 export interface Loop {
@@ -56,14 +56,14 @@ export function observeLoops(next: LoopObserver | undefined): void {
  */
 const FAILURE_MS = 2000;
 
-/** Starts a loop. Errors of a turn go to `onError` and never reject. */
+/** Starts a loop. When a turn throws, `onError` is called and the loop continues. */
 export function startLoop({ name = 'other', idleMs, turn, onError }: LoopOptions): Loop {
   const identity = {};
   observer?.started(name);
   let stopped = false;
   let woken = false;
-  // The values are read through functions, because TypeScript would otherwise assume that they do
-  // not change while a turn is awaited.
+  // `stopped` and `woken` are read through functions. Otherwise TypeScript would assume that they
+  // do not change while a turn is awaited.
   const isStopped = () => stopped;
   const isWoken = () => woken;
   let rouse: (() => void) | undefined;

@@ -144,7 +144,10 @@ void t.test(
       code: 0,
       stdout: /^\{"applied":\["0001_/,
     });
-    t.match(await runShared(['migrate', '--json'], env), { code: 0, stdout: '{"applied":[]}' });
+    t.match(await runShared(['migrate', '--json'], env), {
+      code: 0,
+      stdout: /^\{"applied":\[\][,}]/,
+    });
     const dispatch = start(t, ['dispatch'], env);
     await dispatch.line('dispatch is running');
     dispatch.child.kill('SIGTERM');

@@ -4,6 +4,7 @@ import { readFile, readdir } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build, stop, type Plugin } from 'esbuild';
+import { moduleOptions } from '../scripts/modules.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folders = ['src', 'test', 'bench', 'scripts'];
@@ -69,20 +70,14 @@ async function sources(): Promise<string[]> {
  */
 export async function compile(outdir: string): Promise<void> {
   await build({
+    ...moduleOptions,
+    treeShaking: false,
+    packages: 'external',
     absWorkingDir: root,
     entryPoints: await sources(),
     outbase: root,
     outdir,
-    bundle: true,
-    treeShaking: false,
-    packages: 'external',
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    sourcemap: true,
-    sourcesContent: false,
     plugins: [fileTests, relativeImports, sourceUrls],
-    logLevel: 'warning',
   });
   await stop();
 }

@@ -11,11 +11,12 @@ interface Entry {
   libc?: string[];
 }
 
-/** The project's, and those of packages that one test or benchmark installs. */
+/** The project's, and those of packages that one test, benchmark or script installs. */
 const FILES = [
   'package-lock.json',
   'test/generators/package-lock.json',
   'bench/dispatch/peers/package-lock.json',
+  'scripts/mobile-wallet/package-lock.json',
 ];
 
 async function readPackages(file: string): Promise<[string, Entry][]> {

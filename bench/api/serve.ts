@@ -1,16 +1,16 @@
-// A process of its own for each server that is compared: `ours` is the API, `bare` is Fastify with
+// A child process that runs one of the compared servers: `ours` is the API, `bare` is Fastify with
 // one statement per request.
 import type { AddressInfo } from 'node:net';
 import Fastify from 'fastify';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
-import { reportsOn } from '../../src/db/postgres/reports.ts';
+import { openReports } from '../../src/db/postgres/reports.ts';
 import { daemonLimits } from '../../src/db/postgres/settings.ts';
 import { secretBox } from '../../src/domain/accounts/secrets.ts';
 import { buildApp } from '../../src/http/app.ts';
 import { createLog } from '../../src/log.ts';
 
-/** Requests that the load makes in a minute at the very most. */
+/** A rate limit (requests per minute) that the load cannot reach. */
 const PLENTY = 100_000_000;
 
 export interface Subject {
@@ -18,12 +18,12 @@ export interface Subject {
   databaseUrl: string;
 }
 
-function ours(sql: Sql) {
+function ours(sql: Sql, databaseUrl: string) {
   const log = createLog('bench', { level: 'warn', pretty: false, stream: 'stderr' });
   const address = '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDSGYdLVL9zYtAWWM';
   return buildApp({
     sql,
-    reports: reportsOn(sql, false),
+    reports: openReports(databaseUrl, { name: 'bench' }),
     log,
     chain: createRpc({ urls: ['http://127.0.0.1:1'], log }),
     network: { programId: address, mint: address, puller: address, treasury: address },
@@ -56,7 +56,7 @@ function bare(sql: Sql) {
     return { success: true, data: row };
   });
   app.get<{ Params: { id: string } }>('/list/:id', async ({ params: { id } }) => {
-    // The columns of the API's response, without business rules.
+    // Reads the columns of the API's response, without business rules.
     const rows = await sql`
       select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, m.wallet as merchant_wallet, s.status, s.amount::text as amount,
         s.period_hours, s.trial_ends_at, s.paid_through, s.next_payment_due, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
@@ -70,14 +70,14 @@ function bare(sql: Sql) {
 }
 
 process.once('message', (subject: Subject) => {
-  // As `billing serve` connects.
+  // The same connection options as in `billing serve`.
   const sql = connect(subject.databaseUrl, {
     max: 10,
     name: 'bench',
     planning: 'daemon',
     limits: daemonLimits,
   });
-  const app = subject.kind === 'ours' ? ours(sql) : bare(sql);
+  const app = subject.kind === 'ours' ? ours(sql, subject.databaseUrl) : bare(sql);
   void app.listen({ host: '127.0.0.1', port: 0 }).then(() => {
     process.send?.({ port: (app.server.address() as AddressInfo).port });
   });

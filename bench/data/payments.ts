@@ -1,6 +1,6 @@
-// Payments through copies of what keeper and dispatcher do in Postgres: claim, commit the signed
-// transactions, settle them with their events, claim the deliveries, record their outcomes. Chain
-// and receivers are left out.
+// Runs what the keeper and the dispatcher do in Postgres for a payment: claim, commit the signed
+// transactions, settle with events, claim the deliveries, record the outcomes. There is no chain
+// and no receiver.
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
@@ -14,8 +14,9 @@ import {
   readSubscriptions,
 } from '../../src/db/subscription-work.ts';
 import type { Pull } from '../../src/domain/collecting/chain-view.ts';
+import { applyPayment } from '../../src/domain/collecting/paying.ts';
 import { settle } from '../../src/domain/collecting/settlement.ts';
-import { applyPayment, updateOf } from '../../src/domain/collecting/transitions.ts';
+import { updateOf } from '../../src/domain/collecting/transitions.ts';
 import type { Database } from '../dispatch/harness.ts';
 
 const BATCH = 200;
@@ -25,7 +26,7 @@ const PERIODS = 5;
 const PERIOD_HOURS = 730;
 const GROSS = 10_000_000n;
 const FEE = 100_000n;
-/** Payments of a transaction, and its bytes. */
+/** Number of payments in a transaction, and length of the transaction in bytes. */
 const PACK = 10;
 const TRANSACTION = 3070;
 const start = new Date('2030-01-01T00:00:00Z');
@@ -39,8 +40,8 @@ const history = [
 ];
 
 /**
- * Apps with an endpoint and a plan each, and subscriptions that are due within the first period.
- * Addresses have the length of real ones.
+ * Creates apps with one endpoint and one plan each, and subscriptions that become due within the
+ * first period. Addresses are as long as real addresses.
  */
 async function seed(sql: Sql, subscriptions: number): Promise<string[]> {
   await sql`insert into merchants (wallet) select rpad(md5('m' || n), 44, 'x') from generate_series(1, ${APPS}::int) n`;
@@ -60,7 +61,7 @@ async function seed(sql: Sql, subscriptions: number): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Collects from the next subscriptions that are due by `chainNow`; returns their number. */
+/** Collects a batch of subscriptions that are due by `chainNow`. Returns their number. */
 async function collect(sql: Sql, chainNow: Date): Promise<number> {
   const claimId = randomUUID();
   const due = await claimDue(sql, { claimId, chainNow, limit: BATCH, leaseSeconds: 45 });
@@ -70,7 +71,9 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
     due.map(({ id }) => id),
   );
   const claimOf = ({ id, notices }: KeeperSubscriptionForEvents) => ({ id, claimId, notices });
-  const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: GROSS - FEE, feeOwed: 0n };
+  const net = GROSS - FEE;
+  const owed = { feeOwed: 0n, creditSpent: 0n };
+  const amounts = { amountGross: GROSS, platformFee: FEE, amountNet: net, ...owed };
   const packs = Array.from({ length: Math.ceil(rows.length / PACK) }, (_, place) =>
     rows.slice(place * PACK, (place + 1) * PACK),
   );
@@ -112,7 +115,7 @@ async function collect(sql: Sql, chainNow: Date): Promise<number> {
 }
 
 /**
- * Claims and finishes deliveries like a dispatcher whose receivers respond immediately; returns
+ * Claims and finishes deliveries, like a dispatcher whose receivers respond immediately. Returns
  * their number.
  */
 async function deliver(sql: Sql, claims: Sql, endpoints: readonly string[]): Promise<number> {
@@ -141,7 +144,7 @@ const walPosition = async (sql: Sql) =>
   (await sql<{ at: number }[]>`select (pg_current_wal_insert_lsn() - '0/0')::float8 as at`)[0]
     ?.at ?? NaN;
 
-/** Bytes of the history's tables, indexes and partitions included. */
+/** Returns the size in bytes of the tables of payments and events, with indexes and partitions. */
 async function historySize(sql: Sql): Promise<number> {
   const [row] = await sql<{ bytes: number }[]>`
     select sum(pg_total_relation_size(c.oid))::float8 as bytes from pg_class c
@@ -149,7 +152,7 @@ async function historySize(sql: Sql): Promise<number> {
   return row?.bytes ?? NaN;
 }
 
-/** Bytes of WAL and disk for each payment, and payments a second. */
+/** Returns the bytes of WAL and disk per payment, and the payments per second. */
 export async function measurePayments(
   { sql }: Database,
   payments: number,

@@ -1,5 +1,5 @@
-// Measures the share of a healthy endpoint next to slow endpoints (2xx, but late) with a permanent
-// backlog; at the default settings.
+// Measures the deliveries per second of a healthy endpoint next to slow endpoints (late 2xx
+// responses) with a permanent backlog, at the default settings.
 import { setTimeout as delay } from 'node:timers/promises';
 import { fillQueue, now, seedApps, type Database, type Receivers } from './harness.ts';
 import { startOurs } from './ours.ts';
@@ -7,8 +7,8 @@ import { startOurs } from './ours.ts';
 const COUNT = 5000;
 
 /**
- * Deliveries a second of `receivers.urls[0]`, whose backlog is queued once all the others have
- * every place that they get.
+ * Returns the deliveries per second of `receivers.urls[0]`. Its backlog is queued once the slow
+ * endpoints have as many concurrent requests as they get.
  */
 export async function healthyRate(database: Database, receivers: Receivers): Promise<number> {
   const { sql } = database;

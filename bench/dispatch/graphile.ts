@@ -1,11 +1,11 @@
-// graphile-worker doing the same job. For a backlog at its best settings (localQueue 500,
-// completeJobBatchDelay 5: measured over a grid); for latency plain, since both of those make a job
-// wait.
+// graphile-worker with the same job. For a backlog it has its best settings, found in a grid of
+// settings (localQueue 500, completeJobBatchDelay 5). For latency it has the defaults, because both
+// settings delay a job.
 import { bodyOf, now, type Database, type Receivers } from './harness.ts';
 import { createAttemptLog, createSender, type Payload } from './job.ts';
 import { requirePeer } from './peers.ts';
 
-/** As much of graphile-worker as the benchmark calls. */
+/** The parts of graphile-worker that the benchmark calls. */
 interface Graphile {
   Logger: new (createSink: () => () => unknown) => object;
   runMigrations: (options: { connectionString: string }) => Promise<void>;
@@ -63,7 +63,8 @@ async function start(
 }
 
 /**
- * Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed.
+ * Delivers a backlog of `count` jobs. Returns the deliveries per second, from the start of the
+ * worker until the last job is completed.
  */
 export async function deliverGraphile(
   database: Database,
@@ -94,7 +95,7 @@ export async function deliverGraphile(
   return (count / elapsed) * 1000;
 }
 
-/** Starts it for single jobs; `enqueue` queues one whose body carries `id`. */
+/** Starts graphile-worker for single jobs. `enqueue` queues a job whose body contains `id`. */
 export async function startGraphile(
   database: Database,
   receivers: Receivers,

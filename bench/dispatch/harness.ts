@@ -1,4 +1,4 @@
-// Shared by the parts of the dispatcher's benchmark: a durable Postgres, receivers in another
+// Helpers for the parts of the dispatcher's benchmark: a durable Postgres, receivers in another
 // process, apps and backlogs.
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,16 +15,16 @@ export interface Database {
 }
 
 export interface Server {
-  /** A new database; `empty` leaves our schema out. */
+  /** Creates a database with billing's schema, or with `empty` a database without tables. */
   database(name: string, empty?: boolean): Promise<Database>;
-  /** Writes everything out, so that no contender pays for another's dirty pages. */
+  /** Writes all dirty pages to disk, so that no contender pays for the pages of another. */
   checkpoint(): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * fsync and synchronous_commit on (the defaults); buffers as on a small server. `settings` go with
- * them.
+ * Starts a durable Postgres (fsync and synchronous_commit are on by default) with the shared
+ * buffers of a small server. `settings` are added to the server's settings.
  */
 export async function startServer(settings: Record<string, string> = {}): Promise<Server> {
   const postgres = await startEmbeddedPostgres({
@@ -60,20 +60,25 @@ export async function startServer(settings: Record<string, string> = {}): Promis
 export interface Receivers {
   urls: string[];
   hungUrls: string[];
-  /** Resets the received requests. */
+  /** Forgets the requests received so far. */
   reset(): void;
-  /** Resolves with the time (Unix ms) at which request number `count` since the reset came. */
+  /**
+   * Resolves with the time (Unix ms) at which request number `count` since the last reset arrived.
+   */
   got(count: number): Promise<number>;
-  /** From now on remembers when each body came. */
+  /** Starts to record the time at which each body arrives. */
   watchTimes(): void;
-  /** [the body's "id", Unix ms] of each since then. */
+  /** Returns the recorded times as pairs: the body's "id", and Unix ms. */
   times(): Promise<[string, number][]>;
-  /** Requests by port since the reset. */
+  /** Returns the number of requests since the last reset, by port. */
   counts(): Promise<Map<number, number>>;
   stop(): void;
 }
 
-/** `slowMs`: delay of the responses of every open receiver except the first. */
+/**
+ * Starts receivers in another process. `slowMs` is the response delay of all open receivers except
+ * the first.
+ */
 export async function startReceivers(open: number, hung = 0, slowMs = 0): Promise<Receivers> {
   const child: ChildProcess = fork(
     fileURLToPath(new URL('receiver.ts', import.meta.url)),
@@ -109,7 +114,7 @@ export async function startReceivers(open: number, hung = 0, slowMs = 0): Promis
   };
 }
 
-/** A 700-byte body, as a payment_success has. */
+/** Returns a body of 700 bytes, the length of a payment_success event. */
 export function bodyOf(id: string): string {
   const text = JSON.stringify({ id, type: 'payment_success', data: '' });
   return text.replace('""}', `"${'x'.repeat(700 - text.length)}"}`);
@@ -135,7 +140,7 @@ export async function seedApps(sql: Sql, urls: string[]): Promise<SeededApp[]> {
   return apps;
 }
 
-/** Queues `count` deliveries in all, dealt out to the apps in turns, as they would come in. */
+/** Queues `count` deliveries in total, alternating between the apps. */
 export async function fillQueue(sql: Sql, apps: SeededApp[], count: number): Promise<void> {
   const each = Math.ceil(count / apps.length);
   const body = bodyOf('a delivery');

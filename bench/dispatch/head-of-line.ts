@@ -1,6 +1,6 @@
-// Measures the time of 1,000 deliveries to a healthy endpoint, alone and next to hung ones, at the
-// default settings. The dispatcher has tried a delivery to every endpoint before the clock starts;
-// the hung ones always have a backlog.
+// Measures the time of 1,000 deliveries to a healthy endpoint, alone and next to endpoints that
+// hang, at the default settings. Before the measurement, the dispatcher has tried every endpoint.
+// The hanging endpoints always have a backlog.
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { queueBodies } from '../../test/fixtures/webhooks.ts';
@@ -10,8 +10,8 @@ import { startOurs } from './ours.ts';
 const COUNT = 1000;
 
 /**
- * Milliseconds from queueing to the last receipt at `receivers.urls[0]`. `backlog`: number of
- * deliveries queued for each hung endpoint.
+ * Returns the milliseconds from queueing until `receivers.urls[0]` has received everything.
+ * `backlog` is the number of deliveries queued for each hanging endpoint.
  */
 export async function healthyMs(
   database: Database,
@@ -52,7 +52,7 @@ export async function healthyMs(
   }
   const elapsed = now() - started;
   await notifier.flush();
-  // Requests to those that hang would hold a stop up for 5 s.
+  // The requests to hanging endpoints would delay a stop by 5 s, so the stop is not measured.
   await dispatcher.stop();
   return elapsed;
 }

@@ -1,5 +1,5 @@
-// The same job for the peers: sign afresh, post with undici, log the attempt. Their attempt log is
-// written in batches as ours is, and a job ends when its attempt is written.
+// The job of the compared queues: sign the body, post it with undici, log the attempt. As in the
+// dispatcher, attempts are logged in batches, and a job ends when its attempt is logged.
 import { setImmediate } from 'node:timers/promises';
 import { Pool } from 'undici';
 import type { Sql } from '../../src/db/postgres/connect.ts';
@@ -25,14 +25,16 @@ interface Entry {
 }
 
 export interface Sender {
-  /** Sends one and resolves when its attempt is logged. */
+  /** Sends one payload. Resolves when its attempt is logged. */
   send(payload: Payload): Promise<void>;
-  /** Sends many side by side and logs their attempts in one statement. */
+  /** Sends payloads concurrently and logs their attempts in one statement. */
   sendAll(payloads: Payload[]): Promise<void>;
   close(): Promise<void>;
 }
 
-/** `log` is a pool to the database in which `createAttemptLog` made the table. */
+/**
+ * Creates a sender. `log` is a connection pool of a database with the table of createAttemptLog().
+ */
 export function createSender(log: Sql, origins: string[], connections: number): Sender {
   const keys = signingKeys(generateWebhookSecret());
   const pools = new Map(
@@ -103,7 +105,7 @@ export function createSender(log: Sql, origins: string[], connections: number): 
   };
 }
 
-/** Our own table's shape. */
+/** Creates a table with the same columns as the dispatcher's own log of attempts. */
 export async function createAttemptLog(sql: Sql): Promise<void> {
   await sql`
     create table attempts (

@@ -1,5 +1,5 @@
-// From enqueueing (the moment before the insert is sent) to receipt, at 50 events a second: ours
-// beside graphile-worker.
+// Latency from enqueueing (just before the insert is sent) to receipt, at 50 events per second: the
+// dispatcher compared with graphile-worker.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
@@ -45,8 +45,8 @@ export async function latencyOurs(
   const { sql } = database;
   const [app] = await seedApps(sql, receivers.urls.slice(0, 1));
   if (app === undefined) throw new Error('no receiver');
-  // One statement per event, as in the peer. The triggers are off, because their checks are not
-  // measured.
+  // Inserts one event per statement, like graphile-worker. Triggers are off, because their checks
+  // are not measured.
   await sql`alter table events disable trigger user`;
   const dispatcher = await startOurs(database, {});
   const notifier = createNotifier(sql, DELIVERIES_QUEUED);

@@ -1,4 +1,4 @@
-// The limit: only undici, which sends the same requests from memory, signed again.
+// The limit: undici alone sends the same requests from memory and signs each of them.
 import { randomUUID } from 'node:crypto';
 import { Pool } from 'undici';
 import { generateWebhookSecret } from '../../src/domain/outbox/endpoints.ts';
@@ -6,8 +6,8 @@ import { signedHeaders, signingKeys } from '../../src/webhooks/sign.ts';
 import { bodyOf, now, type Receivers } from './harness.ts';
 
 /**
- * Sends `count` requests round the receivers' URLs with undici's Pool.request; returns requests per
- * second.
+ * Sends `count` requests with undici's Pool.request, alternating between the receivers' URLs.
+ * Returns the requests per second.
  */
 export async function sendLimit(
   receivers: Receivers,

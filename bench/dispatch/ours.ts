@@ -1,4 +1,4 @@
-// The dispatcher itself, as `billing dispatch` runs it, on a backlog.
+// The dispatcher of this project with a backlog, as `billing dispatch` runs it.
 import { Registry } from 'prom-client';
 import { startDispatcher, type Dispatcher } from '../../src/dispatch/dispatcher.ts';
 import { createLog } from '../../src/log.ts';
@@ -15,8 +15,8 @@ export function startOurs(
 }
 
 /**
- * Resolves once every answer has come and every outcome is written. Asking Postgres each time would
- * walk over all that has just left the queue.
+ * Resolves when all responses have arrived and all outcomes are written. Reads the metrics, because
+ * a query would have to scan all rows that have just left the queue.
  */
 async function drained(registry: Registry): Promise<void> {
   for (;;) {
@@ -31,8 +31,8 @@ async function drained(registry: Registry): Promise<void> {
 }
 
 /**
- * Delivers the queued deliveries (`count`) and returns deliveries per second, from the start to the
- * last written outcome.
+ * Delivers the `count` queued deliveries. Returns the deliveries per second, from the start of the
+ * dispatcher until the last outcome is written.
  */
 export async function deliverOurs(
   database: Database,

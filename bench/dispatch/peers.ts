@@ -1,4 +1,5 @@
-// The queues that the dispatcher is compared with, installed from bench/dispatch/peers.
+// Loads the queues that the dispatcher is compared with. Their packages are in
+// bench/dispatch/peers.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { installPackages } from '../../test/fixtures/packages.ts';

@@ -1,11 +1,11 @@
-// pg-boss doing the same job at its best: loops that fetch a batch, send it side by side and
-// complete it in one call (its own work() is slower).
+// pg-boss with the same job, at its best: each loop fetches a batch, sends it concurrently and
+// completes it in one call. The package's own work() is slower.
 import { randomUUID } from 'node:crypto';
 import { bodyOf, now, type Database, type Receivers } from './harness.ts';
 import { createAttemptLog, createSender, type Payload } from './job.ts';
 import { requirePeer } from './peers.ts';
 
-/** As much of pg-boss as the benchmark calls. */
+/** The parts of pg-boss that the benchmark calls. */
 interface PgBoss {
   on(event: 'error', listener: (error: Error) => void): void;
   start(): Promise<unknown>;
@@ -40,7 +40,8 @@ export async function preparePgBoss({ sql, url }: Database): Promise<PgBoss> {
 }
 
 /**
- * Delivers a backlog of `count` jobs; deliveries per second, from start to the last job completed.
+ * Delivers a backlog of `count` jobs. Returns the deliveries per second, from the start until the
+ * last job is completed.
  */
 export async function deliverPgBoss(
   boss: PgBoss,

@@ -1,8 +1,11 @@
-// A light receiver in its own process: counts requests and responds with 200, or never on the hung
-// ports. Arguments: number of responding ports, number of hung ports, delay (ms) of all responding
-// ports except the first. Sends {open, hung} (the ports) when it listens. Messages: 'reset' zeroes
-// count and times; {after: n} requests a message after n requests; 'times' requests [id,
-// Date.now()] of each request by the "id" of its body.
+// A light receiver in its own process. It responds with 200 and counts requests. Hung ports never
+// respond. Arguments: number of responding ports, number of hung ports, delay in ms of all
+// responding ports except the first. Sends {open, hung} (the ports) once it listens.
+// Messages to the receiver:
+// - 'reset': forget all requests
+// - {after: n}: report the arrival of request number n
+// - 'count': send the number of requests by port
+// - 'time': record arrival times from now on; 'times': send them as [id of the body, Unix ms]
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 
@@ -25,7 +28,7 @@ const arrived = (port: number, body: () => string) => {
     process.send?.({ reported: performance.timeOrigin + performance.now() });
 };
 
-/** `afterMs`: null never responds. */
+/** Responds to each request after `afterMs` milliseconds. Null means never. */
 function serve(socket: Socket, afterMs: number | null): void {
   const port = socket.localPort ?? 0;
   let pending = Buffer.alloc(0);
@@ -36,7 +39,7 @@ function serve(socket: Socket, afterMs: number | null): void {
     for (;;) {
       const end = pending.indexOf('\r\n\r\n');
       if (end < 0) return;
-      // Every contender writes it so.
+      // All contenders write this header in lower case.
       const at = pending.indexOf('content-length: ') + 'content-length: '.length;
       const length = Number(pending.toString('latin1', at, pending.indexOf('\r', at)));
       const whole = end + 4 + length;

@@ -1,4 +1,4 @@
-// Measures a claim of 1,000 due subscriptions and one turn of the sweep, in ms, in tables of
+// Measures, in ms, a claim of 1,000 due subscriptions and one step of the sweep, in tables of
 // different sizes.
 import { randomUUID } from 'node:crypto';
 import { claimDue, releaseClaims } from '../../src/db/subscription-leases.ts';
@@ -16,9 +16,9 @@ export interface Costs {
 }
 
 /**
- * Fills the table with `rows` subscriptions, of which DUE are due at NOW; the indexes are made
- * afterwards, as a restore does. Nothing of it goes to the WAL where the server's `wal_level` is
- * minimal: the table is as if new.
+ * Fills the table with `rows` subscriptions, DUE of which are due at NOW, and then creates the
+ * indexes. With `wal_level` minimal nothing is written to the WAL, because the table was just
+ * truncated.
  */
 export async function prepareClaims({ sql }: Database, rows: number): Promise<Costs> {
   const [{ appId, planId }] = await sql<[{ appId: string; planId: string }]>`
@@ -29,13 +29,13 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
     select app_id, id as plan_id from plan`;
   const indexes = await sql<{ indexname: string; indexdef: string }[]>`
     select indexname, indexdef from pg_indexes where tablename = 'subscriptions' and indexname <> 'subscriptions_pkey'`;
-  // The due ones lie anywhere in the table, and as many others that fall due within fourteen
-  // minutes. The rest fall due over the thirty days from the next hour on.
+  // Due rows are spread over the whole table. As many rows become due within fourteen minutes. The
+  // other rows become due over thirty days, starting an hour later.
   const every = Math.floor(rows / DUE);
   await sql.begin(async (tx) => {
     await tx`truncate subscriptions cascade`;
     for (const { indexname } of indexes) await tx.unsafe(`drop index ${indexname}`);
-    // One application and one plan: ten million look-ups of each would measure nothing.
+    // Without foreign-key checks, because all rows have the same app and plan.
     await tx`set local session_replication_role = replica`;
     await tx`set local maintenance_work_mem = '1GB'`;
     await tx`

@@ -1,5 +1,5 @@
-// A keeper that collects payments that are all due together, from the claim to the committed
-// payment.
+// A keeper that collects payments that become due at the same time. Measures from the claim to the
+// committed payment.
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../src/chain/time.ts';
 import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
@@ -8,37 +8,38 @@ import type { Database } from '../dispatch/harness.ts';
 import { startKeeper } from './keeper-process.ts';
 import { AMOUNT, type Chain, PERIOD_HOURS, PLAN_ID, type Plan } from './scene.ts';
 
-// Asking costs the database something, and rounds take many seconds.
+// A poll costs the database some work, and rounds take many seconds, so polls are not more
+// frequent.
 const POLL_MS = 50;
 const PATIENCE_MS = 120_000;
 
 /** The results of a round. */
 export interface Round {
-  /** Payments a second until nothing is due and nothing under way. */
+  /** Payments per second, until nothing is due and no attempt is open. */
   readonly perSecond: number;
-  /** RPC requests for each payment, those that send included. */
+  /** RPC requests per payment, including those that send transactions. */
   readonly requests: number;
-  /** Fees of the network for each payment, those of transactions that failed included. */
+  /** Network fees in lamports per payment, including those of failed transactions. */
   readonly lamports: number;
 }
 
 export interface Collecting {
   /**
-   * Makes everybody due by the passing of time, and has `payments` of them collected. Throws an
-   * Error when it is another number.
+   * Moves the clock by a period, so that all subscriptions become due. Resolves when the keeper has
+   * collected `payments` payments. Throws an Error for any other number.
    */
   round(payments?: number): Promise<Round>;
   /**
-   * Makes past-due subscriptions due now, whose payers have money again, and resolves when all of
-   * them are active.
+   * Makes the past-due subscriptions due now, after their payers got money again. Resolves when all
+   * of them are active.
    */
   recovered(): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * Registers the plan's subscribers, as due from now on, and starts the keeper, which collects the
- * first period at once. `settings` go into the keeper's environment.
+ * Registers the plan's subscribers as due now and starts the keeper. Resolves when the keeper has
+ * collected the first period. `settings` are added to the keeper's environment.
  */
 export async function startCollecting(
   chain: Chain,
@@ -98,7 +99,7 @@ export async function startCollecting(
   };
 }
 
-/** Payments that succeeded. */
+/** Returns the number of succeeded payments. */
 export async function countPaid(sql: Database['sql']): Promise<number> {
   const [row] = await sql<
     { count: number }[]
@@ -106,7 +107,7 @@ export async function countPaid(sql: Database['sql']): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Registers the plan's subscribers, as due at `due`. */
+/** Registers the plan's subscribers. Their first payment is due at `due`. */
 export async function register(
   sql: Database['sql'],
   chain: Chain,

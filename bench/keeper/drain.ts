@@ -1,6 +1,6 @@
-// An RPC endpoint in front of the chain's. A read of the token account of a chosen wallet returns
-// its balance, but the balance changes before the response is sent, so the reader only learns about
-// the change from a failed payment.
+// An RPC endpoint in front of the chain's endpoint. When the keeper reads a chosen wallet's token
+// account, it gets the balance, and the balance then changes before the response is sent. The
+// keeper therefore only learns of the change from a failed payment.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,17 +10,17 @@ import type { Chain } from './scene.ts';
 
 export interface Drain {
   readonly url: string;
-  /** Changes the balance of each of these wallets to `amount` at its first read from now on. */
+  /** Sets the balance of each of these wallets to `amount` when the balance is next read. */
   arm(wallets: readonly string[], amount: number): void;
-  /** Wallets that have not been read yet. */
+  /** Returns the number of chosen wallets that have not been read yet. */
   armed(): number;
   close(): void;
 }
 
-/** An endpoint takes bodies of 50 KiB. */
+/** Number of balances per request. An endpoint accepts bodies of up to 50 KiB. */
 const AT_ONCE = 100;
 
-/** Sets the USDC balances of wallets. Throws an Error when the chain refuses one. */
+/** Sets the USDC balances of wallets. Throws an Error when the chain refuses to set a balance. */
 export async function setBalances(
   { post }: Pick<Chain, 'post'>,
   wallets: readonly string[],
@@ -39,7 +39,7 @@ export async function setBalances(
   }
 }
 
-/** Starts the endpoint; no wallet is chosen yet. */
+/** Starts the endpoint. Until arm() is called, it changes no balance. */
 export async function startDrain(chain: Pick<Chain, 'post'>): Promise<Drain> {
   const wallets = new Map<string, string>();
   let amount = 0;

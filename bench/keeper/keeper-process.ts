@@ -1,4 +1,4 @@
-// `billing keeper` as it is installed: a process of its own, with its unit's settings of Node.
+// `billing keeper` in its own process, with the Node options of the systemd unit.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -14,16 +14,16 @@ const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 const UNIT = new URL('../../deploy/systemd/billing-keeper.service', import.meta.url);
 
 export interface KeeperProcess {
-  /** HTTP requests that it has made of RPC endpoints. */
+  /** Returns the number of the keeper's requests to RPC endpoints. */
   requests(): Promise<number>;
-  /** Requests that an endpoint refused because of their rate. */
+  /** Returns the number of requests that an endpoint refused because of its rate limit. */
   limited(): Promise<number>;
-  /** Token accounts that it follows. */
+  /** Returns the number of token accounts that the keeper follows. */
   followed(): Promise<number>;
   stop(): Promise<void>;
 }
 
-/** Starts a keeper on this chain and database; `settings` extend or override its environment. */
+/** Starts a keeper on this chain and database. `settings` are added to its environment. */
 export async function startKeeper(
   { keeper, rpcUrl, wsUrl, treasury }: Chain,
   databaseUrl: string,
@@ -54,8 +54,8 @@ export async function startKeeper(
     },
   );
   return {
-    requests: () => requests(metricsPort, ''),
-    limited: () => requests(metricsPort, 'rate_limited'),
+    requests: () => rpcRequests(metricsPort),
+    limited: () => rpcRequests(metricsPort, 'rate_limited'),
     followed: () => followed(metricsPort),
     async stop() {
       child.kill('SIGTERM');
@@ -65,7 +65,7 @@ export async function startKeeper(
   };
 }
 
-/** The options of Node that the keeper's unit gives. */
+/** Returns the Node options in the systemd unit of the keeper. */
 async function nodeArguments(): Promise<string[]> {
   const [, given] =
     /^ExecStart=\/usr\/bin\/node (.*)\/\S*billing\.js keeper$/m.exec(
@@ -75,11 +75,14 @@ async function nodeArguments(): Promise<string[]> {
   return given.split(' ').filter((argument) => argument.startsWith('--'));
 }
 
-/** Requests with this outcome; all of them where it is empty. */
-async function requests(port: number, outcome: string): Promise<number> {
+/**
+ * Returns the number of RPC requests with this outcome, or of all RPC requests, from the metrics of
+ * a process.
+ */
+export async function rpcRequests(port: number, outcome = ''): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const counts = [...text.matchAll(/^billing_rpc_calls_total\{(.*)\} (\d+)$/gm)];
-  if (counts.length === 0) throw new Error('the keeper does not count its RPC requests');
+  if (counts.length === 0) throw new Error('the process does not count its RPC requests');
   return counts.reduce(
     (sum, [, labels = '', value]) => (labels.includes(outcome) ? sum + Number(value) : sum),
     0,

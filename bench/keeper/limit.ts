@@ -1,12 +1,15 @@
-// Measures the local chain's throughput of pre-signed payments without readers: one per request
-// over many connections, as a keeper sends them, and in batches that an RPC provider would not
-// accept.
+// Measures how many pre-signed payments per second the local chain executes while nothing reads
+// from it: (1) one payment per request over many connections, as a keeper sends, and (2) in batches
+// that an RPC provider would refuse.
 import { atOnce, type Chain, type Plan, signPayments, type Subscriber } from './scene.ts';
 
-/** A blockhash lives for 150 blocks, signing included: here a minute. */
+/**
+ * A blockhash is valid for 150 blocks, here for a minute. The payments must be signed and sent in
+ * this time.
+ */
 export const LIMIT_BLOCK_MS = 400;
 const AT_A_TIME = 1000;
-/** Payments of the round in batches. */
+/** Number of payments in a round with batches. */
 const IN_BATCHES = 4000;
 const BATCH = 32;
 const BATCHES_UNDER_WAY = 4;
@@ -20,8 +23,8 @@ const request = (transaction: Buffer, id: number) => ({
 });
 
 /**
- * Payments per second of all the plan's subscribers, one in each request. Throws an Error when not
- * all of them were collected.
+ * Returns the payments per second for all subscribers, one payment per request. Throws an Error
+ * unless all payments were collected.
  */
 export function singleLimit(chain: Chain, plan: Plan, round: number): Promise<number> {
   return timed(chain, plan.subscribers, plan, round, (transactions) => {
@@ -34,8 +37,8 @@ export function singleLimit(chain: Chain, plan: Plan, round: number): Promise<nu
 }
 
 /**
- * Payments per second in batches, of some of the subscribers. Throws an Error when not all of them
- * were collected.
+ * Returns the payments per second in batches, for some of the subscribers. Throws an Error unless
+ * all their payments were collected.
  */
 export function batchLimit(chain: Chain, plan: Plan, round: number): Promise<number> {
   return timed(chain, plan.subscribers.slice(0, IN_BATCHES), plan, round, (transactions) => {
@@ -55,8 +58,8 @@ export function batchLimit(chain: Chain, plan: Plan, round: number): Promise<num
 }
 
 /**
- * Lets a period pass, and sends its payments with `prepare`; only the time of sending counts. They
- * are signed in groups small enough to land before their blockhash expires.
+ * Moves the clock by a period and sends the payments of this period with `prepare`. Only sending is
+ * timed. Groups are signed one by one, so that each group lands before its blockhash expires.
  */
 async function timed(
   chain: Chain,

@@ -1,5 +1,5 @@
-// One period of many subscriptions through a provider that takes few requests a second, sends
-// included, and still fewer sends.
+// One period of many subscriptions through a provider with low rate limits for requests and for
+// sends.
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../src/chain/time.ts';
 import type { Database } from '../dispatch/harness.ts';
@@ -8,15 +8,17 @@ import { countPaid, register } from './collect.ts';
 import { startKeeper } from './keeper-process.ts';
 import { openPlan, startChain } from './scene.ts';
 
-/** Block time in ms as on mainnet, because the poll interval of a status depends on it. */
+/**
+ * Milliseconds between blocks, as on mainnet, because the poll interval of a status depends on it.
+ */
 const BLOCK_MS = 400;
 const [SENDS, REQUESTS] = [5, 10];
 const POLL_MS = 500;
 const PATIENCE_MS = 900_000;
 
 /**
- * Collects one period of `subscribers`; seconds from the keeper's start until all of them are
- * recorded.
+ * Collects one period of `subscribers` subscriptions. Measures the seconds from the keeper's start
+ * until all payments are recorded.
  */
 export async function collectThroughProvider(
   { sql, url }: Database,

@@ -1,4 +1,4 @@
-// A local chain in a process of its own, with wallets on it that have subscribed.
+// A local chain in its own process, with subscribed wallets.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -30,7 +30,7 @@ import { walletFromSeed } from '../../src/local/sandbox/wallet.ts';
 
 const BILLING = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
 const CONNECTIONS = 64;
-/** Blocks come fast, so that finality (32 of them) is no great part of a round. */
+/** Blocks are fast, so that the wait for finality (32 blocks) is only a small part of a round. */
 const BLOCK_MS = 25;
 
 export const PLAN_ID = 1n;
@@ -57,16 +57,16 @@ export interface Chain {
   treasury: string;
   call: <T>(method: string, ...params: unknown[]) => Promise<T>;
   post: (body: string) => Promise<string>;
-  /** Unix seconds of the newest sealed block. */
+  /** Returns the time of the newest sealed block in Unix seconds. */
   now(): Promise<number>;
-  /** Moves the clock on by a period and makes a few blocks there. */
+  /** Moves the clock by a period and makes 40 blocks. */
   pass(): Promise<void>;
-  /** Payments that the treasury has had its fee of. */
+  /** Returns the number of payments whose fee the treasury has received. */
   collected(): Promise<number>;
   stop(): void;
 }
 
-/** Starts `billing localnet`, which must be built, with a block each `blockMs` milliseconds. */
+/** Starts `billing localnet`, which must be built before. `blockMs` is the time between blocks. */
 export async function startChain(blockMs = BLOCK_MS): Promise<Chain> {
   const args = ['localnet', '--port', '0', '--block-ms', String(blockMs), '--json'];
   const child: ChildProcess = spawn(process.execPath, [BILLING, ...args], {
@@ -144,7 +144,7 @@ export async function startChain(blockMs = BLOCK_MS): Promise<Chain> {
   return chain;
 }
 
-/** Signs, sends, and resolves once the chain has executed the transaction. */
+/** Signs and sends a transaction. Resolves when the chain has executed it. */
 export async function send(
   { call }: Chain,
   signer: Keypair,
@@ -161,8 +161,8 @@ export async function send(
 }
 
 /**
- * Publishes a plan, and subscribes `count` wallets to it that can pay for `payments`; `payments`
- * may depend on the number of the wallet.
+ * Publishes a plan and subscribes `count` wallets with the USDC for `payments` payments. A function
+ * `payments` gets the wallet's number.
  */
 export async function openPlan(
   chain: Chain,
@@ -228,8 +228,8 @@ export async function openPlan(
 }
 
 /**
- * Signs one payment of each of these subscribers, byte for byte as long as a keeper's, for the
- * period that begins now.
+ * Signs one payment of each subscriber for the current period. Each transaction has exactly the
+ * length of a keeper's transaction.
  */
 export async function signPayments(
   { call, keeper, merchant, treasury }: Chain,
@@ -262,7 +262,7 @@ export async function signPayments(
   });
 }
 
-/** Runs an action `count` times, with as many concurrent runs as there are connections. */
+/** Runs `work` `count` times, with at most CONNECTIONS concurrent runs. */
 export async function atOnce(
   count: number,
   work: (number: number) => Promise<void>,

@@ -1,6 +1,6 @@
-// Measures the time from the top-up of a past-due wallet to its payment on chain, with many
-// past-due subscriptions followed, at the local chain's default block time. The keeper only finds
-// its work by the streams of token accounts, because its sweep is idle.
+// Measures the time from the top-up of a past-due wallet to its payment on chain, while the keeper
+// follows many past-due subscriptions. Blocks have the local chain's default time. The sweep is
+// idle, so the keeper learns of a top-up only from the streams of token accounts.
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { generateKeypair } from '../../src/chain/keypair.ts';
@@ -13,17 +13,17 @@ import { register } from './collect.ts';
 import { startKeeper } from './keeper-process.ts';
 import { AMOUNT, type Chain, openPlan, send, type Subscriber } from './scene.ts';
 
-/** The local chain's default. */
+/** Milliseconds between blocks, the default of the local chain. */
 export const DEFAULT_BLOCK_MS = 300;
 const POLL_MS = 25;
 const PATIENCE_MS = 600_000;
 
 export interface TopUps {
-  /** From the moment the top-up is sent to the moment the chain confirms the payment, sorted. */
+  /** Milliseconds from sending each top-up until its payment is confirmed on chain, sorted. */
   collectedMs: number[];
-  /** RPC requests of the keeper during a thousand transfers of dust to a past-due wallet. */
+  /** RPC requests of the keeper while the dust transfers arrive at a past-due wallet. */
   dustRequests: number;
-  /** Notifications of the subscription in the database meanwhile. */
+  /** Notifications of this subscription that the keeper recorded meanwhile. */
   dustNotifications: number;
 }
 
@@ -36,8 +36,8 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
 }
 
 /**
- * Leaves `pastDue` wallets past due, tops `topUps` of them up at `perSecond`, and sends another
- * `dust` transfers of 1, 2, 3 ... base units.
+ * Makes `pastDue` wallets past due and tops up `topUps` of them at `perSecond`. Then sends `dust`
+ * transfers of 1, 2, 3 ... base units to one of the other wallets.
  */
 export async function measureTopUps(
   chain: Chain,
@@ -62,7 +62,8 @@ export async function measureTopUps(
       return row?.count === pastDue;
     });
     await until('all are followed', async () => (await keeper.followed()) === pastDue);
-    // From here on the keeper only learns about changes from the streams.
+    // The sweep is moved to tomorrow. From now on the keeper learns about changes only from the
+    // streams.
     await until('the sweep rests', async () => {
       const [row] = await sql<
         { rests: boolean }[]
@@ -81,8 +82,8 @@ export async function measureTopUps(
 
     const poor = plan.subscribers.at(-1) as Subscriber;
     const before = { requests: await keeper.requests(), notices: await notices(sql, poor) };
-    // The amounts differ, because the chain would treat two equal transfers in one block as one.
-    // Together they are less than the due amount.
+    // The amounts differ, because two equal transfers in one block would have the same signature.
+    // Their sum is less than the due amount.
     for (let sent = 1; sent <= dust; sent += 1) await pay(poor.wallet, BigInt(sent));
     await pause(5 * DEFAULT_BLOCK_MS);
     return {
@@ -95,7 +96,7 @@ export async function measureTopUps(
   }
 }
 
-/** Tops wallets up one after the other, and resolves with the duration of each payment, sorted. */
+/** Tops up the wallets one after another. Resolves with the duration of each payment, sorted. */
 async function collected(
   { call }: Chain,
   subscribers: readonly Subscriber[],
@@ -133,7 +134,7 @@ async function collected(
     for (const { wallet, subscription } of subscribers) {
       sentAt.set(subscription, performance.now());
       await topUp(wallet);
-      // As customers come: at random, with this mean.
+      // Customers come at random times, on average `perSecond` per second.
       await pause((-Math.log(1 - Math.random()) * 1000) / perSecond);
     }
   };
@@ -155,7 +156,7 @@ async function notices(sql: Database['sql'], { subscription }: Subscriber): Prom
   return row?.notices ?? 0;
 }
 
-/** The value below which this share of sorted values lies. */
+/** Returns the percentile `share` of sorted values. */
 export function percentile(sorted: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * share) - 1)] ?? NaN;
 }

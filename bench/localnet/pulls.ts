@@ -1,5 +1,5 @@
-// Wallets that have subscribed to one plan, and signed pulls of net and fee from them, as the
-// keeper makes them.
+// Subscribed wallets of one plan, and signed pulls from them. Like a keeper's pull, each has one
+// transfer for the net amount and one for the fee.
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import { planAddress, subscriptionAddress } from '../../src/chain/program/addresses.ts';
@@ -16,7 +16,7 @@ import { signTransaction } from '../../src/chain/transactions/subscriptions.ts';
 import { createTokenAccount } from '../../src/chain/transactions/system-instructions.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 
-/** A chain to prepare: the one behind the RPC, or one in this process. */
+/** A chain to prepare: the chain behind the RPC endpoint, or a chain in this process. */
 export interface Target {
   fund(owner: string, lamports: bigint, usdc: bigint): Promise<void>;
   blockhash(): Promise<string>;
@@ -24,7 +24,7 @@ export interface Target {
   account(address: string): Promise<Buffer>;
 }
 
-/** The plan, its parties, and the wallets that subscribed. */
+/** The plan, its parties and the subscribed wallets. */
 export interface Scene {
   readonly keeper: Keypair;
   readonly merchant: Keypair;
@@ -96,7 +96,9 @@ export async function prepare(target: Target, count: number): Promise<Scene> {
 
 let made = 0;
 
-/** Signs `count` pulls of 99 and 1 base units, spread over the wallets. */
+/**
+ * Signs `count` pulls, alternating between the wallets. Each pull transfers 99 and 1 base units.
+ */
 export function signPulls(
   { keeper, merchant, treasury, plan, wallets }: Scene,
   blockhash: string,

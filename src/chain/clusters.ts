@@ -1,7 +1,6 @@
 /** Names of the Solana clusters that the setting SOLANA_CLUSTER accepts. */
 export type Cluster = 'mainnet-beta' | 'devnet' | 'localnet';
 
-/** The genesis hash and the USDC mint of a cluster. */
 export interface ClusterFacts {
   /**
    * Base58 hash of the cluster's first block, as the RPC method getGenesisHash returns it. Null for
@@ -46,9 +45,8 @@ export function clusterMismatch(cluster: Cluster, genesisHash: string): string |
 }
 
 /**
- * Creates a check of RPC endpoints. The check takes an endpoint's genesis hash and returns null to
- * accept the endpoint, or the reason to refuse the endpoint. All accepted endpoints serve the given
- * cluster and have the same genesis hash.
+ * Returns a check of an endpoint's genesis hash. The check returns null to accept the endpoint, or
+ * the reason to refuse it. All accepted endpoints serve `cluster` and have the same genesis hash.
  */
 export function oneChain(cluster: Cluster): (genesisHash: string) => string | null {
   let first: string | undefined;

@@ -10,8 +10,8 @@ import { open, writeFile } from 'node:fs/promises';
 import bs58 from 'bs58';
 
 /**
- * A signing key. The private half stays inside the KeyObject, so printing or logging a Keypair only
- * shows the address.
+ * A signing key. Only the closure of `sign` holds the private half, so a printed or logged Keypair
+ * shows only the address.
  */
 export interface Keypair {
   readonly address: string;
@@ -37,8 +37,7 @@ function keypair(key: KeyObject): Keypair {
 
 /**
  * Creates a keypair from the 64 bytes that the Solana CLI stores: the private half, then the public
- * half. Throws an Error when the bytes are not a keypair. The error's message does not contain the
- * bytes.
+ * half. Throws an Error for other bytes. The error's message does not contain the secret bytes.
  */
 export function keypairFromSecret(secret: Uint8Array): Keypair {
   if (secret.length !== 64)
@@ -54,8 +53,8 @@ export function keypairFromSecret(secret: Uint8Array): Keypair {
 }
 
 /**
- * Whether `signature` is the Ed25519 signature of `message` by the key `publicKey` (32 bytes). The
- * check uses Node's crypto, because tweetnacl takes 10 ms per signature.
+ * Whether `signature` is the Ed25519 signature of `message` by the key `publicKey` (32 bytes). Uses
+ * Node's crypto, because the library tweetnacl takes 10 ms per signature.
  */
 export function isSigned(
   publicKey: Uint8Array,
@@ -70,15 +69,14 @@ export function isSigned(
   return verify(null, message, key, signature);
 }
 
-/** Creates a new random keypair. */
 export function generateKeypair(): Keypair {
   return keypair(generateKeyPairSync('ed25519').privateKey);
 }
 
 /**
- * Creates a random keypair and stores it in a new keypair file in the format of the Solana CLI.
- * Only the file's owner can read the file. Throws an Error with the path if the file already exists
- * or cannot be written.
+ * Creates a random keypair and stores it in a new file in the format of the Solana CLI. Only the
+ * file's owner can read the file. Throws an Error with the path if the file exists or cannot be
+ * written.
  */
 export async function createKeypairFile(path: string): Promise<Keypair> {
   const { privateKey } = generateKeyPairSync('ed25519');
@@ -100,8 +98,8 @@ export async function createKeypairFile(path: string): Promise<Keypair> {
 
 /**
  * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the path
- * when (1) the file cannot be read, (2) the file is not a keypair, (3) users other than the owner
- * can read the file. If root owns the file, its group may also read it.
+ * if the file cannot be read, is not a keypair, or is open to users other than the owner. If root
+ * owns the file, the file's group may read it too.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {
@@ -152,8 +150,8 @@ function parseSecret(text: string): Uint8Array {
 const VERSION_1 = 0x81;
 
 /**
- * Returns a transaction's id: its first signature in Base58. A version 1 transaction stores its
- * signatures at the end. Other versions store their signatures at the start.
+ * Returns a transaction's id: its first signature in Base58. A version 1 transaction has its
+ * signatures at the end, every other version at the start.
  */
 export function signatureOf(transaction: Uint8Array): string {
   const [first = 0, signers = 0] = transaction;

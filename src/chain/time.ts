@@ -11,8 +11,8 @@ export function unixSeconds(time: Date): bigint {
 const LAST_SECOND = 253_402_300_799n;
 
 /**
- * Converts Unix seconds to a Date. A plan's end can be any int64, so a time after the year 9999
- * becomes the last second of that year.
+ * Converts Unix seconds to a Date. A plan's end can be any int64. A time after the year 9999
+ * becomes the last second of that year, so that the Date has an ISO 8601 form.
  */
 export function timeOf(seconds: bigint): Date {
   return new Date(Number(seconds < LAST_SECOND ? seconds : LAST_SECOND) * 1000);
@@ -29,7 +29,7 @@ export interface ChainClock {
    * chain's time may have jumped. The next call of `now` then reads the chain's clock.
    */
   slot(slot: bigint): boolean;
-  /** Records the chain's time (Unix seconds) that a caller read together with other accounts. */
+  /** Records the chain's time (Unix seconds) that a caller read from the chain's clock. */
   observe(seconds: bigint): void;
   /**
    * Returns the chain's time in Unix milliseconds, extrapolated from the last clock reading without
@@ -52,21 +52,21 @@ export interface ChainClockOptions {
 
 /**
  * Maximum number of slots that block leaders skip in a row. A larger step between two reported
- * slots means that the stream was down, or that the time of a local chain was moved.
+ * slots means that the stream was down, or that a local chain's time was moved.
  */
 const MAX_SKIPPED = 8n;
 /** A slot stream counts as silent after this time (ms) without a new slot. */
 const SILENCE_MS = 5000;
 /**
- * How long (ms) after a jump of the chain's time a lagging endpoint may still report the time
- * before the jump. A clock reading in this period expires after UNSETTLED_AGE_MS.
+ * A clock reading within this time (ms) after a jump of the chain's time may be wrong, because a
+ * lagging endpoint still reports the earlier time. Such a reading expires after UNSETTLED_AGE_MS.
  */
 const UNSETTLED_MS = 2000;
 const UNSETTLED_AGE_MS = 500;
 
 /**
- * Creates a clock that extrapolates the chain's time from its last reading. The clock reads the
- * chain again when this reading is too old.
+ * Creates a clock that extrapolates the chain's time from the last reading of the chain's clock. If
+ * this reading is too old, the chain's clock is read again.
  */
 export function createChainClock(
   rpc: Pick<Rpc, 'getClock'>,

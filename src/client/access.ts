@@ -48,10 +48,9 @@ interface Cached {
 }
 
 /**
- * Returns a function that a server calls for each request of a customer. The function rejects with
- * a BillingError when the service refuses. While the service is unreachable, the function rejects
- * if the cache has no response for the customer, or if `revalidateAfter` of the cached response
- * passed more than `keepSeconds` ago.
+ * Returns a function that a server calls for each request of a customer. If the service refuses,
+ * the function rejects with a BillingError. If the service is unreachable, the function resolves
+ * with the cached response for up to `keepSeconds` after its `revalidateAfter`, and else rejects.
  */
 export function createAccessGuard(
   client: Client,
@@ -117,8 +116,8 @@ export function createAccessGuard(
 }
 
 /**
- * Returns whether an error means that the service is unreachable: the service sent no response, or
- * a response with the status 429 or with a status of 500 or above.
+ * Whether an error means that the service is unreachable: the service sent no response, or a
+ * response with status 429 or a status of 500 or above.
  */
 function isAway(error: unknown): boolean {
   return !(error instanceof BillingError) || error.status >= 500 || error.status === 429;

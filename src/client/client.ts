@@ -11,7 +11,16 @@ export {
   type Customer,
 } from './access.ts';
 export { BillingConnectionError, BillingError, type BillingErrorCode } from './error.ts';
-export type { Arguments, CallOptions, Client, Data, Item, ListPath, PathOf } from './routes.ts';
+export type {
+  Arguments,
+  CallOptions,
+  Client,
+  Data,
+  FilePath,
+  Item,
+  ListPath,
+  PathOf,
+} from './routes.ts';
 export type { components, paths } from './openapi.ts';
 
 export interface ClientOptions {
@@ -23,10 +32,10 @@ export interface ClientOptions {
    */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Maximum number of retries of a request. Default: 0. A 429 is retried for every request. After a
-   * lost connection or a status of 500 or above, a retry is made only for requests that are safe to
-   * repeat: GET, DELETE, PATCH, and POST with an idempotency key. The delay comes from Retry-After,
-   * or else from a backoff.
+   * Maximum number of retries of a request. Default: 0. A request with status 429 is retried. After
+   * a lost connection or a status of 500 or above, a request is retried only if it is safe to
+   * repeat: GET, DELETE, PATCH, or POST with an idempotency key. Without Retry-After, a backoff
+   * sets the delay.
    */
   retries?: number;
   /**
@@ -148,10 +157,10 @@ export function createClient(options: ClientOptions): Client {
     async *list(path, ...[given]) {
       for await (const rows of pages(path, given as Given)) yield* rows;
     },
-    async exportTransactions(given) {
-      const { response } = await call('get', '/merchant/apps/{appId}/transactions/export', given);
+    async file(path, ...[given]) {
+      const { response } = await call('get', path, given as Given);
       const { body } = response;
-      if (body === null) throw new Error('The export has no body.');
+      if (body === null) throw new Error('The file has no body.');
       return body;
     },
   };

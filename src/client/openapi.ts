@@ -6,9 +6,6 @@ export interface paths {
          * In the order in which a page tries them, with the roles that the request’s Origin may sign in for. transaction is the last resort, for wallets that sign transactions only.
          */
         get: operations["listMethods"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/auth/nonce": {
         get?: never;
@@ -17,8 +14,6 @@ export interface paths {
          * The message is a Sign-In With Solana text with a nonce, valid for five minutes and one sign-in. Its domain and URI are those of the request’s Origin if the operator allows that origin, else those of the service, because wallets only sign messages for the domain of the page. Merchants sign in on pages of the service and of DASHBOARD_ORIGINS: another Origin is FORBIDDEN.
          */
         post: operations["createNonce"];
-        delete?: never;
-        patch?: never;
     };
     "/auth/verify": {
         get?: never;
@@ -27,15 +22,10 @@ export interface paths {
          * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.
          */
         post: operations["verifySignIn"];
-        delete?: never;
-        patch?: never;
     };
     "/checkout-sessions/{checkoutSessionId}": {
         /** Read the content of a checkout page */
         get: operations["getPublicCheckoutSession"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/checkout/offers/{offerId}": {
         /**
@@ -43,9 +33,6 @@ export interface paths {
          * Send the offer’s secret as "Authorization: Bearer", from the page that asked for it.
          */
         get: operations["getCheckoutOffer"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/checkout/offers/{offerId}/transaction": {
         get?: never;
@@ -54,8 +41,6 @@ export interface paths {
          * Send the offer’s secret as "Authorization: Bearer", from the page that asked for it. The service checks, signs and sends it. A token comes with the first such response only, and never for a transaction that the service has signed.
          */
         post: operations["sendCheckoutTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/checkout/plans/{planId}/offers": {
         get?: never;
@@ -64,15 +49,10 @@ export interface paths {
          * Needs no sign-in. The wallet signs the transaction without sending it; then post it with the secret. "offer" is null where the service does not sponsor it: then the wallet signs in and pays for its transaction.
          */
         post: operations["createCheckoutOffer"];
-        delete?: never;
-        patch?: never;
     };
     "/healthz": {
         /** Liveness: the process runs */
         get: operations["getHealth"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/api-keys": {
         /**
@@ -85,18 +65,14 @@ export interface paths {
          * Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.
          */
         post: operations["createApiKey"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/api-keys/{keyId}": {
         get?: never;
-        post?: never;
         /**
          * Revoke an API key
          * Immediate and permanent: the next request with the key is refused. Revoking again changes nothing.
          */
         delete: operations["revokeApiKey"];
-        patch?: never;
     };
     "/merchant/apps": {
         /** List the apps */
@@ -106,14 +82,10 @@ export interface paths {
          * A merchant has at most 100 apps.
          */
         post: operations["createApp"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}": {
         /** Read an app */
         get: operations["getApp"];
-        post?: never;
-        delete?: never;
         /**
          * Change an app
          * Omitted fields keep their values; null clears one. Another websiteUrl is yet to be proven.
@@ -126,30 +98,29 @@ export interface paths {
          * Identify the customer by externalId or by wallet. Of several subscriptions, the one with the latest accessUntil counts.
          */
         get: operations["getAccess"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/analytics": {
         /**
          * Read the metrics of an app
-         * Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC.
+         * Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, figures of one plan: a change of plan to it is an expansion by its whole amount, a change away from it a contraction.
          */
         get: operations["getAnalytics"];
-        post?: never;
-        delete?: never;
-        patch?: never;
+    };
+    "/merchant/apps/{appId}/attention": {
+        /**
+         * Read what fails in an app
+         * Empty lists and 0 where all is well.
+         */
+        get: operations["listAttention"];
     };
     "/merchant/apps/{appId}/checkout-sessions": {
         /** List the checkout sessions of an app */
         get: operations["listCheckoutSessions"];
         /**
          * Create a checkout session
-         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.
+         * Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata, discount and trial. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.
          */
         post: operations["createCheckoutSession"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/checkout-sessions/{checkoutSessionId}": {
         /**
@@ -157,9 +128,13 @@ export interface paths {
          * Read it when the customer comes back, because the return URL proves nothing.
          */
         get: operations["getCheckoutSession"];
-        post?: never;
-        delete?: never;
-        patch?: never;
+    };
+    "/merchant/apps/{appId}/customer": {
+        /**
+         * Read the sums of a customer
+         * Identify the customer by externalId or by wallet. The lists of subscriptions, transactions and refunds take the same (wallet as subscriberWallet).
+         */
+        get: operations["getCustomer"];
     };
     "/merchant/apps/{appId}/deliveries": {
         /**
@@ -167,16 +142,10 @@ export interface paths {
          * Includes deliveries to deleted endpoints of the app.
          */
         get: operations["listDeliveries"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/deliveries/{deliveryId}": {
         /** Read a delivery with its attempts */
         get: operations["getDelivery"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/deliveries/{deliveryId}/replay": {
         get?: never;
@@ -185,22 +154,14 @@ export interface paths {
          * Queues a new delivery of the same event, with its own attempts, to the current endpoint of the app.
          */
         post: operations["replayDelivery"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/events": {
         /** List the events of an app */
         get: operations["listEvents"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/events/{eventId}": {
         /** Read an event */
         get: operations["getEvent"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/events/{eventId}/replay": {
         get?: never;
@@ -209,8 +170,6 @@ export interface paths {
          * Queues a new delivery to the current endpoint of the app, even for an event that was never sent.
          */
         post: operations["replayEvent"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/events/next": {
         /**
@@ -218,19 +177,14 @@ export interface paths {
          * Long poll. Without "after": only a cursor of the current position. With "after": the events since that position, each once, waiting up to "wait" seconds for the first.
          */
         get: operations["followEvents"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/events/sample": {
         get?: never;
         /**
-         * Send a sample event (development)
-         * Sends a sample event to the app’s webhook endpoint immediately, without retries, and to the readers of the app’s event feed. data.test is true and data.sequence is 0, unlike in a real event. It is not added to the event log.
+         * Send a sample event
+         * Sends a sample event to the app’s webhook endpoint immediately, without retries, and to the readers of the app’s event feed. data.test is true and data.sequence is 0, unlike in a real event. It is not added to the event log. In production it names made-up rows only: "data" is FORBIDDEN there.
          */
         post: operations["sendSampleEvent"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/logo": {
         get?: never;
@@ -241,7 +195,6 @@ export interface paths {
         post: operations["setLogo"];
         /** Delete the logo of an app */
         delete: operations["deleteLogo"];
-        patch?: never;
     };
     "/merchant/apps/{appId}/plans": {
         /** List the plans of an app */
@@ -251,8 +204,6 @@ export interface paths {
          * With amount and periodHours: returns a pending plan and the unsigned transaction by which your wallet publishes it. With planPda: takes over a plan that your wallet has published; it must name our keeper as a puller and both destinations.
          */
         post: operations["createPlan"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/plans/{planId}": {
         /**
@@ -260,8 +211,6 @@ export interface paths {
          * A pending plan is first looked up on chain.
          */
         get: operations["getPlan"];
-        post?: never;
-        delete?: never;
         /**
          * Change or sunset a plan
          * Omitted fields keep their values. status "sunset" ends new registrations and is irreversible; existing subscriptions continue.
@@ -275,8 +224,6 @@ export interface paths {
          * For your wallet to sign after the operator rotated a keeper key. Payments continue in the meantime. CONFLICT if the plan already names the keepers, or is sunset and lacks one.
          */
         post: operations["createPullersTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/plans/{planId}/transaction": {
         get?: never;
@@ -285,38 +232,58 @@ export interface paths {
          * A transaction expires about half a minute after it was built.
          */
         post: operations["createPlanTransaction"];
-        delete?: never;
-        patch?: never;
+    };
+    "/merchant/apps/{appId}/refunds": {
+        /** List the refunds of an app */
+        get: operations["listAllRefunds"];
     };
     "/merchant/apps/{appId}/replays": {
         get?: never;
         /**
          * Replay all matching events
-         * Starts a run that queues the events for the current endpoint of the app. If an event has several deliveries, the filters apply to the newest. While a run with the same filters is in progress, that run is returned. With "dryRun", matches are only counted (200).
+         * Starts a run that queues the events for the current endpoint of the app, or with the status retrying makes the next attempts due now. If an event has several deliveries, the filters apply to the newest. While a run with the same filters is in progress, that run is returned. More than 50,000 deliveries in a run, or in a day for an app or by callers below Pro at one address, are CONFLICT. With "dryRun", matches are only counted (200).
          */
         post: operations["createReplay"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/replays/{replayId}": {
         /** Read the progress of a replay */
         get: operations["getReplay"];
-        post?: never;
-        delete?: never;
-        patch?: never;
+    };
+    "/merchant/apps/{appId}/search": {
+        /**
+         * Search the records of an app
+         * Finds by the start of an externalId, four or more consecutive characters of a wallet (also both ends as `4fX2…9kLm`), the address of a subscription, the signature of a payment or a refund, and the id of a subscription, payment, refund or event. At most 20 hits.
+         */
+        get: operations["listSearch"];
+    };
+    "/merchant/apps/{appId}/statements/{month}": {
+        /**
+         * Read the statement of a month
+         * A month’s payments and refunds, and what was sponsored, each line with its signature. Its sums are those of analytics for the same month.
+         */
+        get: operations["getStatement"];
+    };
+    "/merchant/apps/{appId}/statements/{month}/csv": {
+        /**
+         * Export the statement of a month as CSV
+         * A month’s payments and refunds, and what was sponsored, each line with its signature. Its sums are those of analytics for the same month. Oldest first. One export per merchant at a time.
+         */
+        get: operations["listCsv"];
+    };
+    "/merchant/apps/{appId}/statements/{month}/page": {
+        /**
+         * Read the statement of a month as a page to print
+         * A month’s payments and refunds, and what was sponsored, each line with its signature. Its sums are those of analytics for the same month. An HTML document without scripts.
+         */
+        get: operations["listPage"];
     };
     "/merchant/apps/{appId}/subscriptions": {
         /** List the subscriptions of an app */
         get: operations["listSubscriptions"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}": {
         /** Read a subscription */
         get: operations["getSubscription"];
-        post?: never;
-        delete?: never;
         /**
          * Change your own ids and the discount of a subscription
          * Omitted fields keep their values. metadata and discount are replaced as a whole; null clears externalId and discount.
@@ -330,8 +297,13 @@ export interface paths {
          * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately.
          */
         post: operations["cancelSubscription"];
-        delete?: never;
-        patch?: never;
+    };
+    "/merchant/apps/{appId}/subscriptions/{subscriptionId}/change": {
+        /**
+         * Read what a change of plan would cost
+         * What a checkout session with replaces would cost the subscriber, without a discount of the session.
+         */
+        get: operations["getSubscriptionChange"];
     };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/pause": {
         get?: never;
@@ -340,8 +312,6 @@ export interface paths {
          * No payment is collected until it is unpaused, and the periods in between are never charged. Access ends with the paid period. A past-due subscription becomes active, and its payment is no longer retried.
          */
         post: operations["pauseSubscription"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/reinstate": {
         get?: never;
@@ -350,18 +320,13 @@ export interface paths {
          * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.
          */
         post: operations["createReinstatement"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline": {
         /**
          * Read the history of a subscription
-         * The newest 200 events, payments, attempts (open, failed, expired or unexplained) and deliveries, newest first.
+         * The newest 200 events, payments, refunds, attempts (open, failed, expired or unexplained) and deliveries, newest first.
          */
         get: operations["getSubscriptionTimeline"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/unpause": {
         get?: never;
@@ -370,8 +335,6 @@ export interface paths {
          * The next payment is due at the end of the paid period. If that is over, it is due immediately, for the rest of the current period.
          */
         post: operations["unpauseSubscription"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/transactions": {
         /**
@@ -379,27 +342,19 @@ export interface paths {
          * One succeeded row per paid period, another one (further) for each further pull in it, one failed row per failed attempt; newest first by the payment’s time.
          */
         get: operations["listTransactions"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/transactions/{transactionId}": {
         /** Read a transaction */
         get: operations["getTransaction"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/transactions/{transactionId}/refunds": {
         /** List the refunds of a payment */
         get: operations["listRefunds"];
         /**
          * Refund a payment
-         * Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet.
+         * Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited.
          */
         post: operations["createRefund"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/transactions/export": {
         /**
@@ -407,9 +362,6 @@ export interface paths {
          * The same filters and order as the list. Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe. Several lines may share a txSignature; id identifies a payment. One export per merchant at a time.
          */
         get: operations["exportTransactions"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/unregistered": {
         /**
@@ -417,9 +369,6 @@ export interface paths {
          * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed.
          */
         get: operations["listUnregistered"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/webhooks": {
         /** List the webhook endpoints of an app: one or none */
@@ -429,13 +378,10 @@ export interface paths {
          * An app has at most one: to change it, delete it and create another. Pending deliveries of an endpoint deleted within the last 7 days are queued for the new one. The secret is only shown in this response.
          */
         post: operations["createWebhook"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}": {
         /** Read a webhook endpoint */
         get: operations["getWebhook"];
-        post?: never;
         /**
          * Delete a webhook endpoint
          * Pending deliveries are cancelled, and queued again for the next endpoint of the app if that is created within 7 days. All deliveries stay in the list of the app.
@@ -450,16 +396,10 @@ export interface paths {
     "/merchant/apps/{appId}/webhooks/{webhookId}/deliveries": {
         /** List the deliveries of a webhook endpoint */
         get: operations["listWebhookDeliveries"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}": {
         /** Read a delivery with its attempts */
         get: operations["getWebhookDelivery"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay": {
         get?: never;
@@ -468,8 +408,6 @@ export interface paths {
          * Queues a new delivery of the same event, with its own attempts, to the current endpoint of the app.
          */
         post: operations["replayWebhookDelivery"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret": {
         get?: never;
@@ -478,8 +416,6 @@ export interface paths {
          * The new secret is only shown in this response. For "overlapHours", webhook-signature carries the signatures of both secrets, the new one first. X-Service-Signature is immediately made with the new one.
          */
         post: operations["rotateWebhookSecret"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/webhooks/{webhookId}/test": {
         get?: never;
@@ -488,8 +424,6 @@ export interface paths {
          * Sends it immediately, with the headers of a delivery, and returns the response of the endpoint or its failure within 5 seconds.
          */
         post: operations["testWebhook"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/apps/{appId}/website/verify": {
         get?: never;
@@ -498,33 +432,30 @@ export interface paths {
          * Reads /.well-known/billing.json at its websiteUrl, which must have the app’s id as appId. The pages then link the website.
          */
         post: operations["verifyWebsite"];
-        delete?: never;
-        patch?: never;
     };
     "/merchant/events": {
         /** List the events of all your apps */
         get: operations["listAllEvents"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/profile": {
         /** Read the profile */
         get: operations["getProfile"];
-        post?: never;
-        delete?: never;
         /**
          * Change the profile
          * Omitted fields keep their values; null clears a field. The tier is read-only.
          */
         patch: operations["updateProfile"];
     };
+    "/merchant/publishing-cost": {
+        /**
+         * Read what publishing a plan costs
+         * What your wallet pays to the network in SOL, when it publishes a new plan.
+         */
+        get: operations["listPublishingCost"];
+    };
     "/merchant/subscriptions": {
         /** List the subscriptions of all your apps */
         get: operations["listAllSubscriptions"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/merchant/transactions": {
         /**
@@ -537,8 +468,6 @@ export interface paths {
          * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active.
          */
         post: operations["sendMerchantTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/plans/{planId}": {
         /**
@@ -546,16 +475,10 @@ export interface paths {
          * For pages that show a plan before a wallet is connected.
          */
         get: operations["getPublicPlan"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/readyz": {
         /** Readiness: the service can handle requests */
         get: operations["getReadiness"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/approval/revoke": {
         get?: never;
@@ -564,15 +487,10 @@ export interface paths {
          * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.
          */
         post: operations["createRevokeTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/offers/{offerId}": {
         /** Read how far a sponsored transaction has come */
         get: operations["getOwnOffer"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/offers/{offerId}/transaction": {
         get?: never;
@@ -581,15 +499,10 @@ export interface paths {
          * The service checks, signs and sends it. Read the progress afterwards.
          */
         post: operations["sendSponsoredTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/plans/{planId}": {
         /** Read a plan’s terms */
         get: operations["getPlanTerms"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/plans/{planId}/standing": {
         /**
@@ -597,9 +510,6 @@ export interface paths {
          * Balances, the amounts that subscribing needs, and whether the wallet is subscribed, read from the chain.
          */
         get: operations["getPlanStanding"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/plans/{planId}/subscribe": {
         get?: never;
@@ -608,8 +518,6 @@ export interface paths {
          * Sign it, send it, and register the subscription once it is confirmed. If the wallet has a cancelled account that still runs and whose subscription has ended, the transaction resumes it, and the rest of the running period is charged. "warnings" lists what the wallet lacks at the moment.
          */
         post: operations["createSubscribeTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/subscriptions": {
         /** List your subscriptions */
@@ -619,15 +527,10 @@ export interface paths {
          * The keeper then collects its payments, the first one immediately.
          */
         post: operations["registerSubscription"];
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/subscriptions/{subscriptionId}": {
         /** Read a subscription */
         get: operations["getOwnSubscription"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/subscriptions/{subscriptionId}/cancel": {
         get?: never;
@@ -636,8 +539,15 @@ export interface paths {
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createCancelTransaction"];
-        delete?: never;
-        patch?: never;
+    };
+    "/subscriber/subscriptions/{subscriptionId}/change": {
+        /** Read what a change of plan would cost */
+        get: operations["listOwnChange"];
+        /**
+         * Get the transaction that changes the plan of your subscription
+         * One transaction cancels the subscription and opens one to the other plan; sign and send it, and register the new subscription as after subscribing. A sponsored one makes the first payment too, and the service registers the subscription. The other plan must be of the same app. A plan that the wallet left in its running period is resumed, and what the chain cannot collect in that period is free. A change has no trial, and your discount stays with the old subscription.
+         */
+        post: operations["createChangeTransaction"];
     };
     "/subscriber/subscriptions/{subscriptionId}/close": {
         get?: never;
@@ -646,8 +556,13 @@ export interface paths {
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createCloseTransaction"];
-        delete?: never;
-        patch?: never;
+    };
+    "/subscriber/subscriptions/{subscriptionId}/plans": {
+        /**
+         * List the plans to which your subscription can be changed
+         * The other active plans of its app; empty where the merchant offers changes by link only (planChanges of the app).
+         */
+        get: operations["listOwnPlans"];
     };
     "/subscriber/subscriptions/{subscriptionId}/repair": {
         get?: never;
@@ -656,8 +571,6 @@ export interface paths {
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createRepairTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/subscriptions/{subscriptionId}/resume": {
         get?: never;
@@ -666,15 +579,10 @@ export interface paths {
          * Sign and send it. The service reads the result from the chain.
          */
         post: operations["createResumeTransaction"];
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/subscriptions/{subscriptionId}/transactions": {
         /** List the transactions of a subscription */
         get: operations["listOwnTransactions"];
-        post?: never;
-        delete?: never;
-        patch?: never;
     };
     "/subscriber/transactions": {
         get?: never;
@@ -683,8 +591,6 @@ export interface paths {
          * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered.
          */
         post: operations["sendSubscriberTransaction"];
-        delete?: never;
-        patch?: never;
     };
 }
 export interface webhooks {
@@ -695,8 +601,6 @@ export interface webhooks {
          * Verify the signature over the raw body, refuse timestamps that differ by more than 300 seconds, respond with 2xx within 5 seconds, and deduplicate by id. Failed deliveries are retried after 1 minute, 5 minutes, 30 minutes, 2 hours and 12 hours.
          */
         post: operations["webhookEvent"];
-        delete?: never;
-        patch?: never;
     };
 }
 export interface components {
@@ -721,10 +625,7 @@ export interface components {
              * The response is valid until this time: ask again afterwards.
              */
             revalidateAfter: string;
-            /**
-             * Status of the subscription; null if there is none.
-             * @enum {string|null}
-             */
+            /** Status of the subscription; null if there is none. */
             status: "active" | "past_due" | "cancelled" | "expired" | null;
             /**
              * Format: uuid
@@ -760,11 +661,23 @@ export interface components {
                 fees: string;
                 /** USDC base units (6 decimals) as a string. */
                 gross: string;
-                /** At the end of the range: amounts of active and past-due subscriptions, normalised to 730 hours. */
+                /** At the end of the range: amounts of active and past-due subscriptions (paused ones too), normalised to 730 hours. */
                 mrr: string;
+                /** mrr at the start of the range. */
+                mrrBefore: string;
+                /** Lost by subscriptions that were cancelled or expired. mrr is mrrBefore with new, reactivation and expansion added, contraction and churn subtracted; each day is rounded down. */
+                mrrChurn: string;
+                /** Lost by changes to a cheaper plan, per month. */
+                mrrContraction: string;
+                /** Added by changes to a dearer plan, per month. */
+                mrrExpansion: string;
+                /** Added to mrr by new subscriptions: of wallets that had none in the app before, or have another one. */
+                mrrNew: string;
+                /** Added by subscriptions of wallets whose earlier ones in the app had all ended. */
+                mrrReactivation: string;
                 /** Gross less fees; refunds are not subtracted. */
                 net: string;
-                /** Registered within the range. */
+                /** Registered within the range; a change of plan is none, at either end. */
                 new: number;
                 /** At the end of the range. */
                 pastDue: number;
@@ -788,11 +701,23 @@ export interface components {
             from: string;
             /** USDC base units (6 decimals) as a string. */
             gross: string;
-            /** At the end of the range: amounts of active and past-due subscriptions, normalised to 730 hours. */
+            /** At the end of the range: amounts of active and past-due subscriptions (paused ones too), normalised to 730 hours. */
             mrr: string;
+            /** mrr at the start of the range. */
+            mrrBefore: string;
+            /** Lost by subscriptions that were cancelled or expired. mrr is mrrBefore with new, reactivation and expansion added, contraction and churn subtracted; each day is rounded down. */
+            mrrChurn: string;
+            /** Lost by changes to a cheaper plan, per month. */
+            mrrContraction: string;
+            /** Added by changes to a dearer plan, per month. */
+            mrrExpansion: string;
+            /** Added to mrr by new subscriptions: of wallets that had none in the app before, or have another one. */
+            mrrNew: string;
+            /** Added by subscriptions of wallets whose earlier ones in the app had all ended. */
+            mrrReactivation: string;
             /** Gross less fees; refunds are not subtracted. */
             net: string;
-            /** Registered within the range. */
+            /** Registered within the range; a change of plan is none, at either end. */
             new: number;
             /** At the end of the range. */
             pastDue: number;
@@ -802,6 +727,7 @@ export interface components {
             paymentsSucceeded: number;
             /** Refunded within the range, by the time of the transfer. */
             refunded: string;
+            sponsored: components["schemas"]["Sponsoring"];
             /** Share of attempts that succeeded; null without attempts. */
             successRate: number | null;
             /**
@@ -859,6 +785,7 @@ export interface components {
             name: string;
             onePerCustomer: components["schemas"]["OnePerCustomer"];
             ownIdsBySubscriber: components["schemas"]["OwnIdsBySubscriber"];
+            planChanges: components["schemas"]["PlanChanges"];
             /**
              * Format: http-url
              * Privacy notice.
@@ -900,6 +827,34 @@ export interface components {
              */
             websiteUrl: string | null;
         };
+        Attention: {
+            /** Plans whose payments cannot be collected. */
+            blockedPlans: {
+                /**
+                 * Why no payment can be collected.
+                 *
+                 *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
+                 *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+                 *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+                 *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+                 *     - `wrong_program_or_mint`: The plan collects another token.
+                 */
+                collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint";
+                /**
+                 * Format: uuid
+                 * UUIDv7 in lower case.
+                 */
+                id: string;
+                /** Name of the plan. */
+                name: string;
+            }[];
+            /** The webhook endpoint, if its last request failed or it is disabled. */
+            endpoints: components["schemas"]["WebhookEndpoint"][];
+            /** Past-due subscriptions; counted up to 1,000. */
+            pastDue: number;
+            /** Subscriptions on chain that are not registered (GET .../unregistered); counted up to 1,000. */
+            unregistered: number;
+        };
         CancelFinalizedEvent: {
             /**
              * Format: date-time
@@ -933,9 +888,10 @@ export interface components {
                  *     - `plan_ended`: The plan has reached its end time.
                  *     - `plan_closed`: The plan was closed on chain.
                  *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+                 *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
                  *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
                  */
-                endReason?: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed";
+                endReason?: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed";
                 /**
                  * Format: name
                  * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
@@ -950,10 +906,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -967,6 +920,11 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
+                /**
+                 * Format: uuid
+                 * The subscription that replaces it in a change of plan.
+                 */
+                replacedBy?: string;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
@@ -1034,10 +992,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -1107,7 +1062,7 @@ export interface components {
                 /**
                  * The party that requested it.
                  *
-                 *     - `subscriber`: The wallet cancelled on chain.
+                 *     - `subscriber`: The wallet cancelled.
                  *     - `merchant`: The merchant cancelled in the API or in the dashboard.
                  */
                 cancelRequestedBy: "subscriber" | "merchant";
@@ -1125,10 +1080,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -1142,6 +1094,11 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
+                /**
+                 * Format: uuid
+                 * The subscription that replaces it in a change of plan.
+                 */
+                replacedBy?: string;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
@@ -1193,7 +1150,6 @@ export interface components {
              *
              *     - `merchant`: Disabled by PATCH.
              *     - `failing`: Disabled by the service after days of nothing but failures.
-             * @enum {string|null}
              */
             disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
@@ -1239,6 +1195,150 @@ export interface components {
              */
             url: string;
         };
+        ChangeOffer: {
+            /** The payment after the next one. */
+            after: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * ISO 8601, UTC.
+                 */
+                dueAt: string;
+            } | null;
+            /**
+             * Format: date-time
+             * The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment.
+             */
+            asOf: string;
+            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            credit: string;
+            /**
+             * Format: date-time
+             * End of the replaced subscription.
+             */
+            endsAt: string;
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
+            minContextSlot: number;
+            /** The payment after that. */
+            next: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * ISO 8601, UTC.
+                 */
+                dueAt: string;
+            } | null;
+            notSponsored: components["schemas"]["NotSponsored"];
+            /**
+             * Format: uuid
+             * Names the transaction when it is sent back signed.
+             */
+            offerId: string;
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
+            schedule: {
+                /** Each payment, base units. */
+                amount: string;
+                /** Credit of a change of plan that each payment spends beside amount, base units. */
+                creditSpent: string;
+                /**
+                 * Format: date-time
+                 * When the first of them is due.
+                 */
+                dueAt: string;
+                /** Number of payments; null: until the subscription ends. */
+                times: number | null;
+                /**
+                 * Format: date-time
+                 * End of the time that the first of them pays for.
+                 */
+                until: string;
+            }[];
+            /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
+            sponsored: boolean;
+            /**
+             * Format: date-time
+             * The first payment is deferred to this time; null: it is due at once.
+             */
+            startsAt: string | null;
+            /**
+             * Format: address
+             * Address of the account on chain, in Base58.
+             */
+            subscriptionPda: string;
+            /** Paid when the transaction lands, base units. */
+            today: string;
+            /**
+             * Format: byte
+             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
+             */
+            transaction: string;
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            when: "now" | "period_end";
+        };
+        ChangePreview: {
+            /** The payment after the next one. */
+            after: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * ISO 8601, UTC.
+                 */
+                dueAt: string;
+            } | null;
+            /**
+             * Format: date-time
+             * The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment.
+             */
+            asOf: string;
+            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            credit: string;
+            /**
+             * Format: date-time
+             * End of the replaced subscription.
+             */
+            endsAt: string;
+            /** The payment after that. */
+            next: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * ISO 8601, UTC.
+                 */
+                dueAt: string;
+            } | null;
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
+            schedule: {
+                /** Each payment, base units. */
+                amount: string;
+                /** Credit of a change of plan that each payment spends beside amount, base units. */
+                creditSpent: string;
+                /**
+                 * Format: date-time
+                 * When the first of them is due.
+                 */
+                dueAt: string;
+                /** Number of payments; null: until the subscription ends. */
+                times: number | null;
+                /**
+                 * Format: date-time
+                 * End of the time that the first of them pays for.
+                 */
+                until: string;
+            }[];
+            /**
+             * Format: date-time
+             * The first payment is deferred to this time; null: it is due at once.
+             */
+            startsAt: string | null;
+            /** Paid when the transaction lands, base units. */
+            today: string;
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            when: "now" | "period_end";
+        };
         CheckoutOffer: {
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
@@ -1247,6 +1347,16 @@ export interface components {
              * Names the transaction when it is sent back signed.
              */
             offerId: string;
+            /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
+            replaces: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: address
+                 * A Solana address in Base58.
+                 */
+                delegate: string;
+            } | null;
             /** Stands for the wallet in the next requests. Given once. */
             secret: string;
             /**
@@ -1273,6 +1383,8 @@ export interface components {
              * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
              */
             cancelUrl: string | null;
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            changeWhen: "now" | "period_end" | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -1311,6 +1423,11 @@ export interface components {
              * UUIDv7 in lower case.
              */
             planId: string;
+            /**
+             * Format: uuid
+             * A live subscription of the app: the session changes its plan. Only its wallet can use the session.
+             */
+            replaces: string | null;
             /** A session is open for 24 hours. */
             status: "open" | "complete" | "expired";
             /**
@@ -1328,8 +1445,31 @@ export interface components {
              * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
              */
             successUrl: string | null;
+            /** Free hours in place of those of the plan, once per wallet and app. null: those of the plan. */
+            trialHours: number | null;
             /** The checkout page: redirect the customer to it. */
             url: string;
+        };
+        Customer: {
+            /** Total amountGross of the succeeded payments, USDC base units. */
+            amountPaid: string;
+            /** Total of the finalized refunds, USDC base units. */
+            amountRefunded: string;
+            /**
+             * Format: date-time
+             * Time of the first subscription.
+             */
+            createdAt: string;
+            /** Credit of changes of plan that live subscriptions have left. */
+            credit: string;
+            /** Your ids of the customer on these subscriptions, at most 20. */
+            externalIds: string[];
+            /** Number of subscriptions that are active or past_due. */
+            liveSubscriptions: number;
+            /** Number of subscriptions, ended ones too. */
+            subscriptions: number;
+            /** The wallets that subscribed, at most 20. */
+            wallets: string[];
         };
         DelegationRevokedEvent: {
             /**
@@ -1368,10 +1508,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -1449,6 +1586,29 @@ export interface components {
              */
             id: string;
             /**
+             * Why the last attempt got no answer; null with an answer.
+             *
+             *     - `timeout`: No status line came within 5 seconds.
+             *     - `dns`: The host’s name has no address, or the name servers did not answer.
+             *     - `refused`: Nothing accepts connections at that address and port.
+             *     - `reset`: The connection was closed before a status line came.
+             *     - `unreachable`: No route leads to the address.
+             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
+             *     - `expired`: A certificate has expired, or is not valid yet.
+             *     - `wrong_host`: The certificate is for another host.
+             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
+             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
+             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
+             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
+             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
+             *     - `protocol`: The answer was not HTTP.
+             *     - `error`: Something else went wrong.
+             */
+            lastError: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
+            /** HTTP status of the last attempt; null without an answer. */
+            lastHttpStatus: number | null;
+            /**
              * Format: date-time
              * ISO 8601, UTC.
              */
@@ -1490,7 +1650,6 @@ export interface components {
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
-             * @enum {string|null}
              */
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** HTTP status; null without a response. */
@@ -1608,12 +1767,14 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
-            /** Whether it is a sample event that the merchant triggered in development. */
+            /** Whether it is a sample event that the merchant triggered. */
             sample: boolean;
             /** The event type. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "ping";
         };
         HandedOver: {
+            /** Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again. */
+            cancelled: boolean;
             /**
              * Format: date-time
              * When the token expires.
@@ -1621,10 +1782,39 @@ export interface components {
             expiresAt: string | null;
             /** Why it was refused or failed. */
             reason: string | null;
+            /**
+             * Why the service did not sign; machine-readable.
+             *
+             *     - `off`: This service sponsors no transactions.
+             *     - `app_off`: The merchant does not sponsor transactions.
+             *     - `trial`: A subscription with a trial is not sponsored, because it begins without a payment.
+             *     - `below_minimum`: The first payment is too small to be sponsored.
+             *     - `short_period`: The plan ends within the first period.
+             *     - `change_of_plan`: Only a change of plan that is paid at once is sponsored, by a signed-in wallet whose approval stands.
+             *     - `running`: The wallet has a subscription to the plan that still runs.
+             *     - `no_token_account`: The wallet has no USDC account.
+             *     - `insufficient_usdc`: The wallet has too little USDC for the first payment.
+             *     - `frozen`: The USDC account of the wallet is frozen by the issuer of USDC.
+             *     - `not_collectable`: Payments of the plan cannot be collected at the moment.
+             *     - `nothing_to_do`: The chain does not need this transaction any more.
+             *     - `suspended`: The merchant or the wallet is suspended, or collection is held.
+             *     - `budget`: The sponsoring budget of the day is used up.
+             *     - `merchant_budget`: The sponsoring budget of the merchant is used up.
+             *     - `wallet_budget`: The sponsoring budget of this wallet is used up for today.
+             *     - `address_budget`: The sponsoring budget of this network address is used up for today.
+             *     - `failed_lately`: A sponsored transaction of this wallet or network address failed within the hour.
+             *     - `under_way`: A sponsored transaction of this wallet is under way.
+             *     - `low_balance`: The sponsor keeps its SOL for renewals at the moment.
+             *     - `changed`: The signed transaction differs from what the service built.
+             *     - `lapsed`: The transaction was not signed in time: its blockhash has expired.
+             *     - `would_fail`: The transaction would fail on the network.
+             *     - `no_room`: The transaction would be too long with the assertions that a wallet may append.
+             */
+            refusal: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "change_of_plan" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail" | "no_room" | null;
             /** The transaction’s signature in Base58, once it is signed. */
             signature: string | null;
-            /** offered: The wallet has not signed. signed: It waits for a keeper. sent: The service has signed and sent it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed; ask for a new offer. */
-            state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "refused" | "failed" | "lapsed";
+            /** offered: The wallet has not signed. signed: It waits until the service signs and sends it. sent: A node has taken it; this state comes back if a fork drops it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. unsponsored: The service does not pay for it at the moment, and "refusal" tells why. Nothing was sent: ask again without "sponsored", and your wallet pays. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed, or the service did not sign it in time: it can land no more, and nothing was paid. Ask for a new offer. */
+            state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "unsponsored" | "refused" | "failed" | "lapsed";
             /**
              * Format: uuid
              * The subscription that it created, once it is final.
@@ -1651,7 +1841,6 @@ export interface components {
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
              *     - `wrong_program_or_mint`: The plan collects another token.
-             * @enum {string|null}
              */
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
@@ -1659,6 +1848,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: text
+             * Shown on the plan’s page instead of the app’s description.
+             */
+            description: string | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -1833,7 +2027,6 @@ export interface components {
              *
              *     - `merchant`: Disabled by PATCH.
              *     - `failing`: Disabled by the service after days of nothing but failures.
-             * @enum {string|null}
              */
             disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
@@ -1890,6 +2083,7 @@ export interface components {
              *     - `trial`: A subscription with a trial is not sponsored, because it begins without a payment.
              *     - `below_minimum`: The first payment is too small to be sponsored.
              *     - `short_period`: The plan ends within the first period.
+             *     - `change_of_plan`: Only a change of plan that is paid at once is sponsored, by a signed-in wallet whose approval stands.
              *     - `running`: The wallet has a subscription to the plan that still runs.
              *     - `no_token_account`: The wallet has no USDC account.
              *     - `insufficient_usdc`: The wallet has too little USDC for the first payment.
@@ -1905,10 +2099,11 @@ export interface components {
              *     - `under_way`: A sponsored transaction of this wallet is under way.
              *     - `low_balance`: The sponsor keeps its SOL for renewals at the moment.
              *     - `changed`: The signed transaction differs from what the service built.
-             *     - `lapsed`: The transaction was signed too late: its blockhash has expired.
+             *     - `lapsed`: The transaction was not signed in time: its blockhash has expired.
              *     - `would_fail`: The transaction would fail on the network.
+             *     - `no_room`: The transaction would be too long with the assertions that a wallet may append.
              */
-            code: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail";
+            code: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "change_of_plan" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail" | "no_room";
             /** Human-readable; may change. */
             message: string;
         } | null;
@@ -1934,7 +2129,6 @@ export interface components {
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
              *     - `wrong_program_or_mint`: The plan collects another token.
-             * @enum {string|null}
              */
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
@@ -1942,6 +2136,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: text
+             * Shown on the plan’s page instead of the app’s description.
+             */
+            description: string | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2027,9 +2226,8 @@ export interface components {
             /**
              * The party that requested the cancellation; null without one.
              *
-             *     - `subscriber`: The wallet cancelled on chain.
+             *     - `subscriber`: The wallet cancelled.
              *     - `merchant`: The merchant cancelled in the API or in the dashboard.
-             * @enum {string|null}
              */
             cancelRequestedBy: "subscriber" | "merchant" | null;
             /**
@@ -2037,6 +2235,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. */
+            credit: string;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2059,15 +2259,28 @@ export interface components {
              *     - `plan_ended`: The plan has reached its end time.
              *     - `plan_closed`: The plan was closed on chain.
              *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+             *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
              *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
-             * @enum {string|null}
              */
-            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
+            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed" | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /**
+             * Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.
+             *
+             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+             *     - `authority_closed`: The wallet closed the account that authorizes payments.
+             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
+             */
+            lastFailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /**
              * Format: address
              * A Solana address in Base58.
@@ -2077,7 +2290,7 @@ export interface components {
             nextAmount: string | null;
             /**
              * Format: date-time
-             * ISO 8601, UTC.
+             * Due time of the next payment; of a past-due subscription, the next try.
              */
             nextPaymentDue: string | null;
             /**
@@ -2085,6 +2298,11 @@ export interface components {
              * End of the paid period.
              */
             paidThrough: string | null;
+            /**
+             * Format: date-time
+             * Time of the first failure of the payment that is past due; null otherwise.
+             */
+            pastDueSince: string | null;
             /**
              * Format: date-time
              * No payment is collected since this time; null unless paused.
@@ -2102,6 +2320,26 @@ export interface components {
              * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
              */
             reinstatedAt: string | null;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            replacedAt: string | null;
+            /**
+             * Format: uuid
+             * The subscription that replaced it in a change of plan: that one gives access from replacedAt on.
+             */
+            replacedBy: string | null;
+            /**
+             * Format: uuid
+             * The subscription that it replaced in a change of plan; null without one.
+             */
+            replaces: string | null;
+            /**
+             * Format: date-time
+             * A change of plan deferred the first payment to this time; it is no trial. Null without one.
+             */
+            startsAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -2126,6 +2364,8 @@ export interface components {
             updatedAt: string;
         };
         OwnTransaction: {
+            /** The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded. */
+            amountCredited: string;
             /** USDC base units (6 decimals) as a string. */
             amountGross: string;
             /** USDC base units (6 decimals) as a string. */
@@ -2144,6 +2384,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
+            creditSpent: string;
             /**
              * The reason of the failure; null if it succeeded.
              *
@@ -2155,7 +2397,6 @@ export interface components {
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
              *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
-             * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
@@ -2187,6 +2428,8 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
+            /** The page of the receipt, for the subscriber. Whoever has the URL can read it. Null for a failed payment. */
+            receiptUrl: string | null;
             /** failed: no USDC was transferred. */
             status: "succeeded" | "failed";
             /**
@@ -2266,10 +2509,7 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -2337,6 +2577,8 @@ export interface components {
                  * UUIDv7 in lower case.
                  */
                 appId: string;
+                /** Credit of a change of plan that paid for the period beside amountGross. */
+                creditSpent?: string;
                 /**
                  * Format: name
                  * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
@@ -2356,10 +2598,7 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -2385,12 +2624,14 @@ export interface components {
                 planName: string;
                 /** The share of the operator. */
                 platformFee: string;
+                /** The page of the receipt. Whoever has the URL can read it, so send it to the subscriber only. The same in a replay. Null if the payment was booked before the API server first started, absent in events of builds before 0.1.0. */
+                receiptUrl?: string | null;
                 /** true: the database had lost this payment, and it was found on chain. It may have been announced before under another event id; subscriptionId and txSignature identify it. */
                 recovered?: boolean;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
-                /** foreign: another party sent the transaction. */
-                source: "keeper" | "foreign";
+                /** foreign: another party sent the transaction. credit: the credit of a change of plan paid the whole period, and amountGross is 0. */
+                source: "keeper" | "foreign" | "credit";
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
@@ -2410,8 +2651,8 @@ export interface components {
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
-                /** Signature of the transaction on chain, in Base58. Several payments may share one. */
-                txSignature: string;
+                /** Signature of the transaction on chain, in Base58. Several payments may share one. Null where a credit paid the whole period. */
+                txSignature: string | null;
             };
             /**
              * Format: uuid
@@ -2443,7 +2684,6 @@ export interface components {
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
-             * @enum {string|null}
              */
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /** The start of the response body. */
@@ -2498,7 +2738,6 @@ export interface components {
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
              *     - `wrong_program_or_mint`: The plan collects another token.
-             * @enum {string|null}
              */
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
@@ -2506,6 +2745,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: text
+             * Shown on the plan’s page instead of the app’s description.
+             */
+            description: string | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2604,6 +2848,26 @@ export interface components {
             /** The event type. (enum property replaced by openapi-typescript) */
             type: "plan_blocked";
         };
+        /** Whether subscribers may change to other active plans of the app by themselves. Default: true. Otherwise a plan is changed in a checkout session with "replaces" only. */
+        PlanChanges: boolean;
+        PlanChoice: {
+            /** USDC base units (6 decimals) as a string. */
+            amount: string;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            endsAt: string | null;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /** The plan’s name. */
+            name: string;
+            /** Length of a period in hours. */
+            periodHours: number;
+        };
         Profile: {
             /**
              * Format: date-time
@@ -2612,7 +2876,7 @@ export interface components {
             createdAt: string;
             /**
              * Format: email
-             * Contact for messages of the operator.
+             * Contact for messages of the operator, and for e-mails about failures.
              */
             email: string | null;
             /**
@@ -2620,11 +2884,30 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /** Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted. */
+            keepBuyerDetails: boolean;
+            /**
+             * Format: receipt-text
+             * Your address on receipts, up to 500 characters, on several lines.
+             */
+            legalAddress: string | null;
+            /**
+             * Format: display-name
+             * The seller on receipts. Without it, your name or that of the app.
+             */
+            legalName: string | null;
+            /** Whether e-mails are sent to it when a webhook fails or is disabled, a plan is blocked, and once a day about failed payments, if the operator sends e-mail. */
+            mails: boolean;
             /**
              * Format: name
              * 1 to 120 characters.
              */
             name: string | null;
+            /**
+             * Format: receipt-line
+             * Your tax id on receipts, up to 60 characters.
+             */
+            taxId: string | null;
             /** Rate limit and CSV export; set by the operator. */
             tier: "free" | "pro";
             /**
@@ -2636,6 +2919,13 @@ export interface components {
         PublicCheckoutSession: {
             /** Where the page redirects when the customer gives up. */
             cancelUrl: string | null;
+            /** The change of plan that the session makes; null without one. */
+            change: {
+                /** The plan that is left. */
+                planName: string;
+                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                when: "now" | "period_end";
+            } | null;
             /** The discount of the next payments; null if there is none. */
             discount: {
                 /** USDC base units off each payment. */
@@ -2677,6 +2967,8 @@ export interface components {
             available: boolean;
             /** Whether the plan takes no subscribers at the moment, because its payments cannot be collected. */
             blocked: boolean;
+            /** The plan’s description, as its merchant wrote it. */
+            description: string | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2707,10 +2999,12 @@ export interface components {
             planPda: string;
             /** Privacy notice. */
             privacyUrl: string | null;
-            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
             schedule: {
                 /** Each payment, base units. */
                 amount: string;
+                /** Credit of a change of plan that each payment spends beside amount, base units. */
+                creditSpent: string;
                 /**
                  * Format: date-time
                  * When the first of them is due.
@@ -2732,12 +3026,24 @@ export interface components {
             supportUrl: string | null;
             /** Terms. */
             termsUrl: string | null;
-            /** Free hours of a new subscription, once per wallet and app. */
+            /** Free hours of a new subscription, once per wallet and app; in a checkout session those of the session. */
             trialHours: number | null;
             /** Whether the website named the app; else it is the merchant’s claim. */
             websiteProven: boolean;
             /** The app’s website. */
             websiteUrl: string | null;
+        };
+        PublishingCost: {
+            /** What your wallet holds, lamports. */
+            balance: string;
+            /** Network fee, lamports. */
+            fee: string;
+            /** Deposit for the plan’s account, lamports. */
+            planRent: string;
+            /** Deposit for your wallet’s USDC account; 0 where it has one. */
+            tokenAccountRent: string;
+            /** Sum of these, lamports. */
+            total: string;
         };
         Refund: {
             /** USDC base units (6 decimals) as a string. */
@@ -2811,10 +3117,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -2890,7 +3193,6 @@ export interface components {
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
              *     - `wrong_program_or_mint`: The plan collects another token.
-             * @enum {string|null}
              */
             collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /**
@@ -2898,6 +3200,11 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /**
+             * Format: text
+             * Shown on the plan’s page instead of the app’s description.
+             */
+            description: string | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -2971,9 +3278,8 @@ export interface components {
             /**
              * The party that requested the cancellation; null without one.
              *
-             *     - `subscriber`: The wallet cancelled on chain.
+             *     - `subscriber`: The wallet cancelled.
              *     - `merchant`: The merchant cancelled in the API or in the dashboard.
-             * @enum {string|null}
              */
             cancelRequestedBy: "subscriber" | "merchant" | null;
             /**
@@ -2981,6 +3287,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. */
+            credit: string;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -3003,15 +3311,28 @@ export interface components {
              *     - `plan_ended`: The plan has reached its end time.
              *     - `plan_closed`: The plan was closed on chain.
              *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+             *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
              *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
-             * @enum {string|null}
              */
-            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
+            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed" | null;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
              */
             id: string;
+            /**
+             * Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.
+             *
+             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+             *     - `authority_closed`: The wallet closed the account that authorizes payments.
+             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
+             */
+            lastFailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /**
              * Format: address
              * A Solana address in Base58.
@@ -3021,7 +3342,7 @@ export interface components {
             nextAmount: string | null;
             /**
              * Format: date-time
-             * ISO 8601, UTC.
+             * Due time of the next payment; of a past-due subscription, the next try.
              */
             nextPaymentDue: string | null;
             /**
@@ -3029,6 +3350,11 @@ export interface components {
              * End of the paid period.
              */
             paidThrough: string | null;
+            /**
+             * Format: date-time
+             * Time of the first failure of the payment that is past due; null otherwise.
+             */
+            pastDueSince: string | null;
             /**
              * Format: date-time
              * No payment is collected since this time; null unless paused.
@@ -3046,6 +3372,26 @@ export interface components {
              * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
              */
             reinstatedAt: string | null;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            replacedAt: string | null;
+            /**
+             * Format: uuid
+             * The subscription that replaced it in a change of plan: that one gives access from replacedAt on.
+             */
+            replacedBy: string | null;
+            /**
+             * Format: uuid
+             * The subscription that it replaced in a change of plan; null without one.
+             */
+            replaces: string | null;
+            /**
+             * Format: date-time
+             * A change of plan deferred the first payment to this time; it is no trial. Null without one.
+             */
+            startsAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -3107,7 +3453,6 @@ export interface components {
                  *     - `insufficient_balance`: The wallet holds less USDC than the payment takes, or no USDC account.
                  *     - `approval_missing`: The wallet revoked its approval, or the approval covers less than the payment.
                  *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-                 * @enum {string|null}
                  */
                 issue: "insufficient_balance" | "approval_missing" | "account_frozen" | null;
                 /**
@@ -3119,10 +3464,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -3210,7 +3552,6 @@ export interface components {
              *
              *     - `merchant`: Disabled by PATCH.
              *     - `failing`: Disabled by the service after days of nothing but failures.
-             * @enum {string|null}
              */
             disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
@@ -3280,7 +3621,6 @@ export interface components {
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
-             * @enum {string|null}
              */
             error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
             /**
@@ -3299,24 +3639,167 @@ export interface components {
             /** URL of the endpoint that it was sent to; null if the app has none. */
             webhookId: string | null;
         };
+        SearchHit: {
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            at: string;
+            /**
+             * Format: name
+             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
+             */
+            externalId: string | null;
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            id: string;
+            /** What was found. */
+            kind: "subscription" | "payment" | "refund" | "event";
+            /** Name of the subscription’s plan. */
+            planName: string | null;
+            /**
+             * Format: address
+             * A Solana address in Base58.
+             */
+            subscriberWallet: string | null;
+            /**
+             * Format: uuid
+             * null for an event of a plan or an endpoint.
+             */
+            subscriptionId: string | null;
+            /** The type of an event; the status of any other hit. */
+            what: string;
+        };
         /** One of the events; "type" is the discriminator. */
         SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
+        /** What the change of plan costs that the session makes; null without one. */
+        SessionChange: {
+            /** The payment after the next one. */
+            after: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * ISO 8601, UTC.
+                 */
+                dueAt: string;
+            } | null;
+            /**
+             * Format: date-time
+             * The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment.
+             */
+            asOf: string;
+            /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
+            credit: string;
+            /**
+             * Format: date-time
+             * End of the replaced subscription.
+             */
+            endsAt: string;
+            /** The payment after that. */
+            next: {
+                /** USDC base units (6 decimals) as a string. */
+                amount: string;
+                /**
+                 * Format: date-time
+                 * ISO 8601, UTC.
+                 */
+                dueAt: string;
+            } | null;
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
+            schedule: {
+                /** Each payment, base units. */
+                amount: string;
+                /** Credit of a change of plan that each payment spends beside amount, base units. */
+                creditSpent: string;
+                /**
+                 * Format: date-time
+                 * When the first of them is due.
+                 */
+                dueAt: string;
+                /** Number of payments; null: until the subscription ends. */
+                times: number | null;
+                /**
+                 * Format: date-time
+                 * End of the time that the first of them pays for.
+                 */
+                until: string;
+            }[];
+            /**
+             * Format: date-time
+             * The first payment is deferred to this time; null: it is due at once.
+             */
+            startsAt: string | null;
+            /** Paid when the transaction lands, base units. */
+            today: string;
+            /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+            when: "now" | "period_end";
+        } | null;
         SponsoredProgress: {
+            /** Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again. */
+            cancelled: boolean;
             /** Why it was refused or failed. */
             reason: string | null;
+            /**
+             * Why the service did not sign; machine-readable.
+             *
+             *     - `off`: This service sponsors no transactions.
+             *     - `app_off`: The merchant does not sponsor transactions.
+             *     - `trial`: A subscription with a trial is not sponsored, because it begins without a payment.
+             *     - `below_minimum`: The first payment is too small to be sponsored.
+             *     - `short_period`: The plan ends within the first period.
+             *     - `change_of_plan`: Only a change of plan that is paid at once is sponsored, by a signed-in wallet whose approval stands.
+             *     - `running`: The wallet has a subscription to the plan that still runs.
+             *     - `no_token_account`: The wallet has no USDC account.
+             *     - `insufficient_usdc`: The wallet has too little USDC for the first payment.
+             *     - `frozen`: The USDC account of the wallet is frozen by the issuer of USDC.
+             *     - `not_collectable`: Payments of the plan cannot be collected at the moment.
+             *     - `nothing_to_do`: The chain does not need this transaction any more.
+             *     - `suspended`: The merchant or the wallet is suspended, or collection is held.
+             *     - `budget`: The sponsoring budget of the day is used up.
+             *     - `merchant_budget`: The sponsoring budget of the merchant is used up.
+             *     - `wallet_budget`: The sponsoring budget of this wallet is used up for today.
+             *     - `address_budget`: The sponsoring budget of this network address is used up for today.
+             *     - `failed_lately`: A sponsored transaction of this wallet or network address failed within the hour.
+             *     - `under_way`: A sponsored transaction of this wallet is under way.
+             *     - `low_balance`: The sponsor keeps its SOL for renewals at the moment.
+             *     - `changed`: The signed transaction differs from what the service built.
+             *     - `lapsed`: The transaction was not signed in time: its blockhash has expired.
+             *     - `would_fail`: The transaction would fail on the network.
+             *     - `no_room`: The transaction would be too long with the assertions that a wallet may append.
+             */
+            refusal: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "change_of_plan" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail" | "no_room" | null;
             /** The transaction’s signature in Base58, once it is signed. */
             signature: string | null;
-            /** offered: The wallet has not signed. signed: It waits for a keeper. sent: The service has signed and sent it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed; ask for a new offer. */
-            state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "refused" | "failed" | "lapsed";
+            /** offered: The wallet has not signed. signed: It waits until the service signs and sends it. sent: A node has taken it; this state comes back if a fork drops it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. unsponsored: The service does not pay for it at the moment, and "refusal" tells why. Nothing was sent: ask again without "sponsored", and your wallet pays. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed, or the service did not sign it in time: it can land no more, and nothing was paid. Ask for a new offer. */
+            state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "unsponsored" | "refused" | "failed" | "lapsed";
             /**
              * Format: uuid
              * The subscription that it created, once it is final.
              */
             subscriptionId: string | null;
         };
+        /** Transactions within the range for which the service paid network fee and rent in SOL. An approval that a wallet revokes counts for no app. */
+        Sponsoring: {
+            /** Sponsored transactions that failed on the network. */
+            failed: number;
+            /** Network fees of both, in lamports. */
+            lamportsFees: string;
+            /** Rent of the accounts that they opened, in lamports. */
+            lamportsRent: string;
+            /** The part of this rent that has come back to the service by now. */
+            lamportsReturned: string;
+            /** Sponsored sign-ups. */
+            subscriptions: number;
+            /** Sponsored transactions that landed: sign-ups, and those after them. */
+            transactions: number;
+        };
         Standing: {
             /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
             approval: "none" | "given" | "missing" | "replaced";
+            change: components["schemas"]["SessionChange"];
             /** Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it. */
             endedByMerchant: boolean;
             /**
@@ -3340,11 +3823,15 @@ export interface components {
              *     - `receiver_account_missing`: Your wallet has no USDC account any more.
              *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
              *     - `wrong_program_or_mint`: The plan collects another token.
-             * @enum {string|null}
              */
             planBlocked: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /** Whether the plan accepts subscribers at the moment: on chain, and because its payments can be collected. */
             planOpen: boolean;
+            /**
+             * Format: address
+             * The wallet that paid the rent of the account and gets it back when it is closed; null without an account.
+             */
+            rentPayer: string | null;
             /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
             replaces: {
                 /** USDC base units (6 decimals) as a string. */
@@ -3355,10 +3842,12 @@ export interface components {
                  */
                 delegate: string;
             } | null;
-            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. */
+            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
             schedule: {
                 /** Each payment, base units. */
                 amount: string;
+                /** Credit of a change of plan that each payment spends beside amount, base units. */
+                creditSpent: string;
                 /**
                  * Format: date-time
                  * When the first of them is due.
@@ -3372,6 +3861,8 @@ export interface components {
                  */
                 until: string;
             }[];
+            /** Whether a sponsored transaction that opens the subscription is under way: the service registers it. */
+            signingUp: boolean;
             /**
              * Format: uuid
              * The live subscription registered for that address.
@@ -3388,6 +3879,65 @@ export interface components {
             usdc: string;
             /** Amount due on subscribing, base units: the first payment, 0 with a trial. */
             usdcNeeded: string;
+        };
+        Statement: {
+            /**
+             * Format: uuid
+             * UUIDv7 in lower case.
+             */
+            appId: string;
+            /** The same for each day of the month. */
+            daily: {
+                /**
+                 * Format: date
+                 * The day, UTC.
+                 */
+                date: string;
+                /** The operator’s share of gross. Equal to analytics. */
+                fees: string;
+                /** Collected from subscribers, USDC base units. Equal to analytics. */
+                gross: string;
+                /** Gross less fees; refunds are not subtracted. Equal to analytics. */
+                net: string;
+                /** Net less refunded; negative where more was refunded. */
+                netAfterRefunds: string;
+                /** Payments, including those that a credit paid alone. */
+                payments: number;
+                /** Refunds, by the time of their transfer. Equal to analytics. */
+                refunded: string;
+                /** Refunds. */
+                refunds: number;
+                /** What the operator paid for sponsored transactions, failed ones too: network fees, and rent that may come back, in lamports. Equal to lamportsFees and lamportsRent of analytics. */
+                sponsoredLamports: string;
+            }[];
+            /** The operator’s share of gross. Equal to analytics. */
+            fees: string;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            from: string;
+            /** Collected from subscribers, USDC base units. Equal to analytics. */
+            gross: string;
+            /** The month, UTC. */
+            month: string;
+            /** Gross less fees; refunds are not subtracted. Equal to analytics. */
+            net: string;
+            /** Net less refunded; negative where more was refunded. */
+            netAfterRefunds: string;
+            /** Payments, including those that a credit paid alone. */
+            payments: number;
+            /** Refunds, by the time of their transfer. Equal to analytics. */
+            refunded: string;
+            /** Refunds. */
+            refunds: number;
+            /** What the operator paid for sponsored transactions, failed ones too: network fees, and rent that may come back, in lamports. Equal to lamportsFees and lamportsRent of analytics. */
+            sponsoredLamports: string;
+            /**
+             * Format: date-time
+             * The start of the next month.
+             */
+            to: string;
         };
         Subscription: {
             /**
@@ -3415,9 +3965,8 @@ export interface components {
             /**
              * The party that requested the cancellation; null without one.
              *
-             *     - `subscriber`: The wallet cancelled on chain.
+             *     - `subscriber`: The wallet cancelled.
              *     - `merchant`: The merchant cancelled in the API or in the dashboard.
-             * @enum {string|null}
              */
             cancelRequestedBy: "subscriber" | "merchant" | null;
             /**
@@ -3425,6 +3974,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. */
+            credit: string;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -3452,10 +4003,10 @@ export interface components {
              *     - `plan_ended`: The plan has reached its end time.
              *     - `plan_closed`: The plan was closed on chain.
              *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+             *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
              *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
-             * @enum {string|null}
              */
-            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "resubscribed" | null;
+            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed" | null;
             /**
              * Format: name
              * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
@@ -3466,6 +4017,19 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /**
+             * Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.
+             *
+             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+             *     - `authority_closed`: The wallet closed the account that authorizes payments.
+             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
+             */
+            lastFailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /**
              * Format: address
              * A Solana address in Base58.
@@ -3479,19 +4043,21 @@ export interface components {
             nextAmount: string | null;
             /**
              * Format: date-time
-             * ISO 8601, UTC.
+             * Due time of the next payment; of a past-due subscription, the next try.
              */
             nextPaymentDue: string | null;
-            /**
-             * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-             * @enum {string|null}
-             */
+            /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
             ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
             /**
              * Format: date-time
              * End of the paid period.
              */
             paidThrough: string | null;
+            /**
+             * Format: date-time
+             * Time of the first failure of the payment that is past due; null otherwise.
+             */
+            pastDueSince: string | null;
             /**
              * Format: date-time
              * No payment is collected since this time; null unless paused.
@@ -3510,6 +4076,26 @@ export interface components {
              * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
              */
             reinstatedAt: string | null;
+            /**
+             * Format: date-time
+             * ISO 8601, UTC.
+             */
+            replacedAt: string | null;
+            /**
+             * Format: uuid
+             * The subscription that replaced it in a change of plan: that one gives access from replacedAt on.
+             */
+            replacedBy: string | null;
+            /**
+             * Format: uuid
+             * The subscription that it replaced in a change of plan; null without one.
+             */
+            replaces: string | null;
+            /**
+             * Format: date-time
+             * A change of plan deferred the first payment to this time; it is no trial. Null without one.
+             */
+            startsAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
             /**
@@ -3551,6 +4137,8 @@ export interface components {
                  * UUIDv7 in lower case.
                  */
                 appId: string;
+                /** With replaces: what its next payments take less, USDC base units. */
+                credit?: string;
                 /**
                  * Format: uuid
                  * The live subscription that the same customer has already: one of them should be cancelled.
@@ -3570,10 +4158,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -3587,8 +4172,18 @@ export interface components {
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
+                /**
+                 * Format: uuid
+                 * The subscription that it replaces in a change of plan: this one gives access from the end of that one on.
+                 */
+                replaces?: string;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
+                /**
+                 * Format: date-time
+                 * With replaces: the first payment is deferred to this time; null: due at once.
+                 */
+                startsAt?: string | null;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
                 /**
@@ -3649,10 +4244,7 @@ export interface components {
                 metadata: {
                     [key: string]: string;
                 };
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -3738,10 +4330,7 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -3822,10 +4411,7 @@ export interface components {
                  * Due time of the next payment; null if none will be due.
                  */
                 nextPaymentDue: string | null;
-                /**
-                 * Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either.
-                 * @enum {string|null}
-                 */
+                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
                 ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
                 /**
                  * Format: date-time
@@ -3872,6 +4458,8 @@ export interface components {
         TimelineEntry: {
             /** USDC base units. */
             amount: string | null;
+            /** Total of a payment’s finalized refunds, USDC base units; null otherwise. */
+            amountRefunded: string | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -3885,7 +4473,7 @@ export interface components {
              */
             id: string;
             /** attempt: a payment that a keeper signed and that is under way, or came to nothing. */
-            kind: "event" | "payment" | "attempt" | "delivery";
+            kind: "event" | "payment" | "refund" | "attempt" | "delivery";
             /** Signature of the transaction, in Base58. */
             signature: string | null;
             /**
@@ -3897,6 +4485,8 @@ export interface components {
             what: string;
         };
         Transaction: {
+            /** The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded. */
+            amountCredited: string;
             /** USDC base units (6 decimals) as a string. */
             amountGross: string;
             /** USDC base units (6 decimals) as a string. */
@@ -3915,6 +4505,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
+            creditSpent: string;
             /**
              * Format: name
              * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
@@ -3931,7 +4523,6 @@ export interface components {
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
              *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
-             * @enum {string|null}
              */
             failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
@@ -3963,6 +4554,8 @@ export interface components {
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
+            /** The page of the receipt, for the subscriber. Whoever has the URL can read it. Null for a failed payment. */
+            receiptUrl: string | null;
             /** failed: no USDC was transferred. */
             status: "succeeded" | "failed";
             /**
@@ -3984,6 +4577,8 @@ export interface components {
             txSignature: string | null;
         };
         TransactionOffer: {
+            /** When you cancel: true if a limit of sponsoring is reached or your wallet has too little SOL, so that the service has cancelled the subscription on its side. Nothing more is collected, and you need not sign. */
+            cancelled?: boolean;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
             notSponsored: components["schemas"]["NotSponsored"];
@@ -4053,7 +4648,6 @@ export interface components {
              *
              *     - `merchant`: Disabled by PATCH.
              *     - `failing`: Disabled by the service after days of nothing but failures.
-             * @enum {string|null}
              */
             disabledReason: "merchant" | "failing" | null;
             /** Opt-in event types, in addition to those that every endpoint gets. */
@@ -4126,6 +4720,29 @@ export interface components {
              * UUIDv7 in lower case.
              */
             id: string;
+            /**
+             * Why the last attempt got no answer; null with an answer.
+             *
+             *     - `timeout`: No status line came within 5 seconds.
+             *     - `dns`: The host’s name has no address, or the name servers did not answer.
+             *     - `refused`: Nothing accepts connections at that address and port.
+             *     - `reset`: The connection was closed before a status line came.
+             *     - `unreachable`: No route leads to the address.
+             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
+             *     - `expired`: A certificate has expired, or is not valid yet.
+             *     - `wrong_host`: The certificate is for another host.
+             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
+             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
+             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
+             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
+             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
+             *     - `protocol`: The answer was not HTTP.
+             *     - `error`: Something else went wrong.
+             */
+            lastError: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
+            /** HTTP status of the last attempt; null without an answer. */
+            lastHttpStatus: number | null;
             /**
              * Format: date-time
              * ISO 8601, UTC.
@@ -4607,6 +5224,7 @@ export interface operations {
                     name: string;
                     onePerCustomer?: components["schemas"]["OnePerCustomer"];
                     ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
+                    planChanges?: components["schemas"]["PlanChanges"];
                     /**
                      * Format: http-url
                      * Privacy notice.
@@ -4696,6 +5314,7 @@ export interface operations {
                     name?: string;
                     onePerCustomer?: components["schemas"]["OnePerCustomer"];
                     ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
+                    planChanges?: components["schemas"]["PlanChanges"];
                     /**
                      * Format: http-url
                      * Privacy notice.
@@ -4776,6 +5395,7 @@ export interface operations {
             query?: {
                 /** Alias of since. */
                 from?: string;
+                planId?: string;
                 /** Start of the range; default: 30 days before its end. */
                 since?: string;
                 /** Alias of until. */
@@ -4796,6 +5416,27 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Analytics"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listAttention: {
+        parameters: {
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Attention"];
                         success: true;
                     };
                 };
@@ -4849,6 +5490,8 @@ export interface operations {
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
                      */
                     cancelUrl?: string;
+                    /** With replaces. Default: now. now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                    changeWhen?: "now" | "period_end";
                     /** Either percentOff or amountOff. The reduced amount is rounded down. */
                     discount?: {
                         /**
@@ -4876,6 +5519,11 @@ export interface operations {
                      */
                     planId: string;
                     /**
+                     * Format: uuid
+                     * A live subscription of the app: the session changes its plan. Only its wallet can use the session.
+                     */
+                    replaces?: string;
+                    /**
                      * Format: address
                      * The only wallet that can subscribe in the session.
                      */
@@ -4885,6 +5533,8 @@ export interface operations {
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
                      */
                     successUrl?: string;
+                    /** Free hours in place of those of the plan, once per wallet and app. null: those of the plan. */
+                    trialHours?: number | null;
                 };
             };
         };
@@ -4924,11 +5574,40 @@ export interface operations {
             };
         };
     };
+    getCustomer: {
+        parameters: {
+            query?: {
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+                externalId?: string;
+                /** A Solana address in Base58. */
+                wallet?: string;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Customer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     listDeliveries: {
         parameters: {
             query?: {
                 /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
+                /** HTTP status of the last attempt, a class such as 5xx, or none: no answer. */
+                httpStatus?: string;
                 /** Rows per page. */
                 limit?: number;
                 /** Created at this time or later. */
@@ -5252,6 +5931,11 @@ export interface operations {
                      */
                     amount?: string;
                     /**
+                     * Format: text
+                     * Shown on the plan’s page instead of the app’s description.
+                     */
+                    description?: string | null;
+                    /**
                      * Format: instant
                      * ISO 8601 time or date.
                      */
@@ -5332,6 +6016,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
+                    /**
+                     * Format: text
+                     * Shown on the plan’s page instead of the app’s description.
+                     */
+                    description?: string | null;
                     /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
                     /**
@@ -5444,6 +6133,45 @@ export interface operations {
             };
         };
     };
+    listAllRefunds: {
+        parameters: {
+            query?: {
+                /** Start of the next page: X-Next-Cursor of the previous page. */
+                cursor?: string;
+                /** Refunds of the subscriptions that have this externalId now. */
+                externalId?: string;
+                /** Rows per page. */
+                limit?: number;
+                /** Created at this time or later. */
+                since?: string;
+                /** Only with this status. Several are separated by commas. */
+                status?: ("pending" | "succeeded" | "expired")[];
+                /** Refunds to this wallet. */
+                subscriberWallet?: string;
+                /** Refunds of this subscription. */
+                subscriptionId?: string;
+                /** Created before this time. */
+                until?: string;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Refund"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     createReplay: {
         parameters: {
             header?: {
@@ -5464,8 +6192,8 @@ export interface operations {
                      * Queued at this time or later.
                      */
                     since?: string;
-                    /** Status of the newest delivery. unsent: events that were never queued. */
-                    status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent";
+                    /** Status of the newest delivery. unsent: events that were never queued. retrying: pending after a failed attempt, with the next one not due yet; no delivery is added, the next attempt is made now. */
+                    status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent" | "retrying";
                     /** Events of this type. */
                     type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
                     /**
@@ -5519,6 +6247,100 @@ export interface operations {
                         data: components["schemas"]["Replay"];
                         success: true;
                     };
+                };
+            };
+        };
+    };
+    listSearch: {
+        parameters: {
+            query?: {
+                /** The text, 1 to 120 characters; without it nothing is found. */
+                q?: string;
+            };
+            path: {
+                appId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["SearchHit"][];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    getStatement: {
+        parameters: {
+            path: {
+                appId: string;
+                /** The month, UTC. */
+                month: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Statement"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listCsv: {
+        parameters: {
+            query?: {
+                /** 1: the file begins with a byte order mark, by which a spreadsheet knows UTF-8. */
+                bom?: "0" | "1";
+            };
+            path: {
+                appId: string;
+                /** The month, UTC. */
+                month: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            /** A header line and one line per payment, refund and sponsored transaction. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
+                };
+            };
+        };
+    };
+    listPage: {
+        parameters: {
+            path: {
+                appId: string;
+                /** The month, UTC. */
+                month: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            /** The document. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
         };
@@ -5673,6 +6495,33 @@ export interface operations {
             };
         };
     };
+    getSubscriptionChange: {
+        parameters: {
+            query: {
+                planId: string;
+                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                when: "now" | "period_end";
+            };
+            path: {
+                appId: string;
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ChangePreview"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     pauseSubscription: {
         parameters: {
             header?: {
@@ -5790,6 +6639,8 @@ export interface operations {
             query?: {
                 /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
+                /** Payments of the subscriptions that have this externalId now. */
+                externalId?: string;
                 /** Rows per page. */
                 limit?: number;
                 planId?: string;
@@ -5797,6 +6648,8 @@ export interface operations {
                 since?: string;
                 /** Only with this status. Several are separated by commas. */
                 status?: ("succeeded" | "failed")[];
+                /** Payments of this wallet. */
+                subscriberWallet?: string;
                 subscriptionId?: string;
                 /** Payments before this time. */
                 until?: string;
@@ -5886,7 +6739,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: amount
-                     * USDC base units as a string; default: the rest of amountNet.
+                     * USDC base units as a string; default: all that is left to refund.
                      */
                     amount?: string;
                 } | null;
@@ -5911,11 +6764,15 @@ export interface operations {
             query?: {
                 /** 1: the file begins with a byte order mark, by which a spreadsheet knows UTF-8. */
                 bom?: "0" | "1";
+                /** Payments of the subscriptions that have this externalId now. */
+                externalId?: string;
                 planId?: string;
                 /** Payments at this time or later. */
                 since?: string;
                 /** Only with this status. Several are separated by commas. */
                 status?: ("succeeded" | "failed")[];
+                /** Payments of this wallet. */
+                subscriberWallet?: string;
                 subscriptionId?: string;
                 /** Payments before this time. */
                 until?: string;
@@ -6118,6 +6975,8 @@ export interface operations {
             query?: {
                 /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
+                /** HTTP status of the last attempt, a class such as 5xx, or none: no answer. */
+                httpStatus?: string;
                 /** Rows per page. */
                 limit?: number;
                 /** Created at this time or later. */
@@ -6351,14 +7210,33 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: email
-                     * Contact for messages of the operator.
+                     * Contact for messages of the operator, and for e-mails about failures.
                      */
                     email?: string | null;
+                    /** Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted. */
+                    keepBuyerDetails?: boolean;
+                    /**
+                     * Format: receipt-text
+                     * Your address on receipts, up to 500 characters, on several lines.
+                     */
+                    legalAddress?: string | null;
+                    /**
+                     * Format: display-name
+                     * The seller on receipts. Without it, your name or that of the app.
+                     */
+                    legalName?: string | null;
+                    /** Whether e-mails are sent to it when a webhook fails or is disabled, a plan is blocked, and once a day about failed payments, if the operator sends e-mail. */
+                    mails?: boolean;
                     /**
                      * Format: display-name
                      * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
                      */
                     name?: string | null;
+                    /**
+                     * Format: receipt-line
+                     * Your tax id on receipts, up to 60 characters.
+                     */
+                    taxId?: string | null;
                 };
             };
         };
@@ -6370,6 +7248,25 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["Profile"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listPublishingCost: {
+        parameters: {
+            path?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["PublishingCost"];
                         success: true;
                     };
                 };
@@ -6422,6 +7319,8 @@ export interface operations {
             query?: {
                 /** Start of the next page: X-Next-Cursor of the previous page. */
                 cursor?: string;
+                /** Payments of the subscriptions that have this externalId now. */
+                externalId?: string;
                 /** Rows per page. */
                 limit?: number;
                 planId?: string;
@@ -6429,6 +7328,8 @@ export interface operations {
                 since?: string;
                 /** Only with this status. Several are separated by commas. */
                 status?: ("succeeded" | "failed")[];
+                /** Payments of this wallet. */
+                subscriberWallet?: string;
                 subscriptionId?: string;
                 /** Payments before this time. */
                 until?: string;
@@ -6663,8 +7564,10 @@ export interface operations {
     getPlanStanding: {
         parameters: {
             query?: {
-                /** The checkout session in which the wallet would subscribe; its discount is included in usdcNeeded. */
+                /** The checkout session in which the wallet would subscribe; its discount is included in usdcNeeded, its trial in trialHours. */
                 checkoutSessionId?: string;
+                /** true: the amounts are those of a sponsored change. Send their "asOf" with the request for its transaction. Default: false. */
+                sponsored?: "true" | "false";
             };
             path: {
                 planId: string;
@@ -6695,6 +7598,11 @@ export interface operations {
             content: {
                 "application/json": {
                     /**
+                     * Format: instant
+                     * "asOf" of the amounts of the change that you were shown: a sponsored transaction then pays exactly these. With one that is too old, the response has others.
+                     */
+                    asOf?: string;
+                    /**
                      * Format: uuid
                      * UUIDv7 in lower case.
                      */
@@ -6712,6 +7620,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            change: components["schemas"]["SessionChange"];
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             notSponsored: components["schemas"]["NotSponsored"];
@@ -6885,6 +7794,74 @@ export interface operations {
             };
         };
     };
+    listOwnChange: {
+        parameters: {
+            query: {
+                planId: string;
+                /** true: the amounts are those of a sponsored change. Send their "asOf" with the request for its transaction. Default: false. */
+                sponsored?: "true" | "false";
+                /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                when: "now" | "period_end";
+            };
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ChangePreview"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    createChangeTransaction: {
+        parameters: {
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * Format: instant
+                     * "asOf" of the amounts of the change that you were shown: a sponsored transaction then pays exactly these. With one that is too old, the response has others.
+                     */
+                    asOf?: string;
+                    /**
+                     * Format: uuid
+                     * UUIDv7 in lower case.
+                     */
+                    planId: string;
+                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+                    sponsored?: boolean;
+                    /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
+                    when: "now" | "period_end";
+                };
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["ChangeOffer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
     createCloseTransaction: {
         parameters: {
             path: {
@@ -6907,6 +7884,27 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listOwnPlans: {
+        parameters: {
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["PlanChoice"][];
                         success: true;
                     };
                 };

@@ -4,12 +4,14 @@ import type { paths } from './openapi.ts';
 
 export type Method = 'get' | 'post' | 'patch' | 'delete';
 
+type Operation<P extends keyof paths, M extends Method> =
+  paths[P] extends Record<M, infer O> ? O : undefined;
+
 /** The paths of all routes with the method M. */
 export type PathOf<M extends Method> = {
-  [P in keyof paths]: paths[P][M] extends { responses: object } ? P : never;
+  [P in keyof paths]: Operation<P, M> extends { responses: object } ? P : never;
 }[keyof paths];
 
-type Operation<P extends keyof paths, M extends Method> = NonNullable<paths[P][M]>;
 type Given<O, K extends 'path' | 'query' | 'header'> = O extends { parameters: infer A }
   ? K extends keyof A
     ? [NonNullable<A[K]>] extends [never]
@@ -48,8 +50,8 @@ type Filters<Q> = {
 };
 
 /**
- * The arguments of a call: `path` and `query` parameters and the `body`. An argument is allowed
- * only if the route has it.
+ * The arguments of a call. Only the parameters (`path`, `query`) and the `body` that the route
+ * defines are allowed.
  */
 export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
   BodyOf<Operation<P, M>> &
@@ -76,6 +78,21 @@ export type Arguments<P extends keyof paths, M extends Method> = CallOptions &
 /** The `data` of a route's successful response. */
 export type Data<P extends keyof paths, M extends Method> =
   ResponseOf<Operation<P, M>> extends { data: infer D } ? D : never;
+
+/** The content types of responses that are files. */
+interface FileContent {
+  'text/csv'?: string;
+  'text/html'?: string;
+}
+
+/** The paths of all routes that return a file: an export, a statement, a page to print. */
+export type FilePath = {
+  [P in PathOf<'get'>]: Operation<P, 'get'> extends { responses: { 200: { content: infer C } } }
+    ? keyof C extends keyof FileContent
+      ? P
+      : never
+    : never;
+}[PathOf<'get'>];
 
 /** The paths of all routes that return a list in pages. */
 export type ListPath = {
@@ -119,8 +136,12 @@ export interface Client {
     path: P,
     ...rest: Rest<Arguments<P, 'get'>>
   ): AsyncGenerator<Item<P>[], void, undefined>;
-  /** Returns the CSV export of an app's transactions as a stream. Requires the Pro tier. */
-  exportTransactions(
-    given: Arguments<'/merchant/apps/{appId}/transactions/export', 'get'>,
+  /**
+   * Returns a file as a stream: the CSV export of an app's transactions (Pro tier), or a statement
+   * as CSV or as a page to print.
+   */
+  file<P extends FilePath>(
+    path: P,
+    ...rest: Rest<Arguments<P, 'get'>>
   ): Promise<ReadableStream<Uint8Array<ArrayBuffer>>>;
 }

@@ -1,5 +1,5 @@
 // For a merchant's server: checks that a webhook request comes from the service. docs/contract.md
-// (Signature) has the rules. The file imports nothing but node:crypto.
+// (Signature) has the rules. The only module that this file imports is node:crypto.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { components } from './openapi.ts';
 
@@ -48,9 +48,10 @@ const TOLERANCE_MS = 300_000;
  * parser. `secret` is the endpoint's signing secret (whsec_...). Throws WebhookVerificationError,
  * or TypeError for invalid arguments.
  *
- * A request must have X-Service-Signature or webhook-signature (Standard Webhooks). If it has both,
- * both must be valid. During a rotation of the secret, webhook-signature has several signatures,
- * and only this header is checked. The timestamp may differ from `now` by up to 300 s.
+ * Of X-Service-Signature and webhook-signature (Standard Webhooks), a request must have at least
+ * one. Each of them must be valid. While the secret is being rotated, webhook-signature has several
+ * signatures. Only one of these must then be valid, and X-Service-Signature is not checked. The
+ * timestamp may differ from `now` by up to 300 s.
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,
@@ -83,9 +84,9 @@ export function verifyWebhook(
       .update(`${read('webhook-id') ?? ''}.${timestamp}.`)
       .update(body)
       .digest('base64');
-    // During a rotation of the secret, the header has a signature with the new secret and one with
-    // the previous secret. All signatures are compared, so that the time of the check does not
-    // reveal which one is valid.
+    // During a rotation of the secret, the header has two signatures: one with the new secret and
+    // one with the previous secret. All signatures are compared, so that the duration of the check
+    // does not reveal which signature is valid.
     const listed = standard.split(' ');
     const fitting = listed.filter((signature) => same(signature, `v1,${expected}`));
     if (key.length === 0 || fitting.length === 0) throw forged('webhook-signature');
@@ -116,8 +117,8 @@ function reader(headers: WebhookHeaders): (name: string) => string | undefined {
       if (given.toLowerCase() !== name || value === undefined) return [];
       return typeof value === 'string' ? [value] : value;
     });
-    // The service sends each header only once. If a request repeats a header, the values are joined
-    // here, and the joined text is not a valid signature.
+    // A header that the request repeats is joined to one text, which is never a valid signature.
+    // The service itself sends each header only once.
     return values.length === 0 ? undefined : values.join(', ');
   };
 }
@@ -160,7 +161,7 @@ function eventOf(body: Uint8Array): WebhookEvent {
     if (typeof event === 'object' && event !== null && 'id' in event && 'type' in event)
       return event as WebhookEvent;
   } catch {
-    // Invalid JSON, and JSON that is not an object, cause the error below.
+    // Invalid JSON is reported like JSON that is not an event, by the error below.
   }
   throw new WebhookVerificationError('bad_body', 'The body is signed but is not an event.');
 }

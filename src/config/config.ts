@@ -1,7 +1,6 @@
 // Reads and cross-checks the environment once at startup. Only files in config/ read process.env.
-import { readFileSync } from 'node:fs';
-import { parseEnv } from 'node:util';
 import { messageOf, OperatorError } from '../errors.ts';
+import { type Environment, readSettings } from './settings.ts';
 import { unknownNames } from './unknown-names.ts';
 import { type ConfigRole, type Variable, type Values, variables } from './variables.ts';
 
@@ -12,13 +11,18 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
 export type Config = Values & {
   readonly publicUrl: string;
   /**
-   * The value of DATABASE_URL, also in commands. The field `databaseUrl` of a command has the value
-   * of DATABASE_DIRECT_URL if that variable is set.
+   * The value of DATABASE_URL. In commands, `databaseUrl` has the value of DATABASE_DIRECT_URL
+   * instead, if that variable is set.
    */
   readonly daemonDatabaseUrl: string | undefined;
   /**
-   * keeperKeypair, keeperAddress and treasury are the first entries of their lists. The first
-   * entries are in use.
+   * The value of BILLING_API_URL. Undefined if it is not set, whereas `apiUrl` then has the
+   * default.
+   */
+  readonly givenApiUrl: string | undefined;
+  /**
+   * The keypair, address and treasury in use: the first entries of keeperKeypairs, keeperAddresses
+   * and treasuries.
    */
   readonly keeperKeypair: string | undefined;
   readonly keeperAddress: string | undefined;
@@ -43,24 +47,33 @@ export function required<K extends keyof Config>(
 
 /**
  * Reads and validates the configuration of `role`. Throws one OperatorError (exit code 2) that
- * lists every wrong variable with its expected form. `envFile` is a file in .env format; the
- * environment takes precedence over the file.
+ * lists every wrong variable with its expected form.
  */
-export function loadConfig(
+export function loadConfig(role: ConfigRole, environment: Environment = {}): Config {
+  const { config, faults } = examineConfig(role, environment);
+  if (config !== undefined) return config;
+  throw new OperatorError(
+    `The configuration is invalid:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
+    2,
+  );
+}
+
+/**
+ * Reads the configuration of `role`. `faults` has one sentence for each wrong or missing variable.
+ * If there are faults, `config` is undefined.
+ */
+export function examineConfig(
   role: ConfigRole,
-  { env = process.env, envFile }: { env?: NodeJS.ProcessEnv; envFile?: string | undefined } = {},
-): Config {
-  const environment: NodeJS.ProcessEnv = {
-    ...(envFile === undefined ? {} : readEnvFile(envFile)),
-    ...withoutEmpty(env),
-  };
-  const faults = unknownNames(Object.keys(environment));
+  environment: Environment = {},
+): { config: Config | undefined; faults: string[] } {
+  const { names, settings } = readSettings(environment);
+  const faults = unknownNames(names);
   const values: Record<string, unknown> = {};
   for (const [key, variable] of Object.entries<Variable<unknown>>(variables)) {
+    const { text, fault } = settings[key as keyof Values];
     try {
-      const given = valueOf(variable, environment);
-      if (given !== undefined) values[key] = variable.parse(given);
-      else if (variable.fallback !== undefined) values[key] = variable.parse(variable.fallback);
+      if (fault !== undefined) throw new Error(fault);
+      if (text !== undefined) values[key] = variable.parse(text);
       else if (variable.requiredBy?.includes(role) === true)
         faults.push(`${variable.name} is required: ${variable.about}.`);
     } catch (error) {
@@ -73,19 +86,20 @@ export function loadConfig(
     faults.push(
       'KEEPER_ADDRESS (or KEEPER_KEYPAIR) is required: the keeper whose pulls are compared.',
     );
-  if (faults.length > 0) {
-    throw new OperatorError(
-      `The configuration is invalid:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
-      2,
-    );
-  }
-  const publicUrl =
-    (values.publicUrl as string | undefined)?.replace(/\/+$/, '') ?? defaultUrl(config);
-  return Object.freeze({
+  if (faults.length > 0) return { config: undefined, faults };
+  const givenApiUrl = settings.apiUrl.from === 'default' ? undefined : config.apiUrl;
+  return { config: Object.freeze({ ...derive(role, config), givenApiUrl }), faults };
+}
+
+/** Adds the fields that follow from the variables. */
+function derive(role: ConfigRole, config: Config): Omit<Config, 'givenApiUrl'> {
+  const { publicUrl: given } = config as { publicUrl: string | undefined };
+  const publicUrl = given?.replace(/\/+$/, '') ?? defaultUrl(config);
+  return {
     ...config,
     publicUrl,
-    // A command uses DATABASE_DIRECT_URL if it is set. Commands need session state (locks, long
-    // statements), and a pooler does not keep session state.
+    // Commands need session state (locks, long statements). DATABASE_URL may name a pooler, which
+    // keeps no session state, so commands prefer DATABASE_DIRECT_URL.
     databaseUrl: isDaemon(role)
       ? config.databaseUrl
       : (config.databaseDirectUrl ?? config.databaseUrl),
@@ -94,7 +108,7 @@ export function loadConfig(
     keeperKeypair: config.keeperKeypairs?.[0],
     keeperAddress: config.keeperAddresses?.[0],
     treasury: config.treasuries?.[0],
-  });
+  };
 }
 
 function isDaemon(role: ConfigRole): boolean {
@@ -113,6 +127,12 @@ function contradictions(config: Config, role: ConfigRole): string[] {
   }
   if (config.env === 'development' && config.cluster === 'mainnet-beta')
     faults.push('SOLANA_CLUSTER is mainnet-beta, so BILLING_ENV must be production.');
+  if (config.smtpUrl !== undefined && role === 'dispatch') {
+    if (config.mailFrom === undefined)
+      faults.push('MAIL_FROM is required beside SMTP_URL: the sender of e-mails.');
+    if (publicUrl === undefined)
+      faults.push('PUBLIC_URL is required beside SMTP_URL: the base of the links in e-mails.');
+  }
   return faults;
 }
 
@@ -143,34 +163,4 @@ function crossCheck(config: Config): string[] {
     faults.push('DATABASE_URL is required beside DATABASE_DIRECT_URL: the URL of the pooler.');
   if (config.rpcUrls?.length === 0) faults.push('SOLANA_RPC_URL must name at least one endpoint.');
   return faults;
-}
-
-function valueOf(
-  { name, secret }: Variable<unknown>,
-  environment: NodeJS.ProcessEnv,
-): string | undefined {
-  const path = environment[`${name}_FILE`];
-  if (secret !== true || path === undefined) return environment[name];
-  if (environment[name] !== undefined) throw new Error(`and ${name}_FILE are both given; keep one`);
-  try {
-    return readFileSync(path, 'utf8').trim();
-  } catch (error) {
-    throw new Error(`cannot be read from ${name}_FILE: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-function withoutEmpty(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(
-    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
-  );
-}
-
-function readEnvFile(path: string): NodeJS.ProcessEnv {
-  try {
-    return parseEnv(readFileSync(path, 'utf8'));
-  } catch (error) {
-    throw new OperatorError(`The environment file ${path} cannot be read: ${messageOf(error)}`, 2, {
-      cause: error,
-    });
-  }
 }

@@ -54,6 +54,13 @@ export const contact = (value: string): string => {
   return value;
 };
 
+/** Accepts an e-mail address, bare or behind a name: `Billing <billing@example.com>`. */
+export const sender = (value: string): string => {
+  if (!/^(?:[^<>\r\n]*<[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+)$/.test(value))
+    throw new Error('must be an address such as billing@example.com, or Name <address>');
+  return value;
+};
+
 /** Parses a comma-separated list. Empty items are skipped. */
 export const list =
   <T>(parse: (item: string) => T) =>

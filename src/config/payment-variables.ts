@@ -45,7 +45,7 @@ export const paymentVariables = {
   sponsorLeaving: {
     name: 'SPONSOR_LEAVING_LAMPORTS_PER_DAY',
     about:
-      'lamports in 24 hours, beside SPONSOR_LAMPORTS_PER_DAY, for cancelling, closing and revoking; one wallet may use a twentieth of them, one network address a fifth',
+      'lamports in 24 hours, beside SPONSOR_LAMPORTS_PER_DAY, for cancelling, closing and revoking; one wallet may use a twentieth of them, one network address a fifth; keepers’ closings count until their rent is back',
     fallback: '20000000',
     parse: lamports,
   },

@@ -16,12 +16,12 @@ const TLS_VERSIONS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'] as const;
 export interface PostgresHost {
   /** A host name, an IP address, or the directory of a Unix socket, which starts with "/". */
   name: string;
-  /** The IP address to connect to, instead of a look-up of `name` (`hostaddr`). */
+  /** The IP address to connect to (`hostaddr`). If it is set, `name` is not looked up. */
   address: string | undefined;
   port: number;
 }
 
-/** TLS parameters. Files are paths. */
+/** TLS parameters. rootCert, cert, key and crl are file paths. */
 export interface PostgresTls {
   mode: (typeof TLS_MODES)[number];
   /**
@@ -73,7 +73,7 @@ type Parameters = Map<string, string>;
 
 /**
  * Parses a URL. Throws an Error that states the expected form. The caller puts the variable's name
- * before its message.
+ * before the error's message.
  */
 export function parsePostgresUrl(url: string): PostgresUrl {
   const parameters = parametersOf(url);
@@ -112,7 +112,7 @@ export function parsePostgresUrl(url: string): PostgresUrl {
   };
 }
 
-/** Returns the URL of a read-only database unchanged. */
+/** Returns the URL of a replica unchanged. Throws as parsePostgresUrl does. */
 export function replicaUrl(url: string): string {
   parsePostgresUrl(url);
   return url;
@@ -268,8 +268,8 @@ function portOf(text: string): number {
 }
 
 /**
- * Returns the TLS mode. Without `sslmode` and `ssl`, TLS is off, or `verify-full` if the URL has
- * sslrootcert=system. `require` with a root certificate means `verify-ca`.
+ * Returns the TLS mode. Without `sslmode` and `ssl`, the mode is `disable`, or `verify-full` if the
+ * URL has sslrootcert=system. `require` with a root certificate means `verify-ca`.
  */
 function tlsModeOf(parameters: Parameters, rootCert: string | undefined): PostgresTls['mode'] {
   const isOn = choice(parameters, 'ssl', ['true', 'false']) === 'true';

@@ -1,9 +1,10 @@
 // The version of this build, read from package.json, and the comparison of two versions.
 import { readFileSync } from 'node:fs';
+import { ROOT } from '../root.ts';
 
 /** Returns the version of this build, such as "0.1.0". */
 export function readRelease(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  const text = readFileSync(new URL('package.json', ROOT), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
 }
 

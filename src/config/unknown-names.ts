@@ -4,8 +4,8 @@ import { type Variable, variables } from './variables.ts';
 
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
 /**
- * Kubernetes and Docker set variables with these names for each service. A service named "keeper"
- * gets KEEPER_SERVICE_HOST, which begins with one of `prefixes` and is not a mistake.
+ * Names that Kubernetes and Docker set, such as KEEPER_SERVICE_HOST for a service named "keeper".
+ * This name begins with one of the `prefixes`, but is not a mistyped name.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
 /**
@@ -41,7 +41,10 @@ export function unknownNames(names: readonly string[]): string[] {
   });
 }
 
-/** Returns the word that is most similar to `name`, and the number of letters that differ. */
+/**
+ * Returns the most similar of `words` and its Levenshtein distance from `name`. Returns an empty
+ * array if there are no words.
+ */
 export function closest(name: string, words: Iterable<string>): [string, number] | [] {
   const distances = [...words].map((other): [string, number] => [other, distance(name, other)]);
   return distances.toSorted(([, a], [, b]) => a - b)[0] ?? [];

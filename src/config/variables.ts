@@ -1,16 +1,16 @@
 // All environment variables. The operators' table and `.env.example` are generated from this list.
 import ipaddr from 'ipaddr.js';
+import { mailVariables } from './mail-variables.ts';
+import { pageVariables } from './page-variables.ts';
 import {
   address,
   cidr,
-  contact,
   flag,
   integer,
   list,
   listOf,
   nameServer,
   oneOf,
-  onrampUrl,
   secrets,
   text,
   url,
@@ -82,6 +82,13 @@ export const variables = {
     fallback: '720',
     parse: integer(1, 1440),
   },
+  sweepListFrom: {
+    name: 'SWEEP_LIST_FROM',
+    about:
+      'subscriptions of one plan from which the sweep reads them with one getProgramAccounts request, in place of about one request per 30; for providers that answer this method at a low price; 0: never',
+    fallback: '0',
+    parse: integer(0, 1_000_000),
+  },
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about:
@@ -92,7 +99,7 @@ export const variables = {
   serveRpcRate: {
     name: 'SOLANA_SERVE_RATE',
     about:
-      'the same for all serve processes together, beside the rate of the keepers; requests of the API share RPC requests, and wallets take turns; 0: no limit',
+      'the same for all serve processes together, beside the rate of the keepers; sends count too; requests of the API share RPC requests, and wallets take turns; 0: no limit',
     fallback: '10',
     parse: integer(0, 100_000),
   },
@@ -213,7 +220,7 @@ export const variables = {
   publicUrl: {
     name: 'PUBLIC_URL',
     about:
-      'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message; default: http://HOST:PORT',
+      'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message, base of the links to checkouts and receipts; default: http://HOST:PORT',
     parse: url('http:', 'https:'),
   },
   merchants: {
@@ -223,12 +230,7 @@ export const variables = {
     fallback: 'open',
     parse: oneOf<'open' | 'approval'>('open', 'approval'),
   },
-  reportUrl: {
-    name: 'REPORT_URL',
-    about:
-      'where subscribers report abuse, an https:// URL or a mailto: address: the pages link to it, with the id of the plan',
-    parse: contact,
-  },
+  ...pageVariables,
   corsOrigins: {
     name: 'CORS_ORIGINS',
     about: 'origins from which browsers may call the API and sign in subscribers, comma-separated',
@@ -241,12 +243,6 @@ export const variables = {
       'origins, beside that of PUBLIC_URL, whose pages may sign in merchants, comma-separated; browsers may call the API from them too',
     fallback: '',
     parse: list(url('http:', 'https:')),
-  },
-  onrampUrl: {
-    name: 'ONRAMP_URL',
-    about:
-      'where a buyer whose wallet lacks USDC can buy it: an https URL in which {address} becomes the wallet’s address and {amount} the USDC that it lacks; default: no link',
-    parse: onrampUrl,
   },
   trustProxy: {
     name: 'TRUST_PROXY',
@@ -314,6 +310,7 @@ export const variables = {
     fallback: '0',
     parse: integer(0, 365),
   },
+  ...mailVariables,
   webhookNameServers: {
     name: 'WEBHOOK_DNS_SERVERS',
     about:
@@ -338,13 +335,13 @@ export const variables = {
   apiUrl: {
     name: 'BILLING_API_URL',
     about:
-      'base URL of the API for billing listen, trigger, deliveries and replay; https:// unless it is on this machine',
+      'base URL of the API for billing listen, trigger, deliveries, replay, mcp and login; https:// unless it is on this machine',
     fallback: 'http://127.0.0.1:3000',
     parse: url('http:', 'https:'),
   },
   apiKey: {
     name: 'BILLING_API_KEY',
-    about: "a merchant's API key, only for billing listen, trigger, deliveries and replay",
+    about: "a merchant's API key for the same commands; default: the one that billing login keeps",
     secret: true,
     parse: text,
   },
@@ -384,7 +381,7 @@ export interface Variable<T> {
   parse: (text: string) => T;
 }
 
-/** Lists every variable for the documentation, in order. */
+/** Lists every variable, in the order of the documentation. */
 export function describeVariables(): Variable<unknown>[] {
   return Object.values<Variable<unknown>>(variables);
 }

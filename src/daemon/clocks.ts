@@ -16,8 +16,8 @@ export interface ClockOffsets {
 
 export interface ClockDifference extends ClockOffsets {
   /**
-   * The clock that is wrong. The wrong clock differs from the two other clocks, while the other two
-   * agree. Null when only two clocks are known, or when no two clocks agree.
+   * The wrong clock: it differs from the two other clocks, and those two agree. Null when only two
+   * clocks are known, or when no two clocks agree.
    */
   odd: ClockName | null;
   /**
@@ -34,8 +34,8 @@ export interface ClockDifference extends ClockOffsets {
 export const MAX_AGREED_SECONDS = 30;
 /**
  * Difference in seconds above which the clocks are a problem. The alert BillingClocksDiffer has the
- * same limit. A webhook receiver refuses a timestamp that differs from its own clock by 300 s, so
- * this limit is lower than 300 s.
+ * same limit. A webhook receiver refuses a timestamp that differs from its own clock by more than
+ * 300 s, so this limit is lower than 300 s.
  */
 export const MAX_CLOCK_SECONDS = 240;
 

@@ -4,29 +4,26 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parsePostgresUrl, withUser } from '../config/postgres-url.ts';
-import { makeRoles, moveStatistics, type StatisticsRights } from '../db/logins.ts';
+import { makeRoles } from '../db/logins.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { daemonRoles, type DaemonRole } from '../db/postgres/daemon-roles.ts';
 import { isForbidden } from '../db/postgres/outage.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 
 export interface MadeRoles {
-  /**
-   * `roles` has the name of each daemon's role. `files` has the path of the file with each daemon's
-   * DATABASE_URL. `directFiles` has the path of the file with each daemon's DATABASE_DIRECT_URL, if
-   * that URL is given.
-   */
+  /** The Postgres role of each daemon. */
   roles: Record<DaemonRole, string>;
+  /** Path of the file with each daemon's DATABASE_URL. */
   files: Record<DaemonRole, string>;
+  /** Path of the file with each daemon's DATABASE_DIRECT_URL. Undefined without such a URL. */
   directFiles?: Record<DaemonRole, string>;
-  statistics: StatisticsRights;
 }
 
 /**
  * Creates a Postgres role for each daemon, and a file in `directory` with the role's database URL,
- * such as `serve_database_url`. Only the owner can read the files. An existing file keeps its
- * password. `directUrl` adds files such as `serve_database_direct_url`. Throws an OperatorError
- * when file access fails or the user may not create roles.
+ * such as `serve_database_url`. With `directUrl`, also creates files such as
+ * `serve_database_direct_url`. Only the owner can read the files. If a file exists, its password is
+ * kept. Throws an OperatorError when file access fails or the user may not create roles.
  */
 export async function makeDatabaseRoles(
   sql: Sql,
@@ -46,8 +43,7 @@ export async function makeDatabaseRoles(
   }
   try {
     await makeRoles(sql, passwords);
-    const statistics = await moveStatistics(sql);
-    return { roles: names, files, ...(directUrl !== undefined && { directFiles }), statistics };
+    return { roles: names, files, ...(directUrl !== undefined && { directFiles }) };
   } catch (error) {
     if (!isForbidden(error)) throw error;
     throw new OperatorError(

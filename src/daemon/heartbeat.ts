@@ -4,9 +4,11 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { readRelease } from '../config/release.ts';
 import { countLostDaemons, removeDaemon, writeDaemon } from '../db/daemons.ts';
 import { readClockOffset } from '../db/postgres/clock.ts';
 import { silenceOf, type Sql } from '../db/postgres/connect.ts';
+import { knownSchema } from '../db/postgres/migrate.ts';
 import { startLoop, type Loop } from '../loop.ts';
 import { createClockGauge } from './clocks.ts';
 import type { Health } from './health.ts';
@@ -14,7 +16,9 @@ import type { Readiness } from './metrics.ts';
 
 /** Time between two heartbeats in milliseconds. */
 const HEARTBEAT_MS = 5000;
-/** Milliseconds for which a stopping daemon waits until its row in Postgres is removed. */
+/**
+ * Maximum time in milliseconds that a stopping daemon waits for the removal of its row in Postgres.
+ */
 const STOP_MS = 1000;
 
 interface HeartbeatParts {
@@ -34,7 +38,14 @@ export function startHeartbeat(
   sql: Sql,
   { health, ready, registry, chainTime }: HeartbeatParts,
 ): { loop: Loop; stop(): Promise<void> } {
-  const id = randomUUID();
+  const self = {
+    id: randomUUID(),
+    name,
+    host: hostname(),
+    pid: process.pid,
+    release: readRelease(),
+  };
+  let schemaVersion: number | null = null;
   const lost = new Gauge({
     name: 'billing_daemons_lost',
     help: 'Daemons of this kind that ended within 15 minutes without a stop: killed, out of memory, or crashed',
@@ -60,20 +71,20 @@ export function startHeartbeat(
     idleMs: HEARTBEAT_MS,
     async turn() {
       const trouble = (await ready()) ?? null;
-      await writeDaemon(sql, { id, name, host: hostname(), pid: process.pid, trouble });
+      schemaVersion ??= await knownSchema();
+      await writeDaemon(sql, { ...self, schemaVersion, trouble });
       health.written();
       await compare();
       lost.set(await countLostDaemons(sql, name));
       return false;
     },
-    // A failed heartbeat needs no handling here, because health.ts counts and reports failed
-    // heartbeats.
+    // health.ts counts and reports failed heartbeats.
     onError: () => undefined,
   });
   return {
     loop,
     async stop() {
-      const removed = loop.stop().then(() => removeDaemon(sql, id));
+      const removed = loop.stop().then(() => removeDaemon(sql, self.id));
       await Promise.race([
         removed.catch(() => undefined),
         delay(STOP_MS, undefined, { ref: false }),

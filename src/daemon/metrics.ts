@@ -38,8 +38,8 @@ export function createRegistry(daemon: string): Registry {
 }
 
 /**
- * Creates an observer for createRpc(), which counts and times requests to RPC endpoints. Throws
- * when the observer's metrics are already registered in `registry`.
+ * Creates an observer for createRpc(). The observer counts and times the requests to RPC endpoints.
+ * Throws when the metrics of an observer are already registered in `registry`.
  */
 export function rpcObserver(registry: Registry): (request: ObservedRequest) => void {
   const registers = [registry];

@@ -32,9 +32,10 @@ interface RateShareOptions {
   /** Registry for the metric of the share. Without a registry there is no such metric. */
   registry?: Registry;
   /**
-   * Milliseconds for which a sent request counts against the rate. The process stops using its
-   * share `countedMs` before the lease ends. After its share has decreased, the process reports the
-   * larger share to Postgres for another `countedMs`.
+   * Milliseconds for which a sent request counts against the rate. The process therefore stops
+   * sending `countedMs` before its lease ends. When its share decreases, requests sent under the
+   * larger share still count, so the process reports the larger share to Postgres for another
+   * `countedMs`.
    */
   countedMs?: number;
 }
@@ -148,8 +149,8 @@ class Share {
 const holders = new Set<string>();
 
 /**
- * Ends the leases of processes of this machine that are no longer running. A daemon that restarts
- * after a crash therefore does not wait until its old lease expires.
+ * Ends the leases of those processes on this machine that have exited. A daemon that restarts after
+ * a crash therefore does not wait until its old lease expires.
  */
 async function endDeadLeases(sql: Sql, own: Holder): Promise<void> {
   if (own.place === null) return;
@@ -170,8 +171,8 @@ function isRunning(pid: number): boolean {
 }
 
 /**
- * Returns a hash that identifies the machine and the pid namespace. Returns null when either of
- * them is unknown.
+ * Returns a hash that identifies the machine and the pid namespace. Returns null when the machine
+ * or the pid namespace is unknown.
  */
 function readPlace(): string | null {
   try {

@@ -1,5 +1,5 @@
-// Runs a command or daemon. Opens configuration, log and Postgres before the run, and closes them
-// in reverse order afterwards.
+// Runs a command or daemon: reads the configuration, opens the log and Postgres before the run, and
+// closes Postgres afterwards.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import { loadConfig, required, type Config } from '../config/config.ts';
@@ -43,7 +43,7 @@ export interface DaemonResources extends Resources {
   isStopping: () => boolean;
 }
 
-/** A running daemon: serve, keeper or dispatch. */
+/** A running daemon: `serve`, `keeper` or `dispatch`. */
 export interface Daemon {
   ready: Readiness;
   /**
@@ -64,8 +64,8 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM, SIGINT or SIGHUP, then stops the daemon within 10 s. The API
- * (`serve`) first answers requests for SHUTDOWN_DELAY. A second signal exits at once. `load`
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP. Then the API (`serve`) still answers requests for
+ * SHUTDOWN_DELAY. After that, the daemon has 10 s to stop. A second signal exits at once. `load`
  * imports the start function. Returns the exit code. Throws an OperatorError for a wrong
  * configuration, an unusable Postgres or another schema version.
  */
@@ -75,8 +75,7 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // `loading` is awaited only later. If the configuration or Postgres fails first, nothing awaits
-  // `loading`, and its rejection would end the process.
+  // If the configuration or Postgres fails first, nothing handles a rejection of `loading`.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;
@@ -107,8 +106,9 @@ export async function runDaemon(
       (role === 'dispatch' ? secrets.trouble() : undefined) ??
       (await daemon.ready());
     const ready = async () => (isStopping ? 'the process is stopping' : works());
-    // The heartbeat uses `works` instead of `ready`, because `billing status` does not show a
-    // stopping process as a problem.
+    // `billing status` shows the reason in the heartbeat as a problem. When the process is
+    // stopping, `ready` returns a reason although nothing is wrong. Therefore the heartbeat gets
+    // `works`.
     const beating = startHeartbeat(role, sql, {
       health,
       ready: works,
@@ -141,8 +141,8 @@ export async function runDaemon(
 }
 
 /**
- * When a connection opens, postgres.js runs a query for array types and does not handle the
- * rejection of this query. A connection that is lost at that moment must not end the process.
+ * During an outage of Postgres, promises that no code awaits may reject. These rejections do not
+ * end the process. Any other unhandled rejection is thrown and ends the process.
  */
 function takeRejections(health: Health): void {
   process.on('unhandledRejection', (error) => {
@@ -175,10 +175,10 @@ function logStopped(log: Log, inTime: boolean): void {
 }
 
 /**
- * Runs one admin command with Postgres and a log on stderr, and returns its exit code. A signal
- * ends the command with Interrupted (exit code 129, 130 or 143). With `drains`, the command itself
- * stops when `signal` aborts, and only a second signal interrupts the command. Throws an
- * OperatorError for an unusable configuration, Postgres or schema.
+ * Runs one admin command with Postgres and a log on stderr, and returns its exit code. The first
+ * signal ends the command with Interrupted (exit code 129, 130 or 143). With `drains`, the first
+ * signal only aborts `signal`, so that the command can stop itself, and the second signal ends it.
+ * Throws an OperatorError for an unusable configuration, Postgres or schema.
  */
 export async function runCommand(
   envFile: string | undefined,
@@ -193,9 +193,9 @@ export async function runCommand(
 }
 
 /**
- * Runs a command that needs no Postgres. The first signal interrupts the command with Interrupted.
- * With `drains`, the first signal only aborts the AbortSignal that `work` gets, and the second
- * signal interrupts.
+ * Runs a command that needs no Postgres. The first signal ends the command with Interrupted. With
+ * `drains`, the first signal only aborts the AbortSignal that `work` gets, and the second signal
+ * ends the command.
  */
 export async function interruptible<T>(
   drains: boolean,
@@ -250,8 +250,7 @@ async function withResources(
 ): Promise<number> {
   const config = loadConfig(role, { envFile });
   const isCommand = role === 'admin' || role === 'reconcile';
-  // Only `serve` and `keeper` use plans and payments. The dispatcher needs no configuration for
-  // plans and payments, so it skips these checks.
+  // The dispatcher uses neither plans nor payments, so it skips the checks of their configuration.
   const handlesPayments = role === 'serve' || role === 'keeper';
   const name = isCommand ? 'admin' : role;
   const pretty = process[logging.stream].isTTY;

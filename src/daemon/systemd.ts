@@ -28,10 +28,10 @@ export interface Notifying {
 }
 
 /**
- * Notifies systemd until stop() is called. WATCHDOG=1 is sent whenever the readiness check returns,
- * even if it returns a problem, because a restart of the daemon does not fix an outage of Postgres
- * or the chain. When several messages in a row fail, `onError` is called only for the first
- * failure.
+ * Notifies systemd until stop() is called. Once the daemon has been ready, each readiness check
+ * that returns is followed by WATCHDOG=1. This includes a check that returns a problem, because a
+ * restart would not fix an outage of Postgres or the chain. When several messages in a row fail,
+ * `onError` is called only for the first failure.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,

@@ -12,6 +12,11 @@ export interface AccessTerms {
   pausedAt: Date | null;
   /** End of a period whose payment was refunded. The period gives no access. */
   refundedThrough: Date | null;
+  /**
+   * Chain time at which another subscription replaces this subscription; null without a
+   * replacement.
+   */
+  replacedAt: Date | null;
   periodHours: number;
   /** Grace period of the plan; null means the default grace period. */
   graceHours: number | null;
@@ -39,22 +44,23 @@ export interface AccessRecord extends AccessQuestion {
 }
 
 /**
- * Maximum number of subscriptions read per customer. The limit bounds the cost of the statement.
+ * Maximum number of rows that one SELECT reads for a customer. The limit bounds the cost of the
+ * statement.
  */
 const MAX_ROWS = 50;
 
 /**
- * SQL for the time until which a subscription is paid or in trial, equal to coveredUntil in
- * domain/accounts/access.ts. The expression ignores refunds, because it only orders the rows. The
- * index subscriptions_by_coverage uses the same expression, so both must change together.
+ * SQL for the time until which a subscription is paid or in trial, used to order rows. The index
+ * subscriptions_by_coverage has the same expression, and coveredUntil (domain/accounts/access.ts)
+ * computes the same time. All three must change together.
  */
 const covered = (sql: Queryable) =>
   sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else
     paid_through end)`;
 
 /**
- * Each question asks about one customer of one app. Returns the app's owner and the customer's
- * subscriptions for each question. A question about an unknown app gets no record in the result.
+ * Reads the records that answer `questions`. A record has the owner of the app and the customer's
+ * subscriptions. A question about an unknown app has no record.
  */
 export async function readAccess(
   sql: Queryable,
@@ -97,13 +103,13 @@ interface AccessRow extends Omit<AccessSubscription, 'id'> {
 
 const terms = (sql: Queryable) => sql`
   id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at,
-    paused_at, refunded_through, period_hours`;
+    paused_at, refunded_through, replaced_at, period_hours`;
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
 /**
- * SQL for the newest subscriptions of a wallet. Older subscriptions need not be read, because only
- * the wallet itself can register its subscriptions.
+ * SQL for the newest subscriptions of a wallet. Only the wallet itself can add subscriptions, so no
+ * one else can push a paid subscription out of the newest rows.
  */
 const ofWallet = (sql: Queryable) => sql`
   select ${terms(sql)} from subscriptions where app_id = asked.app_id
@@ -112,8 +118,8 @@ const ofWallet = (sql: Queryable) => sql`
 
 // Any wallet can register with any external id, so unpaid registrations must not hide a paid one.
 // The first query therefore reads the rows with the longest coverage. The second query reads the
-// newest rows, which explain why access is denied. The second query filters by plan after its
-// LIMIT, so that it reads at most MAX_ROWS rows.
+// newest rows, to explain why access is denied. It applies LIMIT before the filter by plan, so that
+// it never reads more than MAX_ROWS rows.
 const ofExternalId = (sql: Queryable) => sql`
   (
     select ${terms(sql)} from subscriptions
@@ -136,7 +142,7 @@ async function ask(
   return sql<AccessRow[]>`
     select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through,
       s.next_payment_due, s.cancel_requested_at,
-      s.trial_ends_at, s.paused_at, s.refunded_through, s.period_hours, p.grace_hours
+      s.trial_ends_at, s.paused_at, s.refunded_through, s.replaced_at, s.period_hours, p.grace_hours
     from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid,
       external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a

@@ -1,4 +1,4 @@
-import type { MerchantRow } from './merchants.ts';
+import { merchantColumns, type MerchantRow } from './merchants.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { LAST_ID } from './postgres/ids.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
@@ -48,7 +48,7 @@ export function findKeyHolders(sql: Queryable, hashes: readonly string[]): Promi
   // With the LIMIT, Postgres uses one index look-up per key, even if the planner misjudges the
   // length of the array.
   return sql<KeyHolder[]>`
-    select wanted.hash, m.id, m.wallet, m.name, m.email, m.tier, m.created_at, k.id as key_id,
+    select wanted.hash, ${merchantColumns(sql)}, k.id as key_id,
       k.last_used_at is null or k.last_used_at < now() - interval '1 minute' as unmarked
     from unnest(${hashes}::text[]) as wanted (hash),
       lateral (select * from api_keys where hash = decode(wanted.hash, 'hex') and revoked_at is null
@@ -77,7 +77,6 @@ export async function revokeApiKey(sql: Queryable, id: string): Promise<ApiKeyRo
   return row;
 }
 
-/** An API key with its merchant, for operators. */
 export interface ApiKeyAdminRow extends ApiKeyRow {
   merchantId: string;
   wallet: string;

@@ -26,7 +26,6 @@ export async function storeLogo(
     from stored where id = stored.app_id`;
 }
 
-/** Deletes an app's logo, if it has one. */
 export async function deleteLogo(sql: Queryable, appId: string): Promise<void> {
   await sql`
     with gone as (delete from app_logos where app_id = ${appId})

@@ -26,6 +26,11 @@ export interface AppRow {
   onePerCustomer: boolean;
   /** Whether a wallet may set externalId and metadata in its registration. */
   ownIdsBySubscriber: boolean;
+  /**
+   * Whether subscribers may change the plan themselves. If false, the plan can be changed only in a
+   * checkout session.
+   */
+  planChanges: boolean;
   /** Whether the service may sponsor transactions for the app's plans. */
   sponsorship: 'on' | 'off';
   createdAt: Date;
@@ -44,6 +49,7 @@ export interface AppFields {
   registerUnclaimed?: boolean | undefined;
   onePerCustomer?: boolean | undefined;
   ownIdsBySubscriber?: boolean | undefined;
+  planChanges?: boolean | undefined;
   sponsorship?: 'on' | 'off' | undefined;
 }
 
@@ -62,16 +68,17 @@ export async function insertApp(
     registerUnclaimed = false,
     onePerCustomer = true,
     ownIdsBySubscriber = false,
+    planChanges = true,
     sponsorship = 'on',
   }: AppFields & { name: string },
 ): Promise<AppRow> {
   const [row] = await sql<AppRow[]>`
     insert into apps (merchant_id, name, description, website_url, support_email, support_url,
       terms_url, privacy_url, return_origins, register_unclaimed, one_per_customer,
-      own_ids_by_subscriber, sponsorship)
+      own_ids_by_subscriber, plan_changes, sponsorship)
     values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl}, ${supportEmail},
       ${supportUrl}, ${termsUrl}, ${privacyUrl}, ${returnOrigins}, ${registerUnclaimed},
-      ${onePerCustomer}, ${ownIdsBySubscriber}, ${sponsorship})
+      ${onePerCustomer}, ${ownIdsBySubscriber}, ${planChanges}, ${sponsorship})
     returning *`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
@@ -123,6 +130,7 @@ export async function updateApp(
       one_per_customer = coalesce(${onePerCustomer ?? null}::bool, one_per_customer),
       own_ids_by_subscriber = coalesce(${ownIdsBySubscriber ?? null}::bool,
         own_ids_by_subscriber),
+      plan_changes = coalesce(${fields.planChanges ?? null}::bool, plan_changes),
       sponsorship = coalesce(${fields.sponsorship ?? null}, sponsorship),
       updated_at = now()
     where id = ${id}

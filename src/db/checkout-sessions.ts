@@ -1,5 +1,6 @@
 // Checkout sessions. A session offers one plan to one customer of the merchant and leads to at most
 // one subscription.
+import type { ChangeWhen } from './offered-transactions.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 import type { DiscountTerms } from './subscription-changes.ts';
@@ -15,9 +16,14 @@ export interface CheckoutSessionRow extends DiscountTerms {
   metadata: string;
   successUrl: string | null;
   cancelUrl: string | null;
+  /** Length of the trial in hours; null means the plan's trial. */
+  trialHours: number | null;
   /** Whether the customer may subscribe although another subscription of the customer is live. */
   allowSecond: boolean;
-  /** The only wallet that can use the session; null for any. */
+  /** The subscription whose plan is changed in the session; null without a change. */
+  replaces: string | null;
+  changeWhen: ChangeWhen | null;
+  /** The only wallet that can use the session; null allows any wallet. */
   forWallet: string | null;
   /** The wallet that claimed the session. No other wallet can use the session. */
   subscriberWallet: string | null;
@@ -32,15 +38,18 @@ export interface NewCheckoutSession extends DiscountTerms {
   externalId: string | null;
   metadata: Readonly<Record<string, string>>;
   forWallet: string | null;
+  trialHours: number | null;
   allowSecond: boolean;
+  replaces: string | null;
+  changeWhen: ChangeWhen | null;
   successUrl: string | null;
   cancelUrl: string | null;
 }
 
 const columns = (sql: Queryable) => sql`
   id, app_id, plan_id, external_id, metadata::text as metadata, discount_percent, discount_amount,
-    discount_periods, success_url, cancel_url, for_wallet, allow_second, subscriber_wallet, subscription_id, created_at,
-      expires_at,
+    discount_periods, success_url, cancel_url, for_wallet, trial_hours, allow_second, replaces,
+    change_when, subscriber_wallet, subscription_id, created_at, expires_at,
   case when subscription_id is not null then 'complete' when expires_at <= now() then 'expired' else
     'open' end as status`;
 
@@ -50,13 +59,14 @@ export async function insertCheckoutSession(
 ): Promise<CheckoutSessionRow> {
   const { appId, planId, externalId, metadata, forWallet, successUrl, cancelUrl } = session;
   const { discountPercent, discountAmount, discountPeriods, allowSecond } = session;
+  const { replaces, changeWhen, trialHours } = session;
   const [row] = await sql<CheckoutSessionRow[]>`
     insert into checkout_sessions (app_id, plan_id, external_id, metadata, for_wallet, allow_second, success_url,
-      cancel_url, discount_percent, discount_amount,
-      discount_periods)
+      cancel_url, discount_percent, discount_amount, discount_periods, trial_hours, replaces,
+      change_when)
     values (${appId}, ${planId}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
       ${forWallet}, ${allowSecond}, ${successUrl}, ${cancelUrl}, ${discountPercent},
-      ${discountAmount}, ${discountPeriods})
+      ${discountAmount}, ${discountPeriods}, ${trialHours}, ${replaces}, ${changeWhen})
     returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a checkout session was not stored');
   return row;
@@ -95,8 +105,9 @@ export async function deleteEndedSessions(sql: Queryable): Promise<number> {
 }
 
 /**
- * Binds an open session to a wallet before the subscribe transaction is sent. Returns false when
- * another wallet holds the session, or when the session is expired or complete.
+ * Binds an open session to a wallet before the subscribe transaction is sent. Returns true if the
+ * session is bound to this wallet, even if it has expired or is complete by now. Returns false for
+ * a session of another wallet, and for an unbound session that is expired or complete.
  */
 export async function claimCheckoutSession(
   sql: Queryable,
@@ -111,8 +122,9 @@ export async function claimCheckoutSession(
 }
 
 /**
- * Completes a session; call it in the transaction that stores the subscription. Returns false when
- * another wallet holds the session, or when the session is expired or complete.
+ * Completes a session; call it in the transaction that stores the subscription. Returns false if
+ * the session (1) is complete, (2) belongs to another wallet, or (3) expired before a wallet
+ * claimed it.
  */
 export async function completeCheckoutSession(
   sql: Queryable,

@@ -24,7 +24,7 @@ export interface Brake {
   plans: string[];
   /** Sign-in wallets of held merchants. */
   merchants: string[];
-  /** The suspended merchant and subscriber wallets among the `parties` of readBrake(). */
+  /** The suspended wallets among the `parties` of readBrake(), by role. */
   suspendedMerchants: string[];
   suspendedSubscribers: string[];
 }
@@ -163,9 +163,9 @@ export function resumeCollection(
 }
 
 /**
- * Holds all collection because the database lacks payments. Returns false when a hold for missing
- * payments exists already. If an operator already holds all collection, the hold keeps the
- * operator's reason.
+ * Holds all collection because the database lacks payments. If this hold exists already, returns
+ * false. If an operator already holds all collection, marks that hold as one for missing payments
+ * too and keeps the operator's reason.
  */
 export function holdForMissing(
   sql: Sql,

@@ -1,5 +1,6 @@
-// One live subscription per customer: a customer is an external id of an app.
+// Customers of an app. A customer is an external id. Functions that only read also accept a wallet.
 import type { Queryable, Transaction } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
 
 export interface Customer {
   appId: string;
@@ -7,7 +8,8 @@ export interface Customer {
 }
 
 /**
- * Locks a customer until the transaction ends. Other offers and registrations of the customer wait.
+ * Locks a customer until the transaction ends. Other transactions that offer or register a
+ * subscription for this customer wait.
  */
 export async function lockCustomer(
   sql: Transaction,
@@ -16,7 +18,10 @@ export async function lockCustomer(
   await sql`select pg_advisory_xact_lock(hashtextextended(${`${appId} ${externalId}`}, 1))`;
 }
 
-/** Finds the customer's oldest live subscription. Ignores the subscription with the id `except`. */
+/**
+ * Finds the customer's oldest live subscription. Ignores the subscription `except`, and
+ * subscriptions that a change of plan has replaced.
+ */
 export async function findLiveOfCustomer(
   sql: Queryable,
   { appId, externalId }: Customer,
@@ -24,15 +29,16 @@ export async function findLiveOfCustomer(
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
     select id from subscriptions where app_id = ${appId} and external_id = ${externalId}
-      and status in ('active', 'past_due') and id is distinct from ${except}::uuid
+      and status in ('active', 'past_due') and replaced_by is null
+      and id is distinct from ${except}::uuid
     order by id limit 1`;
   return row?.id;
 }
 
 /**
- * Tells whether a subscribe transaction of the customer may still land at an address other than
- * `subscriptionPda`. Such a transaction has a valid blockhash at `blockHeight`, and its
- * subscription is not registered.
+ * Whether a subscribe transaction was offered to the customer that may still open a subscription at
+ * an address other than `subscriptionPda`. This is possible if the subscription is not registered
+ * and the transaction's blockhash is still valid at `blockHeight`.
  */
 export async function hasOpenOffer(
   sql: Queryable,
@@ -72,4 +78,84 @@ export async function markDuplicate(
     from apps a where s.id = ${id} and a.id = s.app_id and a.one_per_customer
     returning s.duplicate_of`;
   return row?.duplicateOf;
+}
+
+/**
+ * The customer whose subscriptions are read. At least one field is given. If both are given, a
+ * subscription must match both.
+ */
+export interface Whose {
+  subscriberWallet: string | null;
+  externalId: string | null;
+}
+
+/**
+ * SELECT of the ids of a customer's subscriptions. `apps` is an SQL array of app ids. Uses the
+ * index of the external id if an external id is given, otherwise the index of the wallet.
+ */
+export function subscriptionsOf(
+  sql: Queryable,
+  apps: Fragment,
+  { subscriberWallet: wallet, externalId }: Whose,
+): Fragment {
+  if (externalId === null)
+    // "is true" keeps the planner from choosing the index of the app.
+    return sql`select id from subscriptions
+      where subscriber_wallet = ${wallet} and (app_id = any(${apps})) is true`;
+  return sql`select id from subscriptions
+    where app_id = any(${apps}) and external_id = ${externalId}
+      ${wallet === null ? sql`` : sql`and subscriber_wallet is not distinct from ${wallet}`}`;
+}
+
+/** What a customer has in an app. Amounts are sums of base units, as text. */
+export interface CustomerRow {
+  externalIds: string[];
+  wallets: string[];
+  subscriptions: number;
+  live: number;
+  paid: string;
+  refunded: string;
+  credit: string;
+  createdAt: Date;
+}
+
+/**
+ * `createdAt` is null when the customer has no subscription. `externalIds` is null when no
+ * subscription has an external id.
+ */
+type Summed = Omit<CustomerRow, 'externalIds' | 'createdAt'> & {
+  externalIds: string[] | null;
+  createdAt: Date | null;
+};
+
+/** Maximum number of external ids, and of wallets, in a CustomerRow. */
+const MAX_NAMED = 20;
+
+/** Adds up a customer's subscriptions and payments; undefined when there is no subscription. */
+export async function readCustomer(
+  sql: Queryable,
+  appId: string,
+  whose: Whose,
+): Promise<CustomerRow | undefined> {
+  // The aggregate in LATERAL reads each subscription's payments by their index.
+  const [row] = await sql<Summed[]>`
+    select (array_agg(distinct s.external_id) filter (where s.external_id is not null)
+        )[1:${MAX_NAMED}] as external_ids,
+      (array_agg(distinct s.subscriber_wallet))[1:${MAX_NAMED}] as wallets,
+      count(*)::int as subscriptions,
+      count(*) filter (where s.status in ('active', 'past_due'))::int as live,
+      coalesce(sum(of_one.paid), 0)::text as paid,
+      coalesce(sum(of_one.refunded), 0)::text as refunded,
+      coalesce(sum(s.credit) filter (where s.status in ('active', 'past_due')), 0)::text as credit,
+      min(s.created_at) as created_at
+    from (${subscriptionsOf(sql, sql`array[${appId}::uuid]`, whose)}) as theirs
+      join subscriptions s on s.id = theirs.id
+      cross join lateral (
+        select sum(amount_gross) as paid, sum(amount_refunded) as refunded from payments
+        where subscription_id = s.id and status = 'succeeded'
+      ) as of_one`;
+  if (row === undefined) return undefined;
+  const { createdAt, externalIds, ...sums } = row;
+  if (createdAt === null) return undefined;
+  return { ...sums, createdAt, externalIds: externalIds ?? [] };
 }

@@ -2,7 +2,7 @@
 // delivery-queue.ts writes both tables.
 import type { EventType } from './events.ts';
 import type { Queryable } from './postgres/connect.ts';
-import { among, type Fragment, type Page, pageOf, type Span } from './postgres/lists.ts';
+import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 
 export interface DeliveryRow {
   id: string;
@@ -16,6 +16,16 @@ export interface DeliveryRow {
   replayOf: string | null;
   createdAt: Date;
   finishedAt: Date | null;
+}
+
+/**
+ * A delivery with the result of its last attempt: lastHttpStatus or lastError. Before the first
+ * attempt, both fields are null.
+ */
+export interface AnsweredDelivery extends DeliveryRow {
+  lastHttpStatus: number | null;
+  /** The reason why the last attempt got no response. */
+  lastError: string | null;
 }
 
 export interface DeliveryAttemptRow {
@@ -32,6 +42,8 @@ export interface DeliveryAttemptRow {
 export interface DeliveryFilters extends Span {
   status: readonly DeliveryRow['status'][] | null;
   type: readonly string[] | null;
+  /** Filters by the last attempt: an HTTP status in this range, or no response (`none`). */
+  answer?: { least: number; most: number } | 'none' | null | undefined;
 }
 
 /** The columns of a DeliveryRow, selected from the view all_deliveries. */
@@ -43,36 +55,67 @@ const columns = (sql: Queryable) => sql`
 export function listDeliveries(
   sql: Queryable,
   endpointId: string,
-  { status, type, ...span }: DeliveryFilters,
+  filters: DeliveryFilters,
   page: Page,
-): Promise<DeliveryRow[]> {
+): Promise<AnsweredDelivery[]> {
   const key = { column: 'endpoint_id', value: sql`${endpointId}::uuid` };
-  return sql<DeliveryRow[]>`select ${columns(sql)} from all_deliveries
-    where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}`;
+  return sql<AnsweredDelivery[]>`${listed(sql, key, filters, page)}`;
 }
 
 /** Lists the deliveries to all endpoints of an app, including deleted endpoints, newest first. */
 export function listDeliveriesOfApp(
   sql: Queryable,
   appId: string,
-  { status, type, ...span }: DeliveryFilters,
+  filters: DeliveryFilters,
   page: Page,
-): Promise<DeliveryRow[]> {
+): Promise<AnsweredDelivery[]> {
   const key = { column: 'endpoint_id', value: sql`endpoint.id` };
-  return sql<DeliveryRow[]>`
+  return sql<AnsweredDelivery[]>`
     select each.* from (
         select id from webhook_endpoints where app_id = ${appId} and deleted_at is null
         union all
         select id from webhook_endpoints where app_id = ${appId} and deleted_at is not null
       ) as endpoint
-      cross join lateral (
-        select ${columns(sql)} from all_deliveries
-          where ${pageOf(sql, key, { ...page, ...span }, filtersOf(sql, { status, type }))}
-      ) as each
+      cross join lateral (${listed(sql, key, filters, page)}) as each
     order by each.id desc limit ${page.limit}`;
 }
 
-/** Finds the app of a delivery. Returns undefined when the delivery does not exist. */
+const answeredColumns = (sql: Queryable) => sql`${columns(sql)}, last_http_status, last_error`;
+
+/**
+ * SQL of one page. Delivered deliveries have a 2xx response, so a filter for other responses does
+ * not read them.
+ */
+function listed(
+  sql: Queryable,
+  key: Key,
+  { status, type, answer = null, ...span }: DeliveryFilters,
+  page: Page,
+): Fragment {
+  const filters = [...filtersOf(sql, { status, type }), ...answeredWith(sql, answer)];
+  const select = (more: readonly Fragment[] = []) => sql`
+    select ${answeredColumns(sql)} from all_deliveries
+    where ${pageOf(sql, key, { ...page, ...span }, [...more, ...filters])}`;
+  if (answer === null) return select();
+  if (answer !== 'none' && answer.least >= 200 && answer.most < 300)
+    return select([hasStatus(sql, 'delivered')]);
+  return sql`
+    select * from (
+      (${select([hasStatus(sql, 'pending')])})
+      union all (${select([sql`and status in ('failed', 'cancelled')`])})
+    ) as both_tables order by id desc limit ${page.limit}`;
+}
+
+function answeredWith(
+  sql: Queryable,
+  answer: NonNullable<DeliveryFilters['answer']> | null,
+): Fragment[] {
+  if (answer === null) return [];
+  return answer === 'none'
+    ? [sql`and last_error is not null`]
+    : [sql`and last_http_status between ${answer.least} and ${answer.most}`];
+}
+
 export async function findAppOfDelivery(sql: Queryable, id: string): Promise<string | undefined> {
   const [row] = await sql<{ appId: string }[]>`
     select app_id from all_deliveries delivery join webhook_endpoints endpoint
@@ -107,9 +150,12 @@ function hasStatus(sql: Queryable, status: DeliveryRow['status']) {
   }[status];
 }
 
-export async function findDelivery(sql: Queryable, id: string): Promise<DeliveryRow | undefined> {
-  const [row] = await sql<DeliveryRow[]>`
-    select ${columns(sql)} from all_deliveries where id = ${id}`;
+export async function findDelivery(
+  sql: Queryable,
+  id: string,
+): Promise<AnsweredDelivery | undefined> {
+  const [row] = await sql<AnsweredDelivery[]>`
+    select ${answeredColumns(sql)} from all_deliveries where id = ${id}`;
   return row;
 }
 
@@ -152,9 +198,9 @@ export type Source = 'all' | 'endpoints' | 'undelivered' | 'waiting';
 
 export interface Walk {
   source: Source;
-  /** Upper bound of the delivery ids, exclusive. */
+  /** Only deliveries with an id below this id are read. */
   before: string;
-  /** Lower bound of the delivery ids, inclusive. */
+  /** Only deliveries with at least this id are read. */
   from: string;
   /** Maximum number of rows read. */
   walk: number;
@@ -164,7 +210,7 @@ export interface Walk {
 
 export interface Walked {
   rows: LoggedDelivery[];
-  /** Number of rows read. If it is below `walk`, the source has no more rows. */
+  /** Number of rows read. A number below `walk` means that the source has no more rows. */
   walked: number;
   /** Id of the oldest row read. */
   walkedTo: string | null;
@@ -232,8 +278,8 @@ export interface WholeDelivery extends LoggedDelivery {
    */
   secret: Buffer;
   /**
-   * The secret before the last rotation. It became the current secret at previousSince, and
-   * requests are signed with it until previousUntil.
+   * The secret before the last rotation. This secret was current from previousSince to rotatedAt,
+   * and requests are also signed with it until previousUntil.
    */
   previousSecret: Buffer | null;
   previousSince: Date | null;
@@ -269,7 +315,7 @@ export interface AppName {
   name: string;
 }
 
-/** Lists the newest apps of all merchants, sorted by name. */
+/** Reads the newest `limit` apps of all merchants, and sorts these apps by name. */
 export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> {
   return sql<
     AppName[]
@@ -278,8 +324,8 @@ export function listAppNames(sql: Queryable, limit: number): Promise<AppName[]> 
 }
 
 /**
- * Returns the ids of the replays of these deliveries, newest first. Only replays that were queued
- * at or after `since` (a timestamp as text) are returned.
+ * Returns the ids of the deliveries that replay one of `ids`, newest first. Only replays queued at
+ * or after `since` (a timestamp as text) are returned.
  */
 export async function listReplaysOf(
   sql: Queryable,
@@ -293,7 +339,6 @@ export async function listReplaysOf(
   return rows.map(({ id }) => id);
 }
 
-/** Counts the deliveries with these ids by status. */
 export function countByStatus(
   sql: Queryable,
   ids: readonly string[],

@@ -1,5 +1,6 @@
 // Queue of unfinished deliveries. Dispatchers claim rows; a claim expires at claimed_until. Every
-// write for a claimed row repeats the claim id in its WHERE, so an expired claim changes nothing.
+// write for a claimed row repeats the claim id in its WHERE, so the write changes nothing after
+// another dispatcher has claimed the row.
 import type { Queryable } from './postgres/connect.ts';
 import { idsBetween } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -9,8 +10,8 @@ export interface ClaimRequest {
   endpointId: string;
   room: number;
   /**
-   * Deliveries due before this time (Unix ms of the database's clock) are skipped. With null, no
-   * delivery is skipped.
+   * Due time (Unix ms of the database's clock) at which the search starts. Deliveries due earlier
+   * are not claimed. Null for no limit.
    */
   floor: number | null;
 }
@@ -25,7 +26,9 @@ export interface ClaimedDelivery {
   dueAt: number;
   /** The request body, byte for byte. */
   body: string;
-  /** True when the endpoint is deleted or disabled: the delivery is then cancelled. */
+  /** The trace of the request that caused the event; null without one. */
+  traceparent: string | null;
+  /** True when the endpoint is deleted or disabled. Such a delivery is cancelled. */
   endpointClosed: boolean;
   /**
    * Time of the last change of the endpoint's secret or settings, in Unix ms; null when nothing was
@@ -67,9 +70,9 @@ export interface DueEndpoint {
 }
 
 /**
- * Claims due deliveries for `claimMs`, oldest due first, and skips rows under a live claim. The
- * result has no order. Needs a pool with `planning: 'queue'`. The commit does not wait for the
- * disk, because a delivery is claimed again if a Postgres crash loses the claim.
+ * Claims due deliveries for `claimMs`, oldest due first. Skips rows whose claim has not expired.
+ * The result has no order. Needs a pool with `planning: 'queue'`. The commit does not wait for the
+ * disk: if a crash of Postgres loses a claim, the delivery is claimed again.
  */
 export function claimDeliveries(
   sql: Queryable,
@@ -103,11 +106,12 @@ export function claimDeliveries(
     )
     select claimed.id, claimed.endpoint_id, claimed.event_id, claimed.attempts,
       (extract(epoch from claimed.due_at) * 1000)::float8 as due_at,
-      event.body,
+      event.body, event.traceparent,
       coalesce(endpoint.deleted_at, endpoint.disabled_at) is not null as endpoint_closed,
       (extract(epoch from endpoint.changed_at) * 1000)::float8 as changed_at
     from claimed join local on local.value = 'off'
-      cross join lateral (select body from events where id = claimed.event_id limit 1) as event
+      cross join lateral (select body, traceparent from events
+        where id = claimed.event_id limit 1) as event
       cross join lateral (select deleted_at, disabled_at,
         greatest(rotated_at, settings_at) as changed_at from webhook_endpoints
         where id = claimed.endpoint_id limit 1) as endpoint`;
@@ -165,10 +169,9 @@ export async function countDue(sql: Queryable, limit: number): Promise<number> {
 }
 
 /**
- * Writes the outcomes whose claim is still live and returns their delivery ids. A finished delivery
- * moves from the queue to the log. A failed attempt is rescheduled, or cancelled if its endpoint
- * was deleted or disabled. A batch may contain two outcomes of one delivery if one of the two
- * claims has expired.
+ * Writes the outcomes whose claim id is still in the queue row, and returns their delivery ids. A
+ * finished delivery moves from the queue to the log. A delivery to be retried gets its next due
+ * time, or is cancelled if its endpoint was deleted or disabled.
  */
 export async function recordOutcomes(
   sql: Queryable,
@@ -218,8 +221,8 @@ export async function recordOutcomes(
 }
 
 /**
- * Finds outcomes that an earlier recordOutcomes() committed although its response was lost. Returns
- * their delivery ids. An outcome that is not found was not recorded, because its claim had expired.
+ * Finds the outcomes that an earlier recordOutcomes() committed although its response was lost.
+ * Returns their delivery ids. If an outcome is not found, its claim has expired.
  */
 export async function findRecorded(
   sql: Queryable,
@@ -238,8 +241,8 @@ export async function findRecorded(
 const MAX_CANCELLED = 1000;
 
 /**
- * Cancels the unclaimed deliveries of an endpoint. Claimed deliveries are cancelled when their
- * claim ends.
+ * Cancels the unclaimed deliveries of an endpoint. recordOutcomes() cancels a claimed delivery
+ * after its current attempt, unless this attempt finishes the delivery.
  */
 export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promise<void> {
   const ofEndpoint = sql`endpoint_id = ${endpointId}`;
@@ -247,7 +250,7 @@ export async function cancelUnclaimed(sql: Queryable, endpointId: string): Promi
     count = await cancelSome(sql, ofEndpoint);
 }
 
-/** Selects pending deliveries that match every non-null filter. */
+/** Filters for pending deliveries. A null filter matches every delivery. */
 export interface PendingFilters {
   appId: string | null;
   endpointId: string | null;
@@ -317,7 +320,7 @@ export interface QueuedEndpoint {
   appName: string;
   url: string;
   pending: number;
-  /** Unfinished deliveries with at least one failed attempt. */
+  /** Number of unfinished deliveries with at least one failed attempt. */
   retrying: number;
   due: number;
   /** Seconds since the oldest delivery became due; 0 when none is due. */

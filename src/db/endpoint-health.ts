@@ -13,7 +13,7 @@ export interface HealthSum {
   failed: number;
   lastSuccessAt: number | null;
   lastFailureAt: number | null;
-  /** Time of the endpoint's first failed request after its last success, within this sum. */
+  /** Time of the endpoint's first failed request after its last success, among these results. */
   failingSince: number | null;
   /** HTTP status or error code of the last failure. */
   lastError: string | null;
@@ -65,7 +65,7 @@ export async function addHealth(sql: Queryable, sums: readonly HealthSum[]): Pro
           excluded.failing_since, h.last_failure_at) end`;
 }
 
-/** Deletes the results of hours that are more than two days ago. */
+/** Deletes the counts of hours that began more than two days ago. */
 export async function deleteOldHours(sql: Queryable): Promise<void> {
   await sql`delete from endpoint_hours where hour < now() - interval '2 days'`;
 }

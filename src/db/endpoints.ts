@@ -5,7 +5,7 @@ import type { Fragment } from './postgres/lists.ts';
 
 /**
  * `merchant`: the merchant disabled the endpoint over the API. `failing`: a dispatcher disabled the
- * endpoint (ENDPOINT_DISABLE_DAYS).
+ * endpoint, because all requests failed for ENDPOINT_DISABLE_DAYS days.
  */
 export type DisabledReason = 'merchant' | 'failing';
 
@@ -81,8 +81,8 @@ const secrets = (sql: Queryable) => sql`
     headers`;
 
 /**
- * Inserts an endpoint. Throws a violation of the constraint one_endpoint_per_app when the app
- * already has a live endpoint.
+ * Inserts an endpoint. If the app already has a live endpoint, the insert violates the unique
+ * constraint one_endpoint_per_app and the error is thrown.
  */
 export async function insertEndpoint(
   sql: Queryable,
@@ -125,8 +125,10 @@ export async function findEndpoint(sql: Queryable, id: string): Promise<Endpoint
 }
 
 /**
- * Finds the app's previous endpoint if it was deleted within the last seven days. `endedAt` is the
- * time at which the previous endpoint was disabled or deleted.
+ * Finds the app's previous endpoint: the most recently created of the deleted endpoints that were
+ * created before the endpoint `id`. Returns undefined if the previous endpoint was deleted more
+ * than seven days ago. `endedAt` is the time at which the previous endpoint was disabled or
+ * deleted, whichever came first.
  */
 export async function findReplaced(
   sql: Queryable,
@@ -158,8 +160,8 @@ export async function updateEndpoint(
 
 /**
  * Disables a live endpoint, stores the event `endpoint_disabled` and cancels the endpoint's
- * unclaimed deliveries. Locks the row as deleteEndpoint does. Returns false when the endpoint is
- * already disabled or deleted.
+ * unclaimed deliveries. FOR UPDATE has the same reason as in deleteEndpoint(). Returns false when
+ * the endpoint is already disabled or deleted.
  */
 export async function disableEndpoint(
   sql: Queryable,
@@ -240,9 +242,9 @@ export async function rotateSecret(
 
 /**
  * Deletes an endpoint and cancels its unclaimed deliveries. FOR UPDATE waits for uncommitted
- * inserts into the queue, because they hold a KEY SHARE lock on the endpoint. Dispatchers cancel
- * claimed deliveries unless their request succeeds. If a crash leaves deliveries queued,
- * dispatchers cancel them when they are due.
+ * inserts of deliveries, because each insert holds a KEY SHARE lock on the endpoint. Dispatchers
+ * cancel a claimed delivery instead of retrying it. If this process crashes, dispatchers cancel
+ * each remaining delivery after they have claimed it.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -263,8 +265,8 @@ export async function findEndpointSecrets(
 }
 
 /**
- * The endpoint data that a dispatcher caches. The URL never changes. A secret changes only by
- * rotateSecret(), all other fields only by updateEndpoint().
+ * The endpoint data that a dispatcher caches. `url` never changes. rotateSecret() changes the
+ * secrets and updateEndpoint() changes the settings. Each of these changes moves `changedAt`.
  */
 export interface SealedEndpoint extends SealedSecrets {
   url: string;

@@ -1,8 +1,9 @@
-// Erases a merchant's personal data: names, URLs, keys, secrets, event bodies and webhook
-// responses. Payments, plan terms and subscription states stay as financial records. Wallet
-// addresses stay too, because they are public on chain.
+// Erases a merchant's personal data: names, URLs, keys, secrets, event bodies, webhook responses,
+// and the details that buyers entered on receipts. Payments, plan terms and subscription states
+// stay as financial records. Wallet addresses stay too, because they are public on chain.
 import type { Queryable, Sql } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
+import { deleteBuyerDetails } from './receipts.ts';
 
 /** Number of erased rows per table. */
 export interface Erased {
@@ -12,6 +13,8 @@ export interface Erased {
   endpoints: number;
   subscriptions: number;
   checkouts: number;
+  /** Number of deleted details that buyers entered on receipts. */
+  buyers: number;
   events: number;
   deliveries: number;
 }
@@ -53,7 +56,10 @@ async function eraseAccount(
   { id, wallet }: { id: string; wallet: string },
 ): Promise<Omit<Erased, 'events' | 'deliveries'>> {
   const apps = sql`(select id from apps where merchant_id = ${id})`;
-  await sql`update merchants set name = null, email = null, updated_at = now() where id = ${id}`;
+  await sql`
+    update merchants set name = null, email = null, legal_name = null, legal_address = null,
+      tax_id = null, keep_buyer_details = false, updated_at = now()
+    where id = ${id}`;
   const erased = {
     apps: await count(sql`
       update apps set name = ${BLANK}, description = null, website_url = null,
@@ -81,6 +87,7 @@ async function eraseAccount(
       where app_id in ${apps}
         and (external_id is not null or metadata <> '{}' or success_url is not null
           or cancel_url is not null)`),
+    buyers: await deleteBuyerDetails(sql, id),
   };
   await sql`
     with dropped as (
@@ -88,6 +95,7 @@ async function eraseAccount(
         where app_id in ${apps}) returning id
     )
     delete from earlier_attempts where delivery_id in (select id from dropped)`;
+  await sql`delete from mails where merchant_id = ${id}`;
   await sql`delete from app_logos where app_id in ${apps}`;
   await sql`delete from sample_events where app_id in ${apps}`;
   await sql`delete from event_readers where app_id in ${apps}`;
@@ -104,7 +112,10 @@ interface Batch {
   erased: number;
 }
 
-/** Replaces event bodies. The event rows stay, so the sequence numbers have no gap. */
+/**
+ * Replaces the data in event bodies by `{"erased": true}`. The event rows stay, so the sequence
+ * numbers have no gap.
+ */
 async function eraseEvents(sql: Sql, appId: string, after: string): Promise<Batch | undefined> {
   const [row] = await sql<Batch[]>`
     with page as (

@@ -1,14 +1,14 @@
-// Reads an app's events in id order, each event once. The events of an older transaction have lower
-// ids, but the older transaction may commit after a newer one. Readers therefore stop at the start
-// time of the oldest transaction that is still writing: no further event can appear below this
-// bound.
+// Reads an app's events in id order, each event once. An event's id has the time at which the id
+// was generated, but the event appears only when its transaction commits. A transaction that is
+// still writing can add events with ids from its start time on. Readers therefore stop at the start
+// time of the oldest such transaction.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {
   id: string;
   type: string;
   createdAt: Date;
-  /** The request body, byte for byte. */
+  /** The webhook's body, byte for byte. */
   body: string;
   sample: boolean;
 }
@@ -21,10 +21,10 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 }
 
 /**
- * Returns the bound: the id below which no further event can appear. Read the bound in a separate
- * statement before the events. oldest_writer() ignores transactions older than 10 s that have
- * written nothing (a dump). If the schema's owner lacks pg_read_all_stats, oldest_writer() returns
- * the time one minute ago.
+ * Returns the id below which no further event can appear. Call this in a separate statement before
+ * the events are read. oldest_writer() ignores a transaction, such as that of pg_dump, that is
+ * older than 10 s and has written nothing. While the function's owner lacks pg_read_all_stats, the
+ * returned id is at least one minute old.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
@@ -64,8 +64,8 @@ export async function newIds(sql: Queryable, count: number): Promise<string[]> {
 }
 
 /**
- * Stores a sample event. Generate its id in the same transaction, because readFeedBound() relies on
- * transaction start times.
+ * Stores a sample event. Generate its id in the transaction that calls this function, because
+ * readFeedBound() assumes that no id is older than its transaction.
  */
 export async function insertSample(
   sql: Queryable,

@@ -1,4 +1,5 @@
-// Tracks the readers of each app's event feed across all serve processes.
+// Stores which readers currently follow each app's event feed, across all processes of the API
+// (`serve`). A reader that is not renewed expires.
 import type { Queryable } from './postgres/connect.ts';
 
 /**

@@ -1,4 +1,4 @@
-// The outbox: stores events and, for an app with an endpoint, queues their deliveries.
+// The outbox: stores events, and queues their deliveries if the app has an endpoint.
 import type { Queryable } from './postgres/connect.ts';
 import { timeOfId } from './postgres/ids.ts';
 import { among, type Page, pageOf, type Span } from './postgres/lists.ts';
@@ -74,6 +74,7 @@ export interface EventContext {
   trialEndsAt: Date | null;
   pausedAt: Date | null;
   refundedThrough: Date | null;
+  replacedAt: Date | null;
   periodHours: number;
   graceHours: number | null;
 }
@@ -98,6 +99,8 @@ export interface EventRow {
   sequence: bigint | null;
   type: EventType;
   body: string;
+  /** The trace of the request that caused the event; null without one. */
+  traceparent: string | null;
 }
 
 /**
@@ -115,22 +118,23 @@ export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promis
         s.subscriber_wallet, m.wallet as merchant_wallet,
       s.external_id, s.metadata::text as metadata, s.own_ids_from, s.next_payment_due, s.cancel_requested_at,
         s.trial_ends_at,
-      s.paused_at, s.refunded_through, s.period_hours, p.grace_hours`;
+      s.paused_at, s.refunded_through, s.replaced_at, s.period_hours, p.grace_hours`;
 }
 
 /**
  * Stores events. Queues one delivery per event if the app has a live endpoint that receives the
- * event's type. Returns the names to send with NOTIFY: the apps and the endpoints with new
- * deliveries.
+ * event's type. Returns the names to send with NOTIFY: the apps of all events, and the endpoints
+ * with new deliveries.
  */
 export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<string[]> {
-  const given = rows.map(({ id, appId, subscriptionId, sequence, type, body }) => ({
+  const given = rows.map(({ id, appId, subscriptionId, sequence, type, body, traceparent }) => ({
     id,
     app_id: appId,
     subscription_id: subscriptionId,
     sequence: sequence === null ? null : String(sequence),
     type,
     body,
+    traceparent,
     created_at: timeOfId(id),
   }));
   const queued = await sql<{ endpointId: string }[]>`
@@ -138,14 +142,16 @@ export async function insertEvents(sql: Queryable, rows: EventRow[]): Promise<st
       select given.*, endpoint.id as endpoint_id
       from json_to_recordset(${JSON.stringify(given)}::text::json) as given (id uuid, app_id uuid,
         subscription_id uuid, sequence int8, type text,
-          body text, created_at timestamptz)
+          body text, traceparent text, created_at timestamptz)
         left join webhook_endpoints endpoint on endpoint.app_id = given.app_id
           and endpoint.deleted_at is null and endpoint.disabled_at is null
           and takes_event(endpoint.extra_events, given.type)
     ), written as (
-      insert into events (id, app_id, subscription_id, sequence, type, body, queued, created_at)
-      select id, app_id, subscription_id, sequence, type, body, endpoint_id is not null, created_at
-        from given
+      insert into events (id, app_id, subscription_id, sequence, type, body, traceparent, queued,
+        created_at)
+      select id, app_id, subscription_id, sequence, type, body, traceparent,
+        endpoint_id is not null, created_at
+      from given
     ), queued as (
       insert into delivery_queue (endpoint_id, event_id, event_type)
       select endpoint_id, id, type from given where endpoint_id is not null order by id

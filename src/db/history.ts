@@ -30,7 +30,7 @@ export async function recordTimeline(
 }
 
 /**
- * Ends the wait of collection for this block height. From then on, keepers read accounts only at
+ * Ends collection's wait for the block height `height`. From then on, keepers read accounts only at
  * `slot` or later.
  */
 export async function endWait(
@@ -44,7 +44,7 @@ export async function endWait(
 }
 
 /**
- * Reads the chain time up to which an operator accepted missing payments; null when no operator has
+ * Reads the chain time up to which missing payments are accepted. Null when no operator has
  * accepted missing payments.
  */
 export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {

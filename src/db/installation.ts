@@ -24,7 +24,6 @@ export interface Installation {
  */
 type LaterTerms = 'feeBps' | 'windowSeconds';
 
-/** The installation as stored. */
 export type RecordedInstallation = Omit<Installation, LaterTerms> & {
   [term in LaterTerms]: Installation[term] | null;
 };
@@ -52,7 +51,6 @@ export async function claimInstallation(
   return (await findInstallation(sql)) ?? own;
 }
 
-/** Overwrites the recorded installation. */
 export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
   await sql`
     insert into installation

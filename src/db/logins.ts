@@ -7,8 +7,8 @@ import { quoted, roleNames } from './postgres/roles.ts';
 import { ROLE_SETTINGS } from './postgres/settings.ts';
 
 /**
- * Roles whose commits must survive a crash. A keeper commits a signature before sending it; serve
- * commits a cancel before it reports success.
+ * Roles whose commits must survive a crash. A keeper commits a signature before the transaction is
+ * sent. The API (`serve`) commits a cancellation before it reports success.
  */
 const durableRoles: readonly DaemonRole[] = ['serve', 'keeper'];
 
@@ -50,7 +50,7 @@ async function makeDurable(sql: Sql, name: string): Promise<void> {
     await sql.unsafe(`alter role ${quoted(name)} set synchronous_commit = 'on'`);
 }
 
-/** Stores settings for a role. They apply to the role's sessions in this database. */
+/** Stores settings for a role. The settings apply to the role's sessions in this database. */
 async function setSettings(
   sql: Sql,
   name: string,
@@ -66,24 +66,30 @@ async function setSettings(
 }
 
 /**
- * The users who can see the sessions of all users, including their statements (pg_read_all_stats).
+ * Which users can see the sessions of other users, including the statements of these sessions
+ * (pg_read_all_stats).
  */
 export interface StatisticsRights {
   /**
-   * The user of DATABASE_URL. This user owns oldest_writer(), which reads all sessions for serve.
+   * The user of DATABASE_URL. This user owns oldest_writer(), which reads all sessions for the API
+   * (`serve`).
    */
   owner: string;
   ownerSees: boolean;
+  /** The role of `serve`. */
+  serve: string;
   serveSees: boolean;
 }
 
 /**
- * Lets the owner see the transaction start times of all users (event-feed.ts). Revokes this right
- * from serve, because earlier builds granted it to serve. If the owner has no right to change these
- * grants, the result shows which grants a superuser must change.
+ * Grants pg_read_all_stats to the current user, who owns oldest_writer() (event-feed.ts). Revokes
+ * pg_read_all_stats from the role of `serve`, which had this right in earlier builds. If the
+ * current user may not change these rights, a superuser must change them. Returns the resulting
+ * rights; undefined without a role of `serve`.
  */
-export async function moveStatistics(sql: Sql): Promise<StatisticsRights> {
+export async function moveStatistics(sql: Sql): Promise<StatisticsRights | undefined> {
   const { serve } = await roleNames(sql);
+  if ((await sql`select from pg_roles where rolname = ${serve}`).length === 0) return undefined;
   await unlessForbidden(sql, `revoke pg_read_all_stats from ${quoted(serve)}`);
   const before = await statisticsRights(sql, serve);
   if (before.ownerSees) return before;
@@ -94,7 +100,7 @@ export async function moveStatistics(sql: Sql): Promise<StatisticsRights> {
 async function statisticsRights(sql: Sql, serve: string): Promise<StatisticsRights> {
   const [row] = await sql<StatisticsRights[]>`
     select current_user as owner, pg_has_role('pg_read_all_stats', 'usage') as owner_sees,
-      pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as serve_sees`;
+      ${serve} as serve, pg_has_role(${serve}, 'pg_read_all_stats', 'usage') as serve_sees`;
   if (row === undefined) throw new Error('the database returned no rights');
   return row;
 }

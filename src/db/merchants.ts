@@ -4,14 +4,29 @@ import type { Page } from './postgres/lists.ts';
 
 export type Tier = 'free' | 'pro';
 
-export interface MerchantRow {
+/** The seller's details on receipts, and whether buyers' details are stored. */
+interface ReceiptSettings {
+  legalName: string | null;
+  legalAddress: string | null;
+  taxId: string | null;
+  keepBuyerDetails: boolean;
+}
+
+export interface MerchantRow extends ReceiptSettings {
   id: string;
   wallet: string;
   name: string | null;
   email: string | null;
+  /** Whether e-mails about failures are sent to the merchant. */
+  mails: boolean;
   tier: Tier;
   createdAt: Date;
 }
+
+/** The columns of a MerchantRow, selected from `merchants m`. */
+export const merchantColumns = (sql: Queryable) => sql`
+  m.id, m.wallet, m.name, m.email, m.mails, m.tier, m.legal_name, m.legal_address, m.tax_id,
+    m.keep_buyer_details, m.created_at`;
 
 /**
  * Creates a merchant with this wallet and the tier `free`, unless the wallet already has a
@@ -36,24 +51,35 @@ export async function ensureMerchant(
 /** Finds the merchants with these wallets. The result has no order. */
 export function findMerchants(sql: Queryable, wallets: readonly string[]): Promise<MerchantRow[]> {
   return sql<MerchantRow[]>`
-    select m.id, m.wallet, m.name, m.email, m.tier, m.created_at
+    select ${merchantColumns(sql)}
     from unnest(${wallets}::text[]) as wanted (wallet), lateral (select * from merchants
       where wallet = wanted.wallet limit 1) as m`;
 }
 
-/** Updates the given fields. null clears a field; undefined leaves it unchanged. */
+/** The fields that a merchant may change. null clears a field; undefined leaves it unchanged. */
+type MerchantFields = {
+  [field in 'name' | 'email' | 'mails' | keyof ReceiptSettings]?: MerchantRow[field] | undefined;
+};
+
 export async function updateMerchant(
   sql: Queryable,
   id: string,
-  { name, email }: { name?: string | null | undefined; email?: string | null | undefined },
+  { name, email, legalName, legalAddress, taxId, mails, keepBuyerDetails }: MerchantFields,
 ): Promise<MerchantRow | undefined> {
+  const kept = (value: string | null | undefined, column: string) =>
+    value === undefined ? sql(column) : sql`${value}::text`;
   const [row] = await sql<MerchantRow[]>`
-    update merchants set
-      name = case when ${name !== undefined} then ${name ?? null} else name end,
-      email = case when ${email !== undefined} then ${email ?? null} else email end,
+    update merchants m set
+      name = ${kept(name, 'name')},
+      email = ${kept(email, 'email')},
+      legal_name = ${kept(legalName, 'legal_name')},
+      legal_address = ${kept(legalAddress, 'legal_address')},
+      tax_id = ${kept(taxId, 'tax_id')},
+      mails = coalesce(${mails ?? null}::boolean, mails),
+      keep_buyer_details = coalesce(${keepBuyerDetails ?? null}::boolean, keep_buyer_details),
       updated_at = now()
     where id = ${id}
-    returning id, wallet, name, email, tier, created_at`;
+    returning ${merchantColumns(sql)}`;
   return row;
 }
 
@@ -66,7 +92,7 @@ export interface MerchantAdminRow extends MerchantRow {
 
 /** The columns of a MerchantAdminRow, selected from `merchants m`. */
 const adminColumns = (sql: Queryable) => sql`
-  m.id, m.wallet, m.name, m.email, m.tier, m.fee_bps, m.created_at,
+  ${merchantColumns(sql)}, m.fee_bps,
     (select jsonb_build_object('reason', s.reason, 'waiting', s.waiting) from suspensions s
       where s.role = 'merchant' and s.wallet = m.wallet) as suspension`;
 

@@ -11,6 +11,9 @@ export type Purpose =
   | 'pullers'
   | 'refund';
 
+/** When a change of plan takes effect: when its transaction lands, or when the paid period ends. */
+export type ChangeWhen = 'now' | 'period_end';
+
 export interface NewOffer {
   wallet: string;
   blockhash: string;
@@ -28,6 +31,9 @@ export interface NewOffer {
    * Whether a `subscribe` transaction resumes a cancelled account instead of opening a new account.
    */
   resumes: boolean;
+  /** The subscription that a change of plan replaces; null without a change of plan. */
+  replaces: string | null;
+  changeWhen: ChangeWhen | null;
 }
 
 export interface OfferedTransaction extends NewOffer {
@@ -39,12 +45,34 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
   const [row] = await sql<[{ id: string }]>`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
       plan_id, subscription_pda,
-      checkout_session_id, resumes)
+      checkout_session_id, resumes, replaces, change_when)
     values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
       ${offer.purpose}, ${offer.planId},
-      ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes})
+      ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes}, ${offer.replaces},
+      ${offer.changeWhen})
     returning id`;
   return row.id;
+}
+
+/**
+ * Stores the subscribe offer that the wallet has signed once more, if a newer offer for the address
+ * differs in the change of plan. The newest offer decides which change a landed transaction makes.
+ */
+export async function repeatSignedOffer(sql: Queryable, offerId: string): Promise<void> {
+  await sql`
+    insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
+      plan_id, subscription_pda, checkout_session_id, resumes, replaces, change_when)
+    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
+      checkout_session_id, resumes, replaces, change_when
+    from offered_transactions o
+    where id = ${offerId} and purpose = 'subscribe' and registered_at is null and exists (
+      select from (
+        select replaces, change_when from offered_transactions
+        where subscription_pda = o.subscription_pda and wallet = o.wallet
+          and purpose = 'subscribe' and registered_at is null order by id desc limit 1
+      ) as newest
+      where (replaces, change_when) is distinct from (o.replaces, o.change_when)
+    )`;
 }
 
 /**
@@ -58,7 +86,7 @@ export function findOffers(
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
     select id, wallet, blockhash, message, last_valid_block_height, purpose, plan_id,
-      subscription_pda, checkout_session_id, resumes
+      subscription_pda, checkout_session_id, resumes, replaces, change_when
     from offered_transactions
     where wallet = ${wallet} and message is not null
       ${offerId === undefined ? sql`` : sql`and id = ${offerId}`}
@@ -66,8 +94,8 @@ export function findOffers(
 }
 
 /**
- * Tells whether the wallet has unused subscribe offers for this address. `opening` is true if one
- * of them opens the account, `resuming` if one of them resumes the account.
+ * Tells whether the wallet has subscribe offers for this address that are not registered yet:
+ * offers that open the account (`opening`) and offers that resume the account (`resuming`).
  */
 export async function readOffered(
   sql: Queryable,
@@ -84,9 +112,9 @@ export async function readOffered(
 }
 
 /**
- * Deletes up to 1,000 old offers: offers to subscribe after 24 hours, other offers after ten
- * minutes. Clears up to 1,000 messages that are older than ten minutes, because their blockhashes
- * have expired. Returns the number of deleted offers or of cleared messages, whichever is larger.
+ * Deletes up to 1,000 old offers: subscribe offers after 24 hours, other offers after ten minutes.
+ * Also clears up to 1,000 messages older than ten minutes, because their blockhashes have expired.
+ * Returns the larger of the two numbers, so that the caller can repeat a full batch.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`

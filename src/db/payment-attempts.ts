@@ -24,6 +24,11 @@ export interface AttemptRow {
   amountNet: bigint;
   /** The part of the fee that is not collected, because no treasury of the plan can receive it. */
   feeOwed: bigint;
+  /**
+   * Credit that was spent on the period in addition to amountGross. A change of plan made this
+   * credit.
+   */
+  creditSpent: bigint;
 }
 
 /** Thrown when another registration of a subscription's address has an open attempt. */
@@ -64,6 +69,7 @@ export async function insertAttempts(
     platform_fee: one.platformFee.toString(),
     amount_net: one.amountNet.toString(),
     fee_owed: one.feeOwed.toString(),
+    credit_spent: one.creditSpent.toString(),
   }));
   const stored = await sql<{ id: string; subscriptionId: string }[]>`
     with committed as (
@@ -76,14 +82,14 @@ export async function insertAttempts(
     )
     insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position,
       period_start, claim_id, amount_gross, platform_fee,
-      amount_net, fee_owed)
+      amount_net, fee_owed, credit_spent)
     select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start,
       v.claim_id, v.amount_gross, v.platform_fee,
-      v.amount_net, v.fee_owed
+      v.amount_net, v.fee_owed, v.credit_spent
     from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
       subscription_pda text, position int,
       period_start timestamptz, claim_id uuid, signature text, amount_gross int8, platform_fee int8,
-        amount_net int8, fee_owed int8)
+        amount_net int8, fee_owed int8, credit_spent int8)
     join committed on committed.signature = decode(v.signature, 'hex')
     on conflict (subscription_pda) where state = 'open' do nothing
     returning id, subscription_id`;
@@ -102,7 +108,7 @@ export async function readOpenAttempts(
     select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction,
       t.last_valid_block_height,
       t.blockhash_slot, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed,
-        (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
+        a.credit_spent, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
     from ${openOf(sql, subscriptionIds)} join transactions t on t.id = a.transaction_id`;
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
@@ -110,7 +116,6 @@ export async function readOpenAttempts(
 /** The amount and period of an open attempt. */
 export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amountGross'>;
 
-/** Reads amount and period of the open attempts of these subscriptions. */
 export function readUnderWay(sql: Queryable, subscriptionIds: string[]): Promise<UnderWay[]> {
   return sql<UnderWay[]>`
     select a.subscription_id, a.period_start, a.amount_gross from ${openOf(sql, subscriptionIds)}`;

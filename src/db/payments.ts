@@ -1,7 +1,9 @@
 // Payments. Each paid period has one succeeded row, plus one succeeded row for each further pull in
 // that period. Each failed attempt has one failed row.
+import { subscriptionsOf } from './customers.ts';
 import type { Queryable } from './postgres/connect.ts';
-import { among, type Fragment, type Page } from './postgres/lists.ts';
+import { among, type Fragment, type Page, type Span } from './postgres/lists.ts';
+import { isRefundedInFull } from './subscriptions.ts';
 
 export interface PaymentRow {
   appId: string;
@@ -10,7 +12,11 @@ export interface PaymentRow {
   subscriptionPda: string;
   subscriberWallet: string;
   status: 'succeeded' | 'failed';
-  source: 'keeper' | 'foreign';
+  /**
+   * `keeper` and `foreign` (another puller): the payment was pulled. `credit`: credit from a change
+   * of plan paid for the whole period, so nothing was pulled.
+   */
+  source: 'keeper' | 'foreign' | 'credit';
   /**
    * True for an extra pull, by the keeper or by another puller, in a period that is already paid.
    */
@@ -22,9 +28,16 @@ export interface PaymentRow {
   amountNet: bigint;
   /**
    * The fee that was not collected, because no treasury could receive it or because another puller
-   * made the payment. amountGross does not include it.
+   * made the payment. amountGross does not include feeOwed.
    */
   feeOwed: bigint;
+  /**
+   * Credit that was spent on the period in addition to amountGross. A change of plan made this
+   * credit.
+   */
+  creditSpent: bigint;
+  /** Start of the time that the payment covers; null means periodStart. */
+  coversFrom: Date | null;
   txSignature: string | null;
   failureReason: string | null;
   attempt: number;
@@ -54,6 +67,8 @@ export async function insertPayments(
     platform_fee: row.platformFee.toString(),
     amount_net: row.amountNet.toString(),
     fee_owed: row.feeOwed.toString(),
+    credit_spent: row.creditSpent.toString(),
+    covers_from: row.coversFrom,
     tx_signature: row.txSignature,
     failure_reason: row.failureReason,
     attempt: row.attempt,
@@ -62,14 +77,15 @@ export async function insertPayments(
   await sql`
     insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
       status, source, further, period_start, period_end,
-      amount_gross, platform_fee, amount_net, fee_owed, tx_signature, failure_reason, attempt,
-        occurred_at)
+      amount_gross, platform_fee, amount_net, fee_owed, credit_spent, covers_from, tx_signature,
+        failure_reason, attempt, occurred_at)
     select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given (app_id uuid,
       plan_id uuid, subscription_id uuid,
       subscription_pda text, subscriber_wallet text, status text, source text, further bool,
         period_start timestamptz, period_end timestamptz,
-      amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, tx_signature text,
-        failure_reason text, attempt int, occurred_at timestamptz)`;
+      amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, credit_spent int8,
+        covers_from timestamptz, tx_signature text, failure_reason text, attempt int,
+        occurred_at timestamptz)`;
 }
 
 /**
@@ -91,18 +107,26 @@ export function readRecorded(
     where ${paidBy(sql, signatures)} and p.status = 'succeeded'`;
 }
 
-/** A succeeded payment. It records one pull on chain. */
+/** A succeeded payment, the record of one pull on chain. */
 export type PulledRow = Pick<
   PaymentRow,
   | 'subscriptionPda'
-  | 'source'
   | 'periodStart'
   | 'periodEnd'
   | 'amountGross'
   | 'platformFee'
   | 'amountNet'
   | 'occurredAt'
-> & { txSignature: string; amountRefunded: bigint };
+> & {
+  source: 'keeper' | 'foreign';
+  txSignature: string;
+  isRefunded: boolean;
+  /**
+   * The part of the payment that was unused and became credit in a change of plan. Null without a
+   * change of plan.
+   */
+  amountCredited: bigint | null;
+};
 
 /**
  * Reads the succeeded payments of these addresses and periods, across all registrations of an
@@ -118,12 +142,13 @@ export function readPulled(
   }));
   return sql<PulledRow[]>`
     select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
-      p.platform_fee, p.amount_net, p.amount_refunded, p.tx_signature, p.occurred_at
+      p.platform_fee, p.amount_net, ${isRefundedInFull(sql, 'p')} as is_refunded, p.tx_signature,
+      p.occurred_at, p.amount_credited
     from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
       period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
-    where p.status = 'succeeded'`;
+    where p.status = 'succeeded' and p.source <> 'credit'`;
 }
 
 /** A payment for the lists of merchants and subscribers. */
@@ -140,6 +165,13 @@ export interface TransactionRow {
   amountNet: bigint;
   /** Sum of the payment's finalized refunds. */
   amountRefunded: bigint;
+  /**
+   * Credit that was spent on the period in addition to amountGross. A change of plan made this
+   * credit.
+   */
+  creditSpent: bigint;
+  /** The part of the payment that was unused and became credit in a change of plan. */
+  amountCredited: bigint;
   /** True for an extra pull in a period that is already paid. */
   further: boolean;
   txSignature: string | null;
@@ -162,6 +194,9 @@ export interface TransactionFilters {
   status: readonly string[] | null;
   planId: string | null;
   subscriptionId: string | null;
+  subscriberWallet: string | null;
+  /** The external id that the subscription has now. */
+  externalId: string | null;
   /** Lower bound of occurredAt, inclusive. */
   since: Date | null;
   /** Upper bound of occurredAt, exclusive. */
@@ -172,41 +207,78 @@ export const anyTransaction: TransactionFilters = {
   status: null,
   planId: null,
   subscriptionId: null,
+  subscriberWallet: null,
+  externalId: null,
   since: null,
   until: null,
 };
 
 /**
- * Lists an app's payments, newest occurred_at first. With a subscriptionId, the query reads the
- * index by subscription; otherwise it reads the index by app.
+ * Lists an app's payments, newest occurred_at first. With a subscriptionId or a customer, the query
+ * reads the index by subscription; otherwise it reads the index by app.
  */
 export function listTransactions(
   sql: Queryable,
   appId: string,
-  { status, planId, subscriptionId, since, until }: TransactionFilters,
+  filters: TransactionFilters,
   { after, limit }: Page,
 ): Promise<TransactionRow[]> {
+  const { subscriptionId } = filters;
+  if (isOfCustomer(filters))
+    return listOfCustomer(sql, sql`array[${appId}::uuid]`, filters, { after, limit });
   const key =
     subscriptionId === null
       ? sql`app_id = ${appId}`
       : sql`subscription_id = (select id from subscriptions where id = ${subscriptionId}
         and app_id = ${appId})`;
-  const filters = { status, planId, since, until };
-  return sql<TransactionRow[]>`
-    select ${transactionColumns(sql)}
-    from (select * from payments where ${[key, ...restOf(sql, filters, after)]}
-      order by occurred_at desc, id desc limit ${limit}) as p
-      join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
-    order by p.occurred_at desc, p.id desc`;
+  return listFound(
+    sql,
+    sql`select * from payments where ${[key, ...restOf(sql, filters, after)]}
+      order by occurred_at desc, id desc limit ${limit}`,
+  );
 }
+
+const isOfCustomer = ({ subscriberWallet, externalId }: TransactionFilters): boolean =>
+  subscriberWallet !== null || externalId !== null;
+
+/** Lists the payments of a customer's subscriptions. `apps` is an SQL array of app ids. */
+function listOfCustomer(
+  sql: Queryable,
+  apps: Fragment,
+  { subscriptionId, ...filters }: TransactionFilters,
+  { after, limit }: Page,
+): Promise<TransactionRow[]> {
+  const only = subscriptionId === null ? sql`` : sql`where theirs.id = ${subscriptionId}`;
+  return listFound(
+    sql,
+    sql`select each.* from (${subscriptionsOf(sql, apps, filters)}) as theirs cross join lateral (
+        select * from payments
+        where ${[sql`subscription_id = theirs.id`, ...restOf(sql, filters, after)]}
+        order by occurred_at desc, id desc limit ${limit}
+      ) as each ${only}
+      order by each.occurred_at desc, each.id desc limit ${limit}`,
+  );
+}
+
+/** Reads the payments that a SELECT of at most one page finds. */
+const listFound = (sql: Queryable, found: Fragment) => sql<TransactionRow[]>`
+  select ${transactionColumns(sql)}
+  from (${found}) as p
+    join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
+  order by p.occurred_at desc, p.id desc`;
 
 /** Lists the payments of all apps of a merchant, newest occurred_at first. */
 export function listTransactionsOfMerchant(
   sql: Queryable,
   merchantId: string,
-  { subscriptionId, ...filters }: TransactionFilters,
+  filters: TransactionFilters,
   { after, limit }: Page,
 ): Promise<TransactionRow[]> {
+  const { subscriptionId } = filters;
+  if (isOfCustomer(filters)) {
+    const apps = sql`array(select id from apps where merchant_id = ${merchantId})`;
+    return listOfCustomer(sql, apps, filters, { after, limit });
+  }
   const conditions = [
     sql`app_id = app.id`,
     ...(subscriptionId === null
@@ -214,18 +286,15 @@ export function listTransactionsOfMerchant(
       : [sql`and subscription_id is not distinct from ${subscriptionId}::uuid`]),
     ...restOf(sql, filters, after),
   ];
-  return sql<TransactionRow[]>`
-    select ${transactionColumns(sql)}
-    from (
-      select each.* from apps app cross join lateral (
+  return listFound(
+    sql,
+    sql`select each.* from apps app cross join lateral (
         select * from payments where ${conditions}
         order by occurred_at desc, id desc limit ${limit}
       ) as each
       where app.merchant_id = ${merchantId} order by each.occurred_at desc, each.id desc
-        limit ${limit}
-    ) as p
-      join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
-    order by p.occurred_at desc, p.id desc`;
+        limit ${limit}`,
+  );
 }
 
 export async function findTransaction(
@@ -243,18 +312,19 @@ export async function findTransaction(
 const transactionColumns = (sql: Queryable) => sql`
   p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,
     p.subscriber_wallet, p.status,
-  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.further, p.tx_signature,
+  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.credit_spent,
+    coalesce(p.amount_credited, 0) as amount_credited, p.further, p.tx_signature,
     p.failure_reason, p.attempt, p.period_start, p.period_end,
   p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata,
   s.own_ids_from`;
 
 /**
- * SQL for all filters except app and subscription. The callers add the filters for app and
- * subscription, because these two filters decide which index Postgres uses.
+ * SQL for the filters that do not decide which index Postgres uses. The callers add the others:
+ * app, subscription and customer.
  */
 function restOf(
   sql: Queryable,
-  { status, planId, since, until }: Omit<TransactionFilters, 'subscriptionId'>,
+  { status, planId, since, until }: Pick<TransactionFilters, 'status' | 'planId' | keyof Span>,
   after: string | null,
 ): Fragment[] {
   return [

@@ -8,6 +8,8 @@ export interface PlanRow {
   id: string;
   appId: string;
   name: string;
+  /** Shown to subscribers instead of the app's description. */
+  description: string | null;
   planPda: string;
   /** A u64 as text, because its column is numeric. */
   chainPlanId: string;
@@ -58,17 +60,17 @@ export interface PlanRow {
 export type NewPlan = Omit<PlanRow, 'id' | 'collectionBlockedReason' | 'createdAt' | 'updatedAt'>;
 
 /**
- * Inserts a plan. Throws a violation of the constraint one_live_plan_per_pda when another plan with
- * the same address has not ended.
+ * Inserts a plan. If another plan with the same address has not ended, throws a PostgresError that
+ * names the constraint one_live_plan_per_pda.
  */
 export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow> {
   const [row] = await sql<PlanRow[]>`
-    insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount,
+    insert into plans (app_id, name, description, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount,
       period_hours, ends_at, metadata_uri,
       grace_hours, retry_hours, notice_hours, past_due_days, trial_hours, chain_created_at, status, observed_at,
         observed_slot)
-    values (${plan.appId}, ${plan.name}, ${plan.planPda}, ${plan.chainPlanId}, ${plan.owner},
-      ${plan.mint}, ${plan.treasury}, ${plan.puller},
+    values (${plan.appId}, ${plan.name}, ${plan.description}, ${plan.planPda}, ${plan.chainPlanId},
+      ${plan.owner}, ${plan.mint}, ${plan.treasury}, ${plan.puller},
       ${plan.amount}, ${plan.periodHours}, ${plan.endsAt}, ${plan.metadataUri}, ${plan.graceHours},
         ${plan.retryHours}, ${plan.noticeHours}, ${plan.pastDueDays}, ${plan.trialHours}, ${plan.chainCreatedAt},
           ${plan.status}, ${plan.observedAt},
@@ -87,6 +89,7 @@ export interface PublicPlanRow {
   id: string;
   appId: string;
   name: string;
+  description: string | null;
   status: PlanStatus;
   amount: bigint;
   periodHours: number;
@@ -98,10 +101,7 @@ export interface PublicPlanRow {
   appName: string;
   appDescription: string | null;
   websiteUrl: string | null;
-  /**
-   * Whether the website is proven to belong to the merchant. False means that the merchant has
-   * named the website without proof.
-   */
+  /** Whether the website is proven to belong to the merchant. False without a website. */
   websiteProven: boolean;
   supportEmail: string | null;
   supportUrl: string | null;
@@ -114,13 +114,12 @@ export interface PublicPlanRow {
   available: boolean;
 }
 
-/** Finds the public fields of a plan. */
 export async function findPublicPlan(
   sql: Queryable,
   id: string,
 ): Promise<PublicPlanRow | undefined> {
   const [row] = await sql<PublicPlanRow[]>`
-    select p.id, p.app_id, p.name, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
+    select p.id, p.app_id, p.name, p.description, p.status, p.amount, p.period_hours, p.trial_hours, p.ends_at,
       p.collection_blocked_reason is not null as blocked,
       p.plan_pda, a.name as app_name,
       a.description as app_description, a.website_url,
@@ -138,6 +137,19 @@ export async function findPublicPlan(
 export function listPlans(sql: Queryable, appId: string, page: Page): Promise<PlanRow[]> {
   const key = { column: 'app_id', value: sql`${appId}::uuid` };
   return sql<PlanRow[]>`select * from plans where ${pageOf(sql, key, page)}`;
+}
+
+/** Lists up to 50 active plans of an app, cheapest first. Leaves out the plan `except`. */
+export function listChangeablePlans(
+  sql: Queryable,
+  appId: string,
+  except: string,
+): Promise<Pick<PlanRow, 'id' | 'name' | 'amount' | 'periodHours' | 'endsAt'>[]> {
+  return sql`
+    select id, name, amount, period_hours, ends_at from plans
+    where app_id = ${appId} and status = 'active' and id <> ${except}
+      and collection_blocked_reason is null
+    order by amount::numeric / period_hours, id limit 50`;
 }
 
 export type PlanPrice = Pick<PlanRow, 'id' | 'name' | 'amount' | 'periodHours'>;
@@ -174,6 +186,7 @@ export async function countPendingPlans(sql: Queryable, appId: string): Promise<
 /** Plan fields that a merchant may change at any time; they are not stored on chain. */
 export interface PlanChanges {
   name?: string | undefined;
+  description?: string | null | undefined;
   graceHours?: number | null | undefined;
   retryHours?: number[] | null | undefined;
   noticeHours?: number[] | null | undefined;
@@ -185,11 +198,13 @@ export interface PlanChanges {
 export async function updatePlan(
   sql: Queryable,
   id: string,
-  { name, graceHours, retryHours, noticeHours, pastDueDays, trialHours }: PlanChanges,
+  { name, description, graceHours, retryHours, noticeHours, pastDueDays, trialHours }: PlanChanges,
 ): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
     update plans set
       name = coalesce(${name ?? null}, name),
+      description = case when ${description !== undefined} then ${description ?? null} else
+        description end,
       grace_hours = case when ${graceHours !== undefined} then ${graceHours ?? null} else
         grace_hours end,
       retry_hours = case when ${retryHours !== undefined} then ${retryHours ?? null}::int[] else
@@ -217,8 +232,8 @@ export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | 
 }
 
 /**
- * Sets the `status` of a pending plan that was seen on chain. Returns undefined when the plan is
- * not pending.
+ * Makes a pending plan active or sunset after the plan was seen on chain. Returns undefined if the
+ * plan is not pending.
  */
 export async function activatePlan(
   sql: Queryable,
@@ -238,10 +253,10 @@ export async function activatePlan(
 }
 
 /**
- * Claims the plans that are due for a poll: sets their observed_at. Plans that were polled longest
- * ago come first. A pending plan is first polled at the age `pendingAgeSeconds`, and again whenever
- * its age has doubled. A published plan is polled when the Unix time is a multiple of
- * `everySeconds` (`blockedSeconds` for a blocked plan), so that plans share RPC requests.
+ * Sets observed_at of the plans that are due for a poll on chain, and returns these plans. A
+ * pending plan is due at the age `pendingAgeSeconds`, then whenever its age has doubled. Other
+ * plans are due at each Unix time that is a multiple of `everySeconds` (blocked plans:
+ * `blockedSeconds`). Many plans are thus due at the same time and share RPC requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -266,13 +281,14 @@ export function takeUnwatchedPlans(
     update plans p set observed_at = now() from stale where p.id = stale.id returning p.*`;
 }
 
-/** Locks these plans until the transaction ends. */
+/** Locks the plans until the transaction ends. */
 export async function lockPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`select 1 from plans where id = any(${ids}::uuid[]) order by id for no key update`;
 }
 
 /**
- * Marks live plans as blocked. Returns the event fields of the plans that were not blocked before.
+ * Marks plans as blocked, except plans that are blocked already, pending or ended. For each marked
+ * plan, returns the fields of a plan event.
  */
 export function markBlocked(
   sql: Queryable,
@@ -295,14 +311,13 @@ export async function unmarkBlocked(sql: Queryable, id: string): Promise<void> {
       and collection_blocked_reason is not null`;
 }
 
-/** Counts the blocked plans by reason. */
 export function countBlockedPlans(sql: Queryable): Promise<{ reason: string; count: number }[]> {
   return sql<{ reason: string; count: number }[]>`
     select collection_blocked_reason as reason, count(*)::int as count from plans
     where collection_blocked_reason is not null group by 1`;
 }
 
-/** Ends those of the given plans that are still pending 7 days after their creation. */
+/** Ends each given plan that is still pending 7 days after its creation. */
 export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`
     update plans set status = 'ended', updated_at = now()
@@ -324,7 +339,7 @@ export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow
   >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
 }
 
-/** Makes plans due for a poll again because their last poll failed. */
+/** Makes the plans due for a poll again, after a poll that failed. */
 export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
 }

@@ -1,4 +1,4 @@
-// Counts what the quotas of a merchant limit (domain/accounts/quotas.ts).
+// Counts a merchant's API keys and checkout sessions, for their quotas (domain/accounts/quotas.ts).
 import type { Queryable, Transaction } from './postgres/connect.ts';
 
 /** Locks the merchant's row, so that a count stays valid until the transaction ends. */

@@ -1,8 +1,6 @@
-import type { Sql } from './postgres/connect.ts';
+import type { Queryable, Sql } from './postgres/connect.ts';
 
-/**
- * Requests of one subject, such as an IP address. They count together against the subject's limit.
- */
+/** A number of requests of one subject, such as an IP address, and the subject's limit. */
 export interface Spending {
   subject: string;
   count: number;
@@ -11,7 +9,7 @@ export interface Spending {
 
 export interface Budget {
   subject: string;
-  /** How many of the subject's requests are allowed. */
+  /** Number of requests that this call grants, at most the `count` of the Spending. */
   granted: number;
   /** Number of granted requests in this window, including `granted`. */
   spent: number;
@@ -21,11 +19,12 @@ export interface Budget {
 
 /**
  * Counts requests in the current window of their subject and grants requests up to the limit. A
- * window of `windowMs` starts with the first request after the previous window ended. Each window
- * has its own row. This bounds the number of dead row versions while an old snapshot is open.
+ * window of `windowMs` starts with the first request after the previous window has ended. Each
+ * window has its own row, so that a row does not gather many dead versions while an old snapshot is
+ * open.
  */
 export function spendBudgets(
-  sql: Sql,
+  sql: Queryable,
   spendings: readonly Spending[],
   windowMs: number,
 ): Promise<Budget[]> {

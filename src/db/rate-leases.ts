@@ -7,7 +7,7 @@ export interface Holder {
   /** Name of the rate. */
   name: string;
   holder: string;
-  /** Machine and pid namespace of the process; null if they are not known. */
+  /** Machine and pid namespace of the process; null if unknown. */
   place: string | null;
   pid: number;
 }
@@ -16,7 +16,7 @@ export interface LeaseRequest extends Holder {
   /** The rate that all holders share. */
   rate: number;
   /**
-   * The share that this holder uses now or used a moment ago. Other holders cannot get this share.
+   * The share that earlier requests of this holder already use. No other holder can get this share.
    */
   holds: number;
   /** The lease ends this many milliseconds after its last renewal. */
@@ -26,14 +26,13 @@ export interface LeaseRequest extends Holder {
 export interface Lease {
   /** The share that the holder may use from now on. */
   granted: number;
-  /** Number of holders. */
   holders: number;
 }
 
 /**
- * Renews the lease of a holder. Each holder's share is the rate divided by the number of holders;
- * the holders with the lowest ids share the remainder. A share that another holder still uses is
- * not granted, so a new holder waits until the other holders have reported lower use.
+ * Renews the lease of a holder. All holders have equal parts of the rate; if a remainder is left,
+ * the holders with the lowest ids have one more. While other holders still hold more than their
+ * parts, grants only what they leave.
  */
 export function renewLease(
   sql: Sql,
@@ -76,7 +75,8 @@ export function listHolders(
 }
 
 /**
- * Ends a lease `afterMs` from now. Until then, the holder's last requests still count for the rate.
+ * Ends a lease `afterMs` from now. Until then, no other holder gets the share, because the last
+ * requests of this holder still count against the rate.
  */
 export async function endLease(
   sql: Sql,

@@ -6,6 +6,7 @@ import { paidBy, type PaymentRow } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
 
 type Fields =
+  | 'occurredAt'
   | 'subscriptionId'
   | 'subscriptionPda'
   | 'source'
@@ -15,31 +16,96 @@ type Fields =
   | 'platformFee'
   | 'amountNet';
 
-/** A succeeded payment with its merchant's wallet. */
+/** A succeeded payment, with its merchant's wallet. */
 export interface RecordedPayment extends Pick<PaymentRow, Fields> {
   id: string;
+  appId: string;
   txSignature: string;
   merchantWallet: string;
 }
 
-/** Lists succeeded payments with occurred_at in [since, until), in pages by id. */
+/**
+ * Lists pulled payments with occurred_at in [since, until), in pages by id. Leaves out payments
+ * that a credit paid in full, because they are not on chain.
+ */
 export function listRecorded(
   sql: Queryable,
   { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
 ): Promise<RecordedPayment[]> {
   return sql<RecordedPayment[]>`
-    select p.id, p.subscription_id, p.subscription_pda, p.source, p.period_start, p.period_end,
-      p.amount_gross, p.platform_fee, p.amount_net,
+    select p.id, plans.app_id, p.occurred_at, p.subscription_id, p.subscription_pda, p.source,
+      p.period_start, p.period_end, p.amount_gross, p.platform_fee, p.amount_net,
       p.tx_signature, plans.owner as merchant_wallet
     from payments p join plans on plans.id = p.plan_id
-    where p.status = 'succeeded' and p.occurred_at >= ${since} and p.occurred_at < ${until}
+    where p.status = 'succeeded' and p.source <> 'credit' and p.occurred_at >= ${since} and p.occurred_at < ${until}
       and (${after}::uuid is null or p.id > ${after}::uuid)
     order by p.id limit ${limit}`;
 }
 
+/** A refund whose transfer is recorded, with the fields to compare with the transfer on chain. */
+export interface RecordedRefundRow {
+  id: string;
+  appId: string;
+  subscriptionPda: string;
+  amount: bigint;
+  reference: string;
+  txSignature: string;
+  occurredAt: Date;
+  mint: string;
+  merchantWallet: string;
+  subscriberWallet: string;
+}
+
+/** Lists succeeded refunds with occurred_at in [since, until), in pages by id. */
+export function listRecordedRefunds(
+  sql: Queryable,
+  { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
+): Promise<RecordedRefundRow[]> {
+  return sql<RecordedRefundRow[]>`
+    select r.id, plans.app_id, p.subscription_pda, r.amount, r.reference, r.tx_signature,
+      r.occurred_at, plans.mint, plans.owner as merchant_wallet, p.subscriber_wallet
+    from refunds r join payments p on p.id = r.payment_id join plans on plans.id = p.plan_id
+    where r.status = 'succeeded' and r.occurred_at >= ${since} and r.occurred_at < ${until}
+      and (${after}::uuid is null or r.id > ${after}::uuid)
+    order by r.id limit ${limit}`;
+}
+
+/** A payment whose amount_refunded differs from the sum of its refunds. Amounts are base units. */
+interface RefundFault {
+  id: string;
+  subscriptionPda: string;
+  txSignature: string | null;
+  amountRefunded: bigint;
+  refunded: bigint;
+}
+
 /**
- * Lists the treasuries of all plans and of the installation, with its backup treasuries. Each of
- * them may have received fees.
+ * Lists up to 100 payments whose amount_refunded differs from the sum of their succeeded refunds.
+ * Reads the payments that were made or refunded in [since, until).
+ */
+export function listRefundFaults(
+  sql: Queryable,
+  { since, until }: { since: Date; until: Date },
+): Promise<RefundFault[]> {
+  return sql<RefundFault[]>`
+    with touched as (
+      select id from payments where amount_refunded > 0 and occurred_at >= ${since}
+        and occurred_at < ${until}
+      union select payment_id from refunds where status = 'succeeded' and occurred_at >= ${since}
+        and occurred_at < ${until}
+    ), sums as (
+      select p.id, p.subscription_pda, p.tx_signature, p.amount_refunded, coalesce((
+        select sum(amount) from refunds where payment_id = p.id and status = 'succeeded'
+      ), 0)::int8 as refunded
+      from touched join payments p using (id)
+    )
+    select id, subscription_pda, tx_signature, amount_refunded, refunded from sums
+    where amount_refunded <> refunded order by id limit 100`;
+}
+
+/**
+ * Lists the treasuries of all plans, and the installation's treasuries including its backups. Each
+ * of these treasuries may have received fees.
  */
 export async function listTreasuries(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ treasury: string }[]>`
@@ -54,7 +120,48 @@ export async function findPlans(sql: Queryable, planPdas: readonly string[]): Pr
   return new Set(rows.map(({ planPda }) => planPda));
 }
 
-/** Result of a finished comparison over the default range. */
+/** Returns the given addresses that have or had a registration. */
+export async function findSubscribed(
+  sql: Queryable,
+  subscriptionPdas: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ subscriptionPda: string }[]>`
+    select distinct subscription_pda from subscriptions
+    where subscription_pda = any(${[...subscriptionPdas]}::text[])`;
+  return new Set(rows.map(({ subscriptionPda }) => subscriptionPda));
+}
+
+/** A customer of an app whose credit does not add up. Amounts are base units. */
+interface CreditFault {
+  appId: string;
+  subscriberWallet: string;
+  /** Credit that changes of plan gave the customer for the unused parts of payments. */
+  made: bigint;
+  spent: bigint;
+  /** Credit that is not spent yet. */
+  unspent: bigint;
+}
+
+/** Lists up to 100 customers for whom `made` differs from `spent` plus `unspent`. */
+export function listCreditFaults(sql: Queryable): Promise<CreditFault[]> {
+  return sql<CreditFault[]>`
+    with changed as (
+      select distinct app_id, subscriber_wallet from subscriptions where replaces is not null
+    ), sums as (
+      select s.app_id, s.subscriber_wallet, sum(s.credit)::int8 as unspent,
+        sum(p.made)::int8 as made, sum(p.spent)::int8 as spent
+      from changed join subscriptions s using (app_id, subscriber_wallet)
+        cross join lateral (
+          select coalesce(sum(amount_credited), 0) as made, coalesce(sum(credit_spent), 0) as spent
+          from payments where subscription_id = s.id
+        ) as p
+      group by s.app_id, s.subscriber_wallet
+    )
+    select app_id, subscriber_wallet, made, spent, unspent from sums
+    where made <> spent + unspent order by app_id, subscriber_wallet limit 100`;
+}
+
+/** Result of the last finished `billing reconcile` that ran without --since and --until. */
 export interface LastReconciliation {
   recorded: number;
   onChain: number;
@@ -75,8 +182,8 @@ export async function storeReconciliation(sql: Queryable, last: LastReconciliati
 }
 
 /**
- * Returns the seconds since the last comparison and its number of differences. Before the first
- * comparison, returns the age of the recorded installation and no differences.
+ * Returns the seconds since the last comparison, and the differences that it left. Before the first
+ * comparison, returns the seconds since the last change of the installation row, and 0 differences.
  */
 export async function readLastReconciliation(
   sql: Queryable,
@@ -131,9 +238,9 @@ export async function listUnexplained(
 }
 
 /**
- * Finds the registration to which a transaction on this address belongs: the registration with an
- * attempt in the transaction, otherwise the newest registration. Returns undefined when the address
- * has no registration.
+ * Finds the registration to which the transaction belongs: the registration whose payment attempt
+ * sent the transaction, otherwise the newest registration of the address. Returns undefined when
+ * the address has no registration.
  */
 export async function findOwner(
   sql: Queryable,
@@ -149,7 +256,7 @@ export async function findOwner(
   return row?.id;
 }
 
-/** Leases one subscription in any state. Returns false while another claim holds the lease. */
+/** Leases one subscription in any state. Returns false while the subscription is already leased. */
 export async function claimOne(
   sql: Queryable,
   { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },

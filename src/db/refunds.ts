@@ -1,6 +1,8 @@
 // Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized.
+import { subscriptionsOf, type Whose } from './customers.ts';
+import { hasSponsoredChange } from './plan-changes.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
-import { type Page, pageOf } from './postgres/lists.ts';
+import { among, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 
 export interface RefundRow {
   id: string;
@@ -28,20 +30,25 @@ const columns = (sql: Queryable) => sql`
     tx_signature, occurred_at, created_at`;
 
 /**
- * Returns the part of a payment that can still be refunded, in base units. Takes an advisory lock,
- * so that the amount stays valid until the transaction ends.
+ * Returns the amount of a payment that can still be refunded, in base units. Excludes the amount
+ * that a change of plan turned into credit. `isChanging`: a sponsored change of plan is under way
+ * and may reduce this amount. Takes an advisory lock until the transaction ends.
  */
-export async function readRefundable(sql: Transaction, paymentId: string): Promise<bigint> {
+export async function readRefundable(
+  sql: Transaction,
+  paymentId: string,
+): Promise<{ left: bigint; isChanging: boolean }> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${paymentId}, 0))`;
-  const [row] = await sql<{ left: bigint }[]>`
-    select p.amount_net - p.amount_refunded
-      - coalesce((select sum(amount) from refunds where payment_id = p.id and status = 'pending'),
-        0)::int8 as left
+  const [row] = await sql<{ left: bigint; isChanging: boolean }[]>`
+    select ${hasSponsoredChange(sql, sql`p.subscriber_wallet`)} as is_changing,
+      greatest(0, p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0) - coalesce((
+        select sum(amount) from refunds where payment_id = p.id and status = 'pending'
+      ), 0))::int8 as left
     from payments p where p.id = ${paymentId}`;
-  return row?.left ?? 0n;
+  return row ?? { left: 0n, isChanging: false };
 }
 
-/** The blockhash of a transfer, with the values of the RPC response that returned the blockhash. */
+/** The lifetime of a transfer's blockhash. All three values come from the same RPC response. */
 export interface TransferLifetime {
   blockhash: string;
   lastValidBlockHeight: bigint;
@@ -72,6 +79,44 @@ export function listRefunds(sql: Queryable, paymentId: string, page: Page): Prom
   return sql<RefundRow[]>`select ${columns(sql)} from refunds where ${pageOf(sql, key, page)}`;
 }
 
+/** The time span applies to createdAt of the refund. */
+export interface RefundFilters extends Span, Whose {
+  status: readonly string[] | null;
+  subscriptionId: string | null;
+}
+
+/**
+ * Lists an app's refunds, newest first. With a subscriptionId or a customer, the query reads the
+ * index by subscription; otherwise it reads the index by app.
+ */
+export function listRefundsOfApp(
+  sql: Queryable,
+  appId: string,
+  { status, subscriptionId, subscriberWallet, externalId, ...span }: RefundFilters,
+  page: Page,
+): Promise<RefundRow[]> {
+  const within = (key: Key) =>
+    sql`select * from refunds
+      where ${pageOf(sql, key, { ...page, ...span }, among(sql, 'status', status))}`;
+  const ofOne = (value: Key['value']) => within({ column: 'subscription_id', value });
+  if (subscriberWallet === null && externalId === null) {
+    const found =
+      subscriptionId === null
+        ? within({ column: 'app_id', value: sql`${appId}::uuid` })
+        : ofOne(sql`(select id from subscriptions where id = ${subscriptionId}
+            and app_id = ${appId})`);
+    return sql<RefundRow[]>`select ${columns(sql)} from (${found}) as found order by id desc`;
+  }
+  const whose = { subscriberWallet, externalId };
+  const only = subscriptionId === null ? sql`` : sql`where theirs.id = ${subscriptionId}`;
+  return sql<RefundRow[]>`
+    select ${columns(sql)} from (
+      select each.* from (${subscriptionsOf(sql, sql`array[${appId}::uuid]`, whose)}) as theirs
+        cross join lateral (${ofOne(sql`theirs.id`)}) as each ${only}
+      order by each.id desc limit ${page.limit}
+    ) as found order by id desc`;
+}
+
 /** A refund that a keeper polls for, with the two wallets of its transfer. */
 export interface AwaitedRefund {
   id: string;
@@ -87,10 +132,10 @@ export interface AwaitedRefund {
 }
 
 /**
- * Claims the refunds that are due for a poll: sets the time of their next poll. A refund that a
- * crashed keeper claimed is therefore polled again. The next poll comes after half the refund's
- * age, at least 3 s. Expired refunds are polled for one day. Old pending refunds are still polled,
- * because their history could not be read yet.
+ * Returns refunds that are due for a poll, and schedules their next poll. The delay is half the
+ * refund's age, but at least 3 s. A pending refund is polled at any age, because it stays pending
+ * while its transaction history cannot be read. An expired refund is polled until it is one day
+ * old.
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`
@@ -124,7 +169,6 @@ export async function expireRefund(sql: Queryable, id: string): Promise<void> {
   await sql`update refunds set status = 'expired' where id = ${id} and status = 'pending'`;
 }
 
-/** The fields of a refund after it was recorded. */
 export interface RecordedRefund {
   transactionId: string;
   subscriptionId: string;

@@ -1,5 +1,5 @@
 // SQL conditions that select deliveries and events for a replay. Counting and queueing (replays.ts)
-// share them.
+// use the same conditions.
 import type { Queryable } from './postgres/connect.ts';
 import { idsBetween } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -9,6 +9,11 @@ export interface Selection {
   ids: string[] | null;
   endpointId: string | null;
   appId: string | null;
+  /**
+   * Status of a delivery, or `retrying` or `unsent`. `retrying` selects pending deliveries that
+   * have failed before and whose next attempt is not due yet. `unsent` selects events that never
+   * had a delivery.
+   */
   status: string | null;
   type: string | null;
   /** Lower bound of the delivery's creation time, inclusive. */
@@ -20,9 +25,9 @@ export interface Selection {
 }
 
 /**
- * Join condition: `live` is the enabled endpoint to which a replay of `event` goes. If the event
- * has an extra type that the endpoint did not list, the endpoint gets the event only when the
- * selection names the type or delivery ids.
+ * Join condition: `live` is the enabled endpoint to which a replay of `event` goes. Events of some
+ * types go only to endpoints that list the type. If the selection names the type or delivery ids,
+ * such events go to every endpoint.
  */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
@@ -31,9 +36,9 @@ export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids
 }
 
 /**
- * Condition on the creation time, checked both by the id and by created_at. The checks of the id
- * use the index, but are exact only to the millisecond. The checks of created_at are exact to the
- * microsecond, like `before`.
+ * Condition: the row was created in [since, until) and before `before`. The comparisons of the id
+ * use the index, but are exact only to the millisecond. The comparisons of created_at are exact to
+ * the microsecond.
  */
 function madeWithin(
   sql: Queryable,
@@ -48,6 +53,13 @@ function madeWithin(
     and (${since}::timestamptz is null or ${createdAt} >= ${since})
       and (${until}::timestamptz is null or ${createdAt} < ${until})
     and ${createdAt} < ${before}::timestamptz`;
+}
+
+function hasStatus(sql: Queryable, status: string | null): Fragment {
+  if (status === 'retrying')
+    return sql`delivery.status = 'pending' and delivery.attempts > 0
+      and delivery.next_attempt_at > now()`;
+  return sql`(${status}::text is null or delivery.status = ${status})`;
 }
 
 /**
@@ -67,7 +79,7 @@ export function isSelected(
       select id from webhook_endpoints where app_id = ${appId} and deleted_at is null
       union all
       select id from webhook_endpoints where app_id = ${appId} and deleted_at is not null))
-    and (${status}::text is null or delivery.status = ${status})
+    and ${hasStatus(sql, status)}
     and (${finishedSince}::timestamptz is null or delivery.finished_at >= ${finishedSince})
     and (${type}::text is null or event.type = ${type})
     and (${ids}::uuid[] is not null or not exists (

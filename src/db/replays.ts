@@ -1,6 +1,6 @@
-// Queues events for delivery again. A replay goes to the live endpoint of the event's app. Events
-// of an app without an endpoint are skipped. The column `replayed` is true for all deliveries of an
-// event except the first, and partial indexes on this column find the replays.
+// Queues events for delivery again, and brings the next attempt of pending deliveries forward. A
+// replay goes to the live endpoint of the event's app; without such an endpoint, the event is
+// skipped. Deliveries queued by a replay have `replayed` set, and partial indexes find them.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -12,7 +12,10 @@ export interface ReplayRun {
   appId: string | null;
   /** The selection as canonical JSON. */
   selection: string;
-  /** Upper bound of the creation times. A timestamp as text, to keep its microseconds. */
+  /**
+   * The run replays only deliveries and events that were created before this time. The timestamp is
+   * text, to keep its microseconds.
+   */
   until: string;
   stage: 'deliveries' | 'events';
   cursor: string | null;
@@ -30,7 +33,7 @@ export interface Matching {
   /** Delivery status, or `unsent` for events that never had a delivery. */
   status: string;
   count: number;
-  /** Number of deliveries or events within `count` whose app has a live endpoint. */
+  /** How many of the `count` deliveries or events belong to an app with a live endpoint. */
   deliverable: number;
 }
 
@@ -121,7 +124,7 @@ export function countUnsent(
     having count(*) > 0`;
 }
 
-/** Returns the database's time in microseconds, the upper bound of a new run. */
+/** Returns the database's time as text with microseconds, for the `until` of a new run. */
 export async function readNow(sql: Queryable): Promise<string> {
   const [row] = await sql<{ now: string }[]>`select clock_timestamp()::text as now`;
   if (row === undefined) throw new Error('the database returned no time');
@@ -189,9 +192,9 @@ export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun |
 }
 
 /**
- * Looks for another run of the same selection that finished after this run was planned. Returns the
- * number of deliveries that the other run queued, or undefined if there is no such run. After such
- * a run, this run has nothing left to queue.
+ * Checks whether another run of the same selection has finished since this run was planned. If so,
+ * returns the number of deliveries that the other run queued, and this run has nothing left to
+ * queue. Otherwise returns undefined.
  */
 export async function queuedMeanwhile(
   sql: Transaction,
@@ -207,7 +210,7 @@ export async function queuedMeanwhile(
 }
 
 export interface Step {
-  /** Number of rows read. If it is below the limit, the selection has no more rows. */
+  /** Number of rows read. A number below the limit means that the selection has no more rows. */
   seen: number;
   queued: number;
   /** Id of the last row read. */
@@ -233,6 +236,39 @@ export function queueDeliveriesAgain(
         and ${isSelected(sql, selection, run.until)}
       order by delivery.id limit ${limit}`,
   );
+}
+
+/**
+ * Makes the next attempt of a run's pending deliveries due now, up to `limit`. Queues no new
+ * deliveries. Skips rows that a dispatcher has locked, because their attempt is under way.
+ */
+export async function bringForward(
+  sql: Transaction,
+  selection: Selection,
+  run: Pick<ReplayRun, 'cursor' | 'until'>,
+  limit: number,
+): Promise<Step> {
+  const [step] = await sql<Step[]>`
+    with found as (
+      select delivery.id, live.id as endpoint_id
+      from all_deliveries delivery
+        join events event on event.id = delivery.event_id
+        left join webhook_endpoints live on ${liveEndpoint(sql, selection)}
+      where delivery.id > ${run.cursor ?? FIRST_ID}::uuid
+        and ${isSelected(sql, selection, run.until)}
+      order by delivery.id limit ${limit}
+    ), free as (
+      select queued.id from found join delivery_queue queued
+        on queued.id = found.id and queued.endpoint_id = found.endpoint_id
+      where queued.attempts > 0 and queued.due_at > now()
+      order by queued.id for update of queued skip locked
+    ), moved as (
+      update delivery_queue set due_at = now() where id = any(array(select id from free))
+      returning id
+    )
+    select (select count(*)::int from found) as seen, (select count(*)::int from moved) as queued,
+      (select id from found order by id desc limit 1) as last`;
+  return step ?? { seen: 0, queued: 0, last: null };
 }
 
 /** Queues the run's next events that never had a delivery, up to `limit`. */

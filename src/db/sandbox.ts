@@ -44,6 +44,24 @@ export async function bringRetriesForward(sql: Sql): Promise<number> {
   return rows.length;
 }
 
+/**
+ * Corrects created_at and ended_at of subscriptions whose payments were simulated in the past.
+ * These times come from today's clock. created_at becomes at most the time of the first payment. If
+ * ended_at is over 30 days after the last payment, ended_at becomes 15 days after that payment.
+ */
+export async function datePlay(sql: Sql): Promise<void> {
+  await sql`
+    update subscriptions s set
+      created_at = least(s.created_at, paid.first),
+      ended_at = case when s.ended_at > paid.last + interval '30 days' then paid.last + interval
+        '15 days' else s.ended_at end
+    from (
+      select subscription_id, min(occurred_at) as first, max(occurred_at) as last
+      from payments group by 1
+    ) as paid
+    where paid.subscription_id = s.id`;
+}
+
 export interface PaymentRecord {
   subscriptionId: string;
   subscriptionPda: string;
@@ -58,7 +76,6 @@ export interface PaymentRecord {
   occurredAt: Date;
 }
 
-/** Reads all payments of these apps. */
 export function readPayments(sql: Sql, appIds: string[]): Promise<PaymentRecord[]> {
   return sql<PaymentRecord[]>`
     select p.subscription_id, p.subscription_pda, m.wallet as merchant_wallet, p.status, p.source,
@@ -76,7 +93,6 @@ export interface EventRecord {
   body: string;
 }
 
-/** Reads all events of these apps. */
 export function readEvents(sql: Sql, appIds: string[]): Promise<EventRecord[]> {
   return sql<EventRecord[]>`
     select id, subscription_id, sequence, type, body from events
@@ -88,7 +104,6 @@ export interface SubscriptionRecord {
   status: 'active' | 'past_due' | 'cancelled' | 'expired';
 }
 
-/** Reads the status of all subscriptions of these apps. */
 export function readSubscriptionStatuses(
   sql: Sql,
   appIds: string[],
@@ -98,7 +113,6 @@ export function readSubscriptionStatuses(
   >`select id, status from subscriptions where app_id = any(${appIds}::uuid[])`;
 }
 
-/** Counts the deliveries of these apps by status. */
 export async function readDeliveryTotals(
   sql: Sql,
   appIds: string[],
@@ -135,7 +149,10 @@ export interface FlowTotals {
   attempts: number;
 }
 
-/** Computes totals over all apps. It scans whole tables, which is acceptable only in a sandbox. */
+/**
+ * Computes totals over all apps. The statement scans whole tables, which is acceptable only in a
+ * sandbox.
+ */
 export async function readFlowTotals(sql: Queryable): Promise<FlowTotals> {
   const [row] = await sql<FlowTotals[]>`
     select subscription.*, payment.*, delivery.*
@@ -192,7 +209,6 @@ export interface FlowWebhook {
   appName: string;
 }
 
-/** Lists the newest webhook requests. */
 export function listFlowWebhooks(sql: Queryable, limit: number): Promise<FlowWebhook[]> {
   return sql<FlowWebhook[]>`
     select a.delivery_id, a.number, a.started_at, a.duration_ms, a.http_status, a.error,

@@ -1,16 +1,25 @@
 // Reads the costs of sponsored transactions, for budgets, metrics and `billing status`.
 import type { Queryable } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
+import { closingFees } from './sponsor-rent.ts';
+import type { SponsoredPurpose } from './sponsored-offers.ts';
 
 /** The facts that decide whether the budgets allow an offer. Amounts are in lamports. */
 export interface SponsorUsage {
-  /** Cost of sign-ups, resumes and repairs in the last 24 hours. */
+  /**
+   * Cost of sign-ups, resumes and repairs in the last 24 hours: in total, and for the offer's
+   * merchant, wallet and network address.
+   */
   total: bigint;
   merchant: bigint;
   wallet: bigint;
   address: bigint;
-  /** Cost of cancellations, closings and revocations in the last 24 hours. */
+  /**
+   * Cost in the last 24 hours of cancellations, closings and revocations by wallets, and of
+   * closings by keepers whose rent has not come back.
+   */
   leaving: bigint;
-  /** The parts of `leaving` for this wallet and this network address. */
+  /** The parts of `leaving` for the offer's wallet and for the offer's network address. */
   walletLeaving: bigint;
   addressLeaving: bigint;
   /**
@@ -22,8 +31,14 @@ export interface SponsorUsage {
    * Whether a transaction of the wallet or the network address failed on chain in the last hour.
    */
   hasFailed: boolean;
-  /** Whether the wallet has an open sponsored sign-up. */
-  isSigningUp: boolean;
+  /** The same for the wallet alone. */
+  walletHasFailed: boolean;
+  /**
+   * Whether an open transaction of the wallet conflicts with the offer. A revocation or a change of
+   * plan conflicts with all other transactions, because it concerns several accounts. Two sign-ups
+   * conflict, and so do two transactions on the same account.
+   */
+  isUnderWay: boolean;
   /** Lamports that all open sponsorships of this sponsor reserve. */
   reserved: bigint;
 }
@@ -33,10 +48,12 @@ const cost = (sql: Queryable) => sql`
   case state when 'open' then reserved when 'landed' then fee + authority_rent + subscription_rent
     when 'failed' then fee else 0 end`;
 
-/** The part of a sponsorship's rent that has not come back. */
-const out = (sql: Queryable) => sql`
-  (case when authority_returned_at is null then authority_rent else 0 end
-    + case when subscription_returned_at is null then subscription_rent else 0 end)`;
+/** Lamports of the approval's rent that have not come back. */
+const authorityOut = (sql: Queryable) => sql`
+  case when authority_returned_at is null then authority_rent else 0 end`;
+const subscriptionOut = (sql: Queryable) => sql`
+  case when subscription_returned_at is null then subscription_rent else 0 end`;
+const out = (sql: Queryable) => sql`(${authorityOut(sql)} + ${subscriptionOut(sql)})`;
 
 /**
  * Whether a sponsorship has rent that has not come back. The indexes sponsorships_out and
@@ -49,8 +66,8 @@ const isOut = (sql: Queryable) => sql`
 const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
 
 /**
- * Reads the usage that counts against the budgets of an offer. With `merchantId` null, the usage of
- * the merchant is 0.
+ * Reads the usage that counts against the budgets of an offer. If `merchantId` is null, returns 0
+ * for the merchant's usage.
  */
 export async function readSponsorUsage(
   sql: Queryable,
@@ -59,6 +76,10 @@ export async function readSponsorUsage(
     wallet: string;
     address: string;
     sponsor: string;
+    purpose: SponsoredPurpose;
+    subscriptionPda: string | null;
+    /** The subscription that a change of plan replaces. */
+    replaces: string | null;
   },
 ): Promise<SponsorUsage> {
   const [row] = await sql<[SponsorUsage]>`
@@ -71,11 +92,16 @@ export async function readSponsorUsage(
         as wallet_leaving,
       coalesce(sum(cost) filter (where leaves and address = ${of.address}), 0)::int8
         as address_leaving,
-      coalesce(sum(cost) filter (where leaves), 0)::int8 as leaving,
+      coalesce(sum(cost) filter (where leaves), 0)::int8 + ${closingFees(sql)} as leaving,
       coalesce(bool_or(state = 'failed' and ended_at > now() - interval '1 hour'
         and (wallet = ${of.wallet} or address = ${of.address})), false) as has_failed,
-      coalesce(bool_or(state = 'open' and purpose = 'subscribe' and wallet = ${of.wallet}), false)
-        as is_signing_up,
+      coalesce(bool_or(state = 'failed' and ended_at > now() - interval '1 hour'
+        and wallet = ${of.wallet}), false) as wallet_has_failed,
+      coalesce(bool_or(state = 'open' and wallet = ${of.wallet}
+        and (subscription_pda is null or ${of.subscriptionPda}::text is null
+          or subscription_pda = ${of.subscriptionPda}
+          or replaces is not null or ${of.replaces}::uuid is not null
+          or (purpose = 'subscribe' and ${of.purpose} = 'subscribe'))), false) as is_under_way,
       coalesce(sum(reserved) filter (where state = 'open' and sponsor = ${of.sponsor}), 0)::int8
         as reserved,
       coalesce(sum(reserved) filter (where state = 'open' and merchant_id = ${of.merchantId}::uuid),
@@ -83,7 +109,7 @@ export async function readSponsorUsage(
           where merchant_id = ${of.merchantId}::uuid and ${isOut(sql)}) as merchant_out
     from (
       select ${cost(sql)} as cost, ${isLeaving(sql)} as leaves, merchant_id, wallet, address,
-        sponsor, state, purpose, reserved, ended_at
+        sponsor, state, purpose, subscription_pda, replaces, reserved, ended_at
       from sponsorships where created_at > now() - interval '24 hours'
         and state in ('open', 'landed', 'failed')
     ) as day`;
@@ -94,7 +120,7 @@ export async function readSponsorUsage(
 export interface MerchantSponsoring {
   /** The merchant's wallet. Null for revocations, because they belong to no merchant. */
   merchant: string | null;
-  /** Network fees of transactions that landed. */
+  /** Network fees of landed transactions and of the keepers' closings. */
   spent: bigint;
   /** Maximum cost of open transactions. */
   reserved: bigint;
@@ -104,30 +130,142 @@ export interface MerchantSponsoring {
   returned: bigint;
   /** Network fees of transactions that failed on chain. */
   lost: bigint;
+  /**
+   * What counts against SPONSOR_MERCHANT_LAMPORTS_PER_DAY: cost of sign-ups, resumes and repairs in
+   * the last 24 hours.
+   */
+  day: bigint;
 }
 
+/** Reads the sponsoring of all merchants, the highest cost of the day first. */
 export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponsoring[]> {
   return sql<MerchantSponsoring[]>`
     select m.wallet as merchant,
-      coalesce(sum(s.fee) filter (where s.state = 'landed'), 0)::int8 as spent,
+      coalesce(sum(s.fee + s.closing_fee) filter (where s.state = 'landed'), 0)::int8 as spent,
       coalesce(sum(s.reserved) filter (where s.state = 'open'), 0)::int8 as reserved,
       coalesce(sum(${out(sql)}) filter (where s.state = 'landed'), 0)::int8 as out,
       coalesce(sum(s.authority_rent + s.subscription_rent - ${out(sql)})
         filter (where s.state = 'landed'), 0)::int8 as returned,
-      coalesce(sum(s.fee) filter (where s.state = 'failed'), 0)::int8 as lost
+      coalesce(sum(s.fee) filter (where s.state = 'failed'), 0)::int8 as lost,
+      coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)}
+        and s.created_at > now() - interval '24 hours'), 0)::int8 as day
     from sponsorships s left join merchants m on m.id = s.merchant_id
-    where s.state <> 'refused' group by m.wallet`;
+    where s.state <> 'refused' group by m.wallet
+    order by day desc, out desc, merchant`;
+}
+
+/** Unreturned rent of the sponsorships whose ages are in one range of AGES. */
+export interface RentOfAge {
+  /** The transactions of these sponsorships landed at least this many days ago. */
+  days: number;
+  /** Number of sign-ups with rent that has not come back. */
+  signUps: number;
+  /** Rent (lamports) of approvals. Only the wallet can close an approval and return its rent. */
+  authorities: bigint;
+  /**
+   * Rent (lamports) of subscription accounts. When a subscription has expired, a keeper closes the
+   * account and gets the rent back.
+   */
+  subscriptions: bigint;
+}
+
+/** Each range of ages starts at one of these numbers of days and ends at the next number. */
+const AGES = [0, 30, 90, 365];
+
+/** Reads the rent that has not come back, by age. Returns an entry for each range. */
+export async function readRentByAge(sql: Queryable): Promise<RentOfAge[]> {
+  return sql<RentOfAge[]>`
+    select age.days, count(s.offer_id)::int as sign_ups,
+      coalesce(sum(s.authority_rent) filter (where s.authority_returned_at is null), 0)::int8
+        as authorities,
+      coalesce(sum(s.subscription_rent) filter (where s.subscription_returned_at is null), 0)::int8
+        as subscriptions
+    from (
+      select days, lead(days) over (order by days) as next_days from unnest(${AGES}::int[]) as days
+    ) as age left join (
+      select * from sponsorships where ${isOut(sql)}
+    ) as s on s.ended_at <= now() - age.days * interval '1 day'
+      and (age.next_days is null or s.ended_at > now() - age.next_days * interval '1 day')
+    group by age.days order by age.days`;
+}
+
+const fees = (sql: Queryable) => sql`(s.fee + s.closing_fee)`;
+const rent = (sql: Queryable) => sql`(s.authority_rent + s.subscription_rent)`;
+/**
+ * SQL for the lamports that a sponsorship `s` of sponsoredOf cost: network fees, also of keepers'
+ * closings, and rent that may come back. Analytics and statements have this sum.
+ */
+export const sponsoredLamports = (sql: Queryable) => sql`(${fees(sql)} + ${rent(sql)})`;
+
+/**
+ * SQL for the sponsorships `s` of an app that landed or failed in the range, with their plans `p`.
+ * The bounds of created_at are for the index sponsorships_by_time.
+ */
+export const sponsoredOf = (
+  sql: Queryable,
+  appId: string,
+  { from, to }: { from: Date; to: Date },
+): Fragment => sql`
+  plans p join sponsorships s on s.plan_id = p.id
+    where p.app_id = ${appId} and s.state in ('landed', 'failed')
+      and s.created_at >= ${from}::timestamptz - interval '1 day' and s.created_at < ${to}
+      and s.ended_at >= ${from} and s.ended_at < ${to}`;
+
+/** Sponsored transactions of an app's subscribers in a range of time, and what they cost. */
+export interface AppSponsoring {
+  /** Sign-ups that landed. */
+  subscriptions: number;
+  /** Landed transactions, sign-ups included. */
+  transactions: number;
+  /** Transactions that failed on chain. */
+  failed: number;
+  /** Network fees in lamports of landed and failed transactions and of the keepers' closings. */
+  lamportsFees: bigint;
+  /** Rent in lamports of the accounts that were opened in the range. */
+  lamportsRent: bigint;
+  /** The part of `lamportsRent` that has come back by now. */
+  lamportsReturned: bigint;
+}
+
+/** Reads the sponsorships that ended in the range. A revocation belongs to no app. */
+export async function readAppSponsoring(
+  sql: Queryable,
+  appId: string,
+  { from, to, planId }: { from: Date; to: Date; planId?: string | undefined },
+): Promise<AppSponsoring> {
+  const ofPlan = planId === undefined ? sql`` : sql`and p.id = ${planId}`;
+  const [row] = await sql<[AppSponsoring]>`
+    select (count(*) filter (where s.state = 'landed' and s.purpose = 'subscribe'))::int
+        as subscriptions,
+      (count(*) filter (where s.state = 'landed'))::int as transactions,
+      (count(*) filter (where s.state = 'failed'))::int as failed,
+      coalesce(sum(${fees(sql)}), 0)::int8 as lamports_fees,
+      coalesce(sum(${rent(sql)}), 0)::int8 as lamports_rent,
+      coalesce(sum(${rent(sql)} - ${out(sql)}), 0)::int8 as lamports_returned
+    from ${sponsoredOf(sql, appId, { from, to })} ${ofPlan}`;
+  return row;
 }
 
 /** Costs of sponsoring in the whole installation. */
 export interface SponsoringFacts {
   /** Lamports that sponsoring cost in the last 24 hours, without `leaving`. */
   day: bigint;
-  /** Lamports that cancellations, closings and revocations cost in the last 24 hours. */
+  /**
+   * Lamports that were spent in the last 24 hours on cancellations, closings and revocations by
+   * wallets, and on closings by keepers whose rent has not come back.
+   */
   leaving: bigint;
+  /**
+   * Network fees of all keepers' closings of those accounts that had a closing in the last 24
+   * hours.
+   */
+  closing: bigint;
   /** Rent that has not come back. */
   out: bigint;
-  /** The part of `out` whose subscription ended more than seven days ago. */
+  /**
+   * The part of `out` that should have come back: rent of subscriptions that ended more than seven
+   * days ago, and of approvals whose wallets have had no live subscription for seven days.
+   */
   overdue: bigint;
   refused: number;
   failed: number;
@@ -137,19 +275,25 @@ export async function readSponsoringFacts(sql: Queryable): Promise<SponsoringFac
   const [row] = await sql<[SponsoringFacts]>`
     select day.*, rent.* from (
       select coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)}), 0)::int8 as day,
-        coalesce(sum(${cost(sql)}) filter (where ${isLeaving(sql)}), 0)::int8 as leaving,
+        coalesce(sum(${cost(sql)}) filter (where ${isLeaving(sql)}), 0)::int8
+          + ${closingFees(sql)} as leaving,
+        (select coalesce(sum(closing_fee), 0)::int8 from sponsorships
+          where closing_at > now() - interval '24 hours') as closing,
         (count(*) filter (where state = 'refused'))::int as refused,
         (count(*) filter (where state = 'failed'))::int as failed
       from sponsorships where created_at > now() - interval '24 hours'
     ) as day, (
       select coalesce(sum(${out(sql)}), 0)::int8 as out,
-        coalesce(sum(${out(sql)}) filter (where sub.ended_at < now() - interval '7 days'), 0)::int8
-          as overdue
-      from sponsorships left join lateral (
-        select max(s.ended_at) as ended_at from subscriptions s
-        where s.subscription_pda = sponsorships.subscription_pda
-        having bool_and(s.ended_at is not null)
-      ) as sub on true
+        (coalesce(sum(${subscriptionOut(sql)}) filter (where over.account), 0)
+          + coalesce(sum(${authorityOut(sql)}) filter (where over.wallet), 0))::int8 as overdue
+      from sponsorships cross join lateral (
+        select bool_and(ended) filter (where subscription_pda = sponsorships.subscription_pda)
+            as account, bool_and(ended) as wallet
+        from (
+          select subscription_pda, coalesce(ended_at < now() - interval '7 days', false) as ended
+          from subscriptions where subscriber_wallet = sponsorships.wallet
+        ) as own
+      ) as over
       where ${isOut(sql)}
     ) as rent`;
   return row;

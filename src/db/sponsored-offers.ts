@@ -1,7 +1,10 @@
-// Offers of sponsored transactions. serve stores each offer, and later the transaction that the
-// wallet signed. A keeper reads the signed offers and stores its decisions as sponsorships
+// Offers of sponsored transactions. The API (`serve`) stores each offer, and later the transaction
+// that the wallet signed. A keeper reads the signed offers and stores its decisions as sponsorships
 // (sponsorships.ts).
 import type { Queryable } from './postgres/connect.ts';
+
+/** Minutes after the wallet's signature in which a keeper may decide about an offer. */
+export const DECISION_MINUTES = 10;
 
 export type SponsoredPurpose = 'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'revoke';
 
@@ -14,11 +17,11 @@ export interface NewSponsoredOffer {
   planId: string | null;
   subscriptionPda: string | null;
   checkoutSessionId: string | null;
-  /** The client's network address, for the budget of this network address. */
+  /** The client's network address. Each network address has a budget. */
   address: string;
-  /** Origin of the page that may use the secret. Null when the request had no Origin. */
+  /** Origin of the page that may use the offer's secret; null if the request named no Origin. */
   origin: string | null;
-  /** SHA-256 of the offer's secret. Null for an offer to a signed-in wallet. */
+  /** SHA-256 of the secret that authorises use of the offer. Null for a signed-in wallet. */
   secretHash: Buffer | null;
   message: Buffer;
   blockhash: string;
@@ -28,13 +31,16 @@ export interface NewSponsoredOffer {
   unitPrice: bigint;
   loadedDataBytes: number;
   withdraws: boolean;
+  /** The subscription that a change of plan replaces. Null without a change of plan. */
+  replaces: string | null;
+  /** The chain time at which the credit of the change of plan was computed. */
+  creditAt: Date | null;
 }
 
 export interface SponsoredOffer extends NewSponsoredOffer {
   createdAt: Date;
 }
 
-/** An offer that the wallet has signed. */
 export interface SignedSponsoredOffer extends SponsoredOffer {
   signed: Buffer;
   signedAt: Date;
@@ -43,7 +49,8 @@ export interface SignedSponsoredOffer extends SponsoredOffer {
 const columns = (sql: Queryable) => sql`
   o.id, o.purpose, o.wallet, o.sponsor, o.plan_id, o.subscription_pda, o.checkout_session_id,
   o.address, o.origin, o.secret_hash, o.message, o.blockhash, o.last_valid_block_height,
-  o.blockhash_slot, o.compute_units, o.unit_price, o.loaded_data_bytes, o.withdraws, o.created_at`;
+  o.blockhash_slot, o.compute_units, o.unit_price, o.loaded_data_bytes, o.withdraws, o.replaces,
+  o.credit_at, o.created_at`;
 
 export async function insertSponsoredOffer(
   sql: Queryable,
@@ -53,12 +60,12 @@ export async function insertSponsoredOffer(
     insert into sponsored_offers (id, purpose, wallet, sponsor, plan_id, subscription_pda,
       checkout_session_id, address, origin, secret_hash, message, blockhash,
       last_valid_block_height, blockhash_slot, compute_units, unit_price, loaded_data_bytes,
-      withdraws)
+      withdraws, replaces, credit_at)
     values (${offer.id}, ${offer.purpose}, ${offer.wallet}, ${offer.sponsor}, ${offer.planId},
       ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.address}, ${offer.origin},
       ${offer.secretHash}, ${offer.message}, ${offer.blockhash}, ${offer.lastValidBlockHeight},
       ${offer.blockhashSlot}, ${offer.computeUnits}, ${offer.unitPrice}, ${offer.loadedDataBytes},
-      ${offer.withdraws})`;
+      ${offer.withdraws}, ${offer.replaces}, ${offer.creditAt})`;
 }
 
 export async function findSponsoredOffer(
@@ -95,9 +102,29 @@ export function readSignedOffers(
   return sql<SignedSponsoredOffer[]>`
     select ${columns(sql)}, o.signed, o.signed_at from sponsored_offers o
     where o.signed is not null and o.sponsor = any(${[...sponsors]}::text[])
-      and o.signed_at > now() - interval '10 minutes'
+      and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
       and not exists (select from sponsorships s where s.offer_id = o.id)
     order by o.signed_at limit ${limit}`;
+}
+
+/**
+ * Refuses at most 1,000 signed offers as `lapsed`: offers that were signed more than ten minutes
+ * ago and about which no keeper has decided. Keepers do not decide about such offers. Returns the
+ * number of refused offers.
+ */
+export async function lapseOffers(sql: Queryable): Promise<number> {
+  const { count } = await sql`
+    insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
+      subscription_pda, checkout_session_id, replaces, credit_at, state, reason, ended_at)
+    select o.id, o.purpose, o.wallet, o.address, o.sponsor, a.merchant_id, o.plan_id,
+      o.subscription_pda, o.checkout_session_id, o.replaces, o.credit_at, 'refused', 'lapsed', now()
+    from sponsored_offers o left join plans p on p.id = o.plan_id
+      left join apps a on a.id = p.app_id
+    where o.signed_at <= now() - ${DECISION_MINUTES} * interval '1 minute'
+      and not exists (select from sponsorships s where s.offer_id = o.id)
+    order by o.signed_at limit 1000
+    on conflict (offer_id) do nothing`;
+  return count;
 }
 
 /**

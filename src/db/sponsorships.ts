@@ -1,9 +1,10 @@
-// Sponsorships: the decisions of keepers about signed offers. An open sponsorship has a committed
-// transaction. If its purpose is `subscribe`, it also has an open payment attempt.
+// Sponsorships: the decisions of keepers about signed offers. An open sponsorship has a stored
+// transaction that a keeper sends and tracks. An open sponsorship with the purpose `subscribe` also
+// has an open payment attempt.
 import bs58 from 'bs58';
 import { hexOf } from './payment-attempts.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
-import type { SponsoredPurpose } from './sponsored-offers.ts';
+import { DECISION_MINUTES, type SponsoredPurpose } from './sponsored-offers.ts';
 
 /** The period start and the amounts (base units) of a sponsored sign-up's payment. */
 export interface SponsoredPayment {
@@ -12,6 +13,8 @@ export interface SponsoredPayment {
   platformFee: bigint;
   amountNet: bigint;
   feeOwed: bigint;
+  /** The part of the price that was paid with credit from a change of plan, besides amountGross. */
+  creditSpent: bigint;
 }
 
 /** The fields that a sponsorship takes over from its offer. */
@@ -25,6 +28,12 @@ export interface SponsorshipTerms {
   planId: string | null;
   subscriptionPda: string | null;
   checkoutSessionId: string | null;
+  /**
+   * `replaces`: the subscription that a change of plan replaces. `creditAt`: the chain time at
+   * which the credit was computed.
+   */
+  replaces: string | null;
+  creditAt: Date | null;
 }
 
 /** A transaction that the sponsor signed, with the maximum cost in lamports (`reserved`). */
@@ -42,12 +51,18 @@ export interface NewSponsorship extends SponsorshipTerms {
   payment: SponsoredPayment | null;
 }
 
+/**
+ * Progress of an open transaction: accepted by an RPC endpoint (`sent`), or at a commitment level.
+ */
+export type Seen = 'sent' | 'processed' | 'confirmed';
+
 /** Length of a lease in seconds. No other keeper claims a sponsorship during its lease. */
 const LEASE_SECONDS = 10;
 
 /**
- * Waits for other commits of sponsorships, then blocks further commits until this database
- * transaction ends. Without this lock, concurrent commits could together exceed a budget.
+ * Takes the lock for storing sponsorships, until this database transaction ends. Without the lock,
+ * two keepers could each find enough budget for one more sponsorship and together exceed the
+ * budget.
  */
 export async function lockSponsoring(tx: Transaction): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended('sponsoring', 2))`;
@@ -56,12 +71,14 @@ export async function lockSponsoring(tx: Transaction): Promise<void> {
 const termsOf = (sql: Queryable, terms: SponsorshipTerms) => sql`
   ${terms.offerId}::uuid, ${terms.purpose}, ${terms.wallet}, ${terms.address}, ${terms.sponsor},
   ${terms.merchantId}::uuid, ${terms.planId}::uuid, ${terms.subscriptionPda},
-  (select id from checkout_sessions where id = ${terms.checkoutSessionId}::uuid)`;
+  (select id from checkout_sessions where id = ${terms.checkoutSessionId}::uuid),
+  ${terms.replaces}::uuid, ${terms.creditAt}::timestamptz`;
 
 /**
  * Stores a signed transaction, its sponsorship and its payment attempt. Returns `decided` if a
- * keeper has already decided about the offer. Returns `busy` if the subscription's address has an
- * open attempt. After `decided` or `busy`, the caller must roll back.
+ * keeper has already decided about the offer, or if the offer was signed ten or more minutes ago.
+ * Returns `busy` if the subscription's address has an open attempt. After `decided` or `busy`, the
+ * caller must roll back.
  */
 export async function insertSponsorship(
   tx: Transaction,
@@ -76,45 +93,48 @@ export async function insertSponsorship(
       returning id
     )
     insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
-      subscription_pda, checkout_session_id, transaction_id, state, reserved, fee, authority_rent,
-      subscription_rent, claim_id, lease_until)
+      subscription_pda, checkout_session_id, replaces, credit_at, transaction_id, state, reserved,
+      fee, authority_rent, subscription_rent, claim_id, lease_until)
     select ${termsOf(tx, one)}, committed.id, 'open', ${one.reserved}, ${one.fee},
       ${one.authorityRent}, ${one.subscriptionRent}, ${one.claimId},
       now() + ${LEASE_SECONDS} * interval '1 second'
-    from committed
+    from committed where exists (select from sponsored_offers o where o.id = ${one.offerId}
+      and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute')
     on conflict (offer_id) do nothing
     returning transaction_id`;
   if (made === undefined) return 'decided';
   if (one.payment === null) return 'stored';
-  const { periodStart, amountGross, platformFee, amountNet, feeOwed } = one.payment;
+  const { periodStart, amountGross, platformFee, amountNet, feeOwed, creditSpent } = one.payment;
   const attempts = await tx`
     insert into payment_attempts (offer_id, subscription_pda, transaction_id, position,
-      period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed)
+      period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed, credit_spent)
     values (${one.offerId}, ${one.subscriptionPda}, ${made.transactionId}, 0, ${periodStart},
-      ${one.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed})
+      ${one.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed}, ${creditSpent})
     on conflict (subscription_pda) where state = 'open' do nothing
     returning id`;
   return attempts.length === 1 ? 'stored' : 'busy';
 }
 
 /**
- * Records that the offer is refused, and why. Does nothing if a keeper has already decided about
- * the offer.
+ * Records that the offer is refused, and why. If a keeper has already decided about the offer,
+ * records nothing and returns false.
  */
 export async function refuseSponsorship(
   sql: Queryable,
   terms: SponsorshipTerms,
   reason: string,
-): Promise<void> {
-  await sql`
+): Promise<boolean> {
+  const { count } = await sql`
     insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
-      subscription_pda, checkout_session_id, state, reason, ended_at)
+      subscription_pda, checkout_session_id, replaces, credit_at, state, reason, ended_at)
     values (${termsOf(sql, terms)}, 'refused', ${reason}, now())
     on conflict (offer_id) do nothing`;
+  return count === 1;
 }
 
 /**
- * An open sponsorship with its transaction. `claimId` is the claim of the keeper that follows it.
+ * An open sponsorship with its transaction. `claimId` is the claim of the keeper that tracks the
+ * transaction.
  */
 export interface OpenSponsorship extends SponsorshipTerms {
   claimId: string;
@@ -126,7 +146,7 @@ export interface OpenSponsorship extends SponsorshipTerms {
   fee: bigint;
   authorityRent: bigint;
   subscriptionRent: bigint;
-  seen: 'processed' | 'confirmed' | null;
+  seen: Seen | null;
   createdAt: Date;
   /** The payment attempt of a sign-up, with its amounts; null for any other purpose. */
   attempt: (SponsoredPayment & { id: string }) | null;
@@ -153,7 +173,6 @@ export async function claimSponsorships(
   );
 }
 
-/** Reads the open sponsorships of these offers. */
 export async function readOpenSponsorships(
   sql: Queryable,
   offerIds: readonly string[],
@@ -166,10 +185,10 @@ export async function readOpenSponsorships(
     } & SponsoredPayment)[]
   >`
     select s.offer_id, s.purpose, s.wallet, s.address, s.sponsor, s.merchant_id, s.plan_id,
-      s.subscription_pda, s.checkout_session_id, s.claim_id, s.transaction_id, s.fee,
+      s.subscription_pda, s.checkout_session_id, s.replaces, s.credit_at, s.claim_id, s.transaction_id, s.fee,
       s.authority_rent, s.subscription_rent, s.seen, s.created_at, t.signature,
       t.bytes as transaction, t.last_valid_block_height, t.blockhash_slot, a.id as attempt_id,
-      a.period_start, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed
+      a.period_start, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed, a.credit_spent
     from sponsorships s join transactions t on t.id = s.transaction_id
       left join payment_attempts a on a.offer_id = s.offer_id and a.state = 'open'
     where s.offer_id = any(${[...offerIds]}::uuid[]) and s.state = 'open'`;
@@ -182,6 +201,7 @@ export async function readOpenSponsorships(
       platformFee,
       amountNet,
       feeOwed,
+      creditSpent,
       ...row
     }) => ({
       ...row,
@@ -189,7 +209,10 @@ export async function readOpenSponsorships(
       attempt:
         attemptId === null
           ? null
-          : { id: attemptId, periodStart, amountGross, platformFee, amountNet, feeOwed },
+          : {
+              ...{ id: attemptId, periodStart, amountGross, platformFee, amountNet },
+              ...{ feeOwed, creditSpent },
+            },
     }),
   );
 }
@@ -214,37 +237,12 @@ export async function releaseSponsorships(sql: Queryable, claimId: string): Prom
     where claim_id = ${claimId} and state = 'open'`;
 }
 
-/** Records the commitment that the transaction has reached. */
-export async function markSeen(
-  sql: Queryable,
-  offerId: string,
-  seen: 'processed' | 'confirmed',
-): Promise<void> {
+/** Records how far the transaction has come. */
+export async function markSeen(sql: Queryable, offerId: string, seen: Seen): Promise<void> {
   await sql`update sponsorships set seen = ${seen} where offer_id = ${offerId} and state = 'open'`;
 }
 
-/**
- * Records a check of the sponsorship's rent. `authority` and `subscription` tell which rent has
- * come back. A return time that is already stored is kept.
- */
-export async function markReturned(
-  sql: Queryable,
-  offerId: string,
-  { authority, subscription }: { authority: boolean; subscription: boolean },
-): Promise<void> {
-  await sql`
-    update sponsorships set checked_at = now(),
-      authority_returned_at = case when ${authority} then coalesce(authority_returned_at, now())
-        else authority_returned_at end,
-      subscription_returned_at = case when ${subscription}
-        then coalesce(subscription_returned_at, now()) else subscription_returned_at end
-    where offer_id = ${offerId} and state = 'landed'`;
-}
-
-/**
- * Deletes at most 1,000 network addresses that no budget needs any more, because they are older
- * than two days.
- */
+/** Deletes at most 1,000 network addresses older than two days. Budgets use those of one day. */
 export async function forgetAddresses(sql: Queryable): Promise<void> {
   await sql`
     update sponsorships set address = '' where offer_id in (
@@ -252,37 +250,6 @@ export async function forgetAddresses(sql: Queryable): Promise<void> {
         where address <> '' and created_at < now() - interval '2 days'
         order by created_at limit 1000
     )`;
-}
-
-/** A sponsorship with rent that has not come back. */
-export interface RentOut {
-  offerId: string;
-  wallet: string;
-  sponsor: string;
-  subscriptionPda: string | null;
-  planPda: string | null;
-  /** Whether the authority's rent has not come back. */
-  authority: boolean;
-  /** Whether the subscription's rent has not come back. */
-  subscription: boolean;
-}
-
-/**
- * Reads sponsorships whose rent has not come back and is due to be checked. The oldest check comes
- * first. Rent is checked once a day, or every minute if its subscription has ended.
- */
-export function readRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
-  return sql<RentOut[]>`
-    select s.offer_id, s.wallet, s.sponsor, s.subscription_pda, p.plan_pda,
-      s.authority_rent > 0 and s.authority_returned_at is null as authority,
-      s.subscription_rent > 0 and s.subscription_returned_at is null as subscription
-    from sponsorships s left join plans p on p.id = s.plan_id
-    where s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
-        or (s.subscription_rent > 0 and s.subscription_returned_at is null))
-      and s.checked_at < now() - case when exists (select from subscriptions sub
-          where sub.id = s.subscription_id and sub.status in ('cancelled', 'expired'))
-        then interval '1 minute' else interval '1 day' end
-    order by s.checked_at limit ${limit}`;
 }
 
 /**
@@ -296,8 +263,8 @@ export async function lockOpenSponsorship(tx: Transaction, offerId: string): Pro
 }
 
 /**
- * Ends an open sponsorship. Sets the rent to 0 unless the transaction landed, and the fee to 0 if
- * the transaction expired. The caller must hold the sponsorship's lock.
+ * Ends an open sponsorship. If the transaction failed, the rent becomes 0. If the transaction
+ * expired, the rent and the fee become 0. The caller must hold the sponsorship's lock.
  */
 export async function endSponsorship(
   tx: Transaction,
@@ -318,7 +285,8 @@ export async function endSponsorship(
       subscription_rent = case when ${state} = 'landed' then subscription_rent else 0 end
     where offer_id = ${offerId} and state = 'open'
     returning transaction_id`;
-  // For a sign-up, resolveAttempts (payment-attempts.ts) ends the transaction.
+  // The transaction of a sign-up belongs to a payment attempt, and resolveAttempts
+  // (payment-attempts.ts) ends that transaction.
   if (ended !== undefined && purpose !== 'subscribe')
     await tx`
       update transactions set bytes = null, state = ${state} where id = ${ended.transactionId}
@@ -326,13 +294,14 @@ export async function endSponsorship(
 }
 
 /**
- * Marks the rent of earlier accounts at the same addresses as returned. A new account can only be
- * opened after the earlier account was closed, and the closing returned the rent to its payer.
+ * Marks rent of earlier sponsorships as returned. If this sponsorship closed an account, the rent
+ * came back to its payer. If this sponsorship opened an account, an earlier account at the same
+ * address must have been closed, so the earlier rent came back.
  */
 async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
   await tx`
     update sponsorships e set
-      subscription_returned_at = case when s.subscription_rent > 0
+      subscription_returned_at = case when (s.subscription_rent > 0 or s.purpose = 'close')
         and e.subscription_pda = s.subscription_pda and e.subscription_rent > 0
         then coalesce(e.subscription_returned_at, now()) else e.subscription_returned_at end,
       authority_returned_at = case when s.authority_rent > 0 and e.authority_rent > 0
@@ -343,8 +312,8 @@ async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
 }
 
 /**
- * Returns whether a sponsored sign-up at this address is open. When the sign-up lands, a keeper
- * registers the subscription together with its payment.
+ * Returns whether a sponsored sign-up at this address is open. If so, the caller must not register
+ * the subscription: a keeper registers it with its payment when the sign-up lands.
  */
 export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Promise<boolean> {
   const rows = await sql`
@@ -355,9 +324,17 @@ export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Pro
 
 /** The progress of an offer, as the page shows it. */
 export interface SponsoredProgress {
+  id: string;
+  purpose: SponsoredPurpose;
   signedAt: Date | null;
+  /**
+   * Whether it is too late for a keeper to decide about the offer, and no decision is stored. The
+   * limit is a minute above the limit in insertSponsorship(), so that a commit that began in time
+   * has ended.
+   */
+  isOverdue: boolean;
   state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;
-  seen: 'processed' | 'confirmed' | null;
+  seen: Seen | null;
   reason: string | null;
   subscriptionId: string | null;
   signature: string | null;
@@ -365,14 +342,18 @@ export interface SponsoredProgress {
 
 export async function readSponsoredProgress(
   sql: Queryable,
-  offerId: string,
-): Promise<SponsoredProgress | undefined> {
-  const [row] = await sql<(Omit<SponsoredProgress, 'signature'> & { signature: Buffer | null })[]>`
-    select o.signed_at, s.state, s.seen, s.reason, s.subscription_id, t.signature
+  offerIds: readonly string[],
+): Promise<SponsoredProgress[]> {
+  const rows = await sql<(Omit<SponsoredProgress, 'signature'> & { signature: Buffer | null })[]>`
+    select o.id, o.purpose, o.signed_at, s.offer_id is null
+        and coalesce(o.signed_at <= now() - ${DECISION_MINUTES + 1} * interval '1 minute', false)
+        as is_overdue,
+      s.state, s.seen, s.reason, s.subscription_id, t.signature
     from sponsored_offers o left join sponsorships s on s.offer_id = o.id
       left join transactions t on t.id = s.transaction_id
-    where o.id = ${offerId}`;
-  if (row === undefined) return undefined;
-  const { signature, ...progress } = row;
-  return { ...progress, signature: signature === null ? null : bs58.encode(signature) };
+    where o.id = any(${[...offerIds]}::uuid[])`;
+  return rows.map(({ signature, ...progress }) => ({
+    ...progress,
+    signature: signature === null ? null : bs58.encode(signature),
+  }));
 }

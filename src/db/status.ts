@@ -34,12 +34,13 @@ export async function readDatabaseFacts(sql: Queryable): Promise<DatabaseFacts> 
 }
 
 export interface PaymentFacts {
-  /** Number of open attempts, and the creation time of the oldest open attempt. */
+  /** Number of open attempts; `oldestOpenAt` is the creation time of the oldest one. */
   open: number;
   oldestOpenAt: Date | null;
   /**
-   * Number of subscriptions in backoff after failures that the subscriber did not cause (setbacks),
-   * and the highest number of consecutive setbacks.
+   * A setback is a failure that the subscriber did not cause. `setBack` is the number of
+   * subscriptions whose last try was a setback. `maxSetbacks` is the highest number of consecutive
+   * setbacks of one subscription.
    */
   setBack: number;
   maxSetbacks: number;
@@ -136,8 +137,9 @@ export interface RecentError {
 }
 
 /**
- * Lists the newest failures among the newest attempts: transactions that failed, expired or stayed
- * unexplained, and webhook requests without a 2xx response.
+ * Lists the newest failures: payment attempts that failed, expired or stayed unexplained, and
+ * webhook requests without a 2xx response. Searches only the newest 1,000 payment attempts and
+ * deliveries.
  */
 export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentError[]> {
   return sql<RecentError[]>`

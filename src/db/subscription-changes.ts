@@ -12,8 +12,8 @@ export interface OwnIds {
 export type OwnIdsSource = 'checkout' | 'merchant' | 'subscriber';
 
 /**
- * Updates the given fields. A null externalId clears the field. A keeper's claim stays valid,
- * because the keeper's decisions do not depend on these fields.
+ * Updates the given fields. A null externalId clears the field. Keeps a keeper's claim on the
+ * subscription, because the keeper's decisions do not depend on these fields.
  */
 export async function updateOwnIds(
   sql: Queryable,
@@ -59,27 +59,35 @@ export async function updateDiscount(
   return row;
 }
 
-// A merchant's cancellation revokes the keeper's claim. Without the claim, the keeper cannot commit
-// a new attempt or write a result. The keeper also checks for a cancellation before it sends.
+// A cancellation takes the subscription from the keeper that claimed it. The keeper then cannot
+// store a new payment attempt or a result. Before the keeper sends a stored attempt, it checks
+// again whether the subscription is cancelled.
 
 /**
- * Stops collection. The keeper ends the subscription at paid_through or the end of the trial, and
- * at once if both are null. An earlier request by the subscriber becomes the merchant's request, so
- * a resume on chain does not undo the cancellation. Returns undefined when the subscription has
- * ended or the merchant has already cancelled.
+ * Who requested a cancellation. `subscriber_here`: the wallet requested it through the API, and the
+ * chain does not show it yet.
+ */
+export type CancelRequester = 'subscriber' | 'subscriber_here' | 'merchant';
+
+/**
+ * Stops collection. The keeper ends the subscription at the later of paid_through and the end of
+ * the trial, or at once if both are null. A merchant's request replaces a subscriber's request, so
+ * that a resume on chain does not undo the cancellation. Returns undefined if the subscription has
+ * ended or another request stays in force.
  */
 export async function requestCancellation(
   sql: Transaction,
   id: string,
+  by: Exclude<CancelRequester, 'subscriber'>,
 ): Promise<{ cancelRequestedAt: Date; isFirst: boolean } | undefined> {
   const [row] = await sql<{ cancelRequestedAt: Date; isFirst: boolean }[]>`
     with live as (
       select id, cancel_requested_at is null as is_first from subscriptions
-      where id = ${id} and status in ('active', 'past_due') and cancel_requested_by is distinct
-        from 'merchant' for no key update
+      where id = ${id} and status in ('active', 'past_due') and (cancel_requested_by is null
+        or (cancel_requested_by <> 'merchant' and ${by} = 'merchant')) for no key update
     )
     update subscriptions s set cancel_requested_at = coalesce(cancel_requested_at,
-      date_trunc('milliseconds', now())), cancel_requested_by = 'merchant',
+      date_trunc('milliseconds', now())), cancel_requested_by = ${by},
       next_payment_due = null, due_at = coalesce(greatest(paid_through, trial_ends_at), created_at),
         lease_until = null, claim_id = null, updated_at = now()
     from live where s.id = live.id
@@ -88,8 +96,9 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now. due_at is set to paid_through (if in the future), because the keeper
- * may have to close the account then. Returns undefined when the subscription has already ended.
+ * Ends the subscription now. due_at becomes paid_through, or now if paid_through has passed,
+ * because the keeper may have to close the on-chain account at that time. Returns undefined when
+ * the subscription has already ended.
  */
 export async function forceCancellation(
   sql: Transaction,
@@ -125,8 +134,8 @@ export async function reinstateSubscription(
   return row;
 }
 
-// Like a cancellation, a pause revokes the keeper's claim. The keeper reads a paused subscription
-// at once and then once a day.
+// A pause, like a cancellation, takes the subscription from the keeper that claimed it. During the
+// pause, a keeper reads the subscription's account at once and then once a day.
 
 /**
  * Stops collection and dunning until the subscription is unpaused. Returns undefined when the
@@ -148,8 +157,9 @@ export async function pauseSubscription(
 }
 
 /**
- * Resumes collection at paid_through or the end of the trial, but not before `chainNow`. Returns
- * undefined when the subscription has ended, is not paused or is being cancelled.
+ * Resumes collection. The next payment is due at paid_through, the end of the trial or `chainNow`,
+ * whichever is latest. Returns undefined when the subscription has ended, is not paused or is being
+ * cancelled.
  */
 export async function unpauseSubscription(
   sql: Transaction,
@@ -167,8 +177,8 @@ export async function unpauseSubscription(
 }
 
 /**
- * SQL for ended_at when the chain's clock was not read: the database's time, but at least the time
- * of the subscription's last payment.
+ * SQL for ended_at when the chain's clock was not read: the database's time, or the time of the
+ * subscription's last payment if that is later.
  */
 export function endedNow(sql: Queryable, id: string) {
   return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments

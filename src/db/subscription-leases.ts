@@ -1,5 +1,6 @@
-// Leases of subscriptions. A lease belongs to one claim until it expires. Every write under a lease
-// repeats the claim id in its WHERE, so an expired claim changes nothing.
+// Leases of subscriptions. A keeper claims subscriptions and gets a lease on each, under the id of
+// the claim. Every write under a lease has the claim id in its WHERE. If another claim has taken
+// the lease, the write therefore changes nothing.
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 
@@ -26,9 +27,9 @@ export function claimsTable(sql: Queryable, claims: readonly ClaimKey[]) {
 }
 
 /**
- * Returns the row with the version that the lease renewal has written. If another transaction
- * changed the row before the renewal, returns the row with its old version, so that the keeper
- * still detects the change.
+ * After the keeper has renewed the lease of `row`, returns `row` with its new version. If another
+ * transaction changed the row between the keeper's read and the renewal, returns the old version,
+ * so that the keeper still detects the change.
  */
 export const renewed = <Row extends { readonly version: string }>(
   row: Row,
@@ -43,9 +44,8 @@ export interface DuePlace {
 
 /**
  * Leases subscriptions that are due by chain time. Skips a subscription if its address has an open
- * attempt, including an attempt of an earlier registration. A leased row stays due until it is
- * settled, so a caller that claims several batches passes the last position as `after`.
- * docs/postgres-notes.md explains the SQL.
+ * attempt, even an attempt of an earlier registration. Leased rows stay due, so the search starts
+ * after the position `after`. docs/postgres-notes.md explains the SQL.
  */
 export function claimDue(
   sql: Queryable,
@@ -76,7 +76,7 @@ export function claimDue(
     returning s.id, s.due_at`;
 }
 
-/** Claims one subscription. Returns false if another claim holds the subscription. */
+/** Leases one subscription. Returns false while the subscription is already leased. */
 export async function claimRegistered(
   sql: Queryable,
   { id, claimId }: ClaimKey,
@@ -118,8 +118,9 @@ export async function claimOrphans(
 }
 
 /**
- * A renewed lease. The renewal changes only the lease, but the row gets a new version. Contains the
- * row's versions before and after the renewal (KeeperSubscriptionForEvents).
+ * A renewed lease. The renewal gives the row a new version, although only the lease changes.
+ * `before` and `after` are the `version` (KeeperSubscriptionForEvents) before and after the
+ * renewal.
  */
 export interface RenewedLease {
   id: string;
@@ -147,9 +148,9 @@ export async function renewLeases(
 }
 
 /**
- * Releases leases. `until` is the chain time at which the subscriptions are due again.
- * `keeperFailure` raises the setback counter of each row. The counter sets the backoff for failures
- * that the subscriber did not cause.
+ * Releases leases. `until` is the chain time at which the subscriptions are due again; without
+ * `until`, due_at stays. After a failure that the subscriber did not cause, the caller sets
+ * `keeperFailure`, which raises `setbacks` and thereby the next backoff.
  */
 export async function releaseClaims(
   sql: Queryable,
@@ -171,8 +172,8 @@ export async function releaseClaims(
 }
 
 /**
- * Locks the rows that these claims still hold, until the caller's transaction ends. Returns the row
- * versions (KeeperSubscriptionForEvents).
+ * Locks the rows that these claims still hold, until the caller's transaction ends. Returns the
+ * `version` of each row, as KeeperSubscriptionForEvents defines it.
  */
 export function lockClaimed(
   sql: Queryable,

@@ -50,8 +50,9 @@ export function listSubscriptionsOfApp(
           };
     return listed(key);
   }
-  // "is not distinct from" keeps the planner from choosing the plan's index. With "=", the planner
-  // would assume a plan of average size and prefer the plan's index to the customer's index.
+  // "is not distinct from" prevents the use of the index on plan_id. With "=", the planner would
+  // take the plan for one of average size and prefer its index to that on the wallet or external
+  // id.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);
@@ -100,8 +101,9 @@ export function listSubscriptionsOfMerchant(
 }
 
 /**
- * Reads the subscriptions of a page, each with its merchant's wallet. If the SQL for `app` is a
- * constant, Postgres reads the wallet only once.
+ * Reads the subscriptions of a page, each with its merchant's wallet. `app` is SQL for the id of
+ * the subscription's app. If all rows have the same app, pass a constant, so that Postgres reads
+ * the wallet only once.
  */
 function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`

@@ -1,6 +1,8 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // subscription-leases.ts has the leases.
+import { isChanging } from './plan-changes.ts';
 import type { Queryable } from './postgres/connect.ts';
+import type { CancelRequester } from './subscription-changes.ts';
 import { claimsTable, type ClaimKey } from './subscription-leases.ts';
 import { isRefunded, type SubscriptionStatus } from './subscriptions.ts';
 
@@ -14,7 +16,7 @@ export interface SubscriptionState {
   /** Number of notices sent so far about the payment due at announcedDue. */
   announcedNotices: number;
   cancelRequestedAt: Date | null;
-  cancelRequestedBy: 'subscriber' | 'merchant' | null;
+  cancelRequestedBy: CancelRequester | null;
   cancelledAt: Date | null;
   pastDueSince: Date | null;
   failedAttempts: number;
@@ -27,28 +29,30 @@ export interface SubscriptionState {
    * ignores account states from older slots.
    */
   observedSlot: bigint;
-  /** Base units pulled in the period that ends at paidThrough, as far as known. */
+  /** Base units of the pulls that the keeper has read in the period that ends at paidThrough. */
   periodPulled: bigint;
   /**
-   * End of a period whose payment was refunded. The wallet resumed after the refund, so the period
-   * gives no access.
+   * End of a paid period without access: the period's payment was refunded or turned into credit,
+   * and then the wallet resumed. Null when there is no such period.
    */
   refundedThrough: Date | null;
   setbacks: number;
   /**
-   * Number of consecutive transactions that failed because of another payment in the same
-   * transaction.
+   * A transaction can pack payments of several subscriptions. Number of consecutive transactions
+   * that failed because of a payment of another subscription.
    */
   failedPacks: number;
-  /** Start of the period of the last payment that failed on chain for the subscriber's reason. */
+  /** Start of the period of the last payment that failed on chain because of the subscriber. */
   chainFailurePeriod: Date | null;
   /**
-   * Number of payment attempts in the period chainFailurePeriod that were made before their retry
-   * time because the wallet was topped up.
+   * Number of early attempts to pay the period that starts at chainFailurePeriod. An early attempt
+   * is made before the scheduled retry, because the wallet was topped up.
    */
   earlyTries: number;
   /** Number of payments left with the discount. null means unlimited; 0 means used up. */
   discountPeriods: number | null;
+  /** Credit from a replaced subscription that no payment has spent yet, in base units. */
+  credit: bigint;
 }
 
 export interface KeeperSubscription extends SubscriptionState {
@@ -66,9 +70,19 @@ export interface KeeperSubscription extends SubscriptionState {
   pausedAt: Date | null;
   unpausedAt: Date | null;
   chargedFrom: Date | null;
+  /** The first payment is deferred to this time; null unless a change of plan set it. */
+  startsAt: Date | null;
+  /** The subscription before a change of plan. `replacedBy` is the one after it. */
+  replaces: string | null;
+  replacedBy: string | null;
+  /** Chain time at which replacedBy takes over. */
+  replacedAt: Date | null;
+  /** Whether the transaction of a change of plan was offered, signed or sent recently. */
+  isChanging: boolean;
   /**
-   * Whether the payment for the period that ends at paidThrough was refunded. Read only for a
-   * subscription with a cancel request: if the wallet resumes, the refunded period gives no access.
+   * Whether the payment for the period that ends at paidThrough was refunded in full. A wallet that
+   * cancels and then resumes gets no access in such a period. Always false without a cancel
+   * request.
    */
   isRefunded: boolean;
   planPda: string;
@@ -82,10 +96,7 @@ export interface KeeperSubscription extends SubscriptionState {
   feeBps: number | null;
   /** The plan's own dunning settings; null means the default. */
   retryHours: number[] | null;
-  /**
-   * Hours before a payment at which the payment is announced; null means the default
-   * (domain/collecting/look-ahead.ts).
-   */
+  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
   noticeHours: number[] | null;
   pastDueDays: number | null;
   /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
@@ -120,8 +131,9 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
 }
 
 /**
- * Condition: the registrations n and s of one address belong to the same on-chain account. Their
- * init_id and period boundaries must match; unknown values count as a match.
+ * SQL condition: the registrations n and s of one address belong to the same on-chain account. Two
+ * registrations of the account have the same init_id and the same period boundaries. If one of
+ * these values is unknown, the condition is true.
  */
 const isSameAccount = (sql: Queryable) => sql`coalesce(
           n.chain_init_id = s.chain_init_id and extract(epoch
@@ -147,7 +159,8 @@ export function readSubscriptions(
       ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-        s.unpaused_at, s.charged_from, s.refunded_through,
+        s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
+        s.replaced_by, s.replaced_at, ${isChanging(sql)} as is_changing,
       case when s.cancel_requested_at is not null and s.paid_through is not null
         then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
@@ -194,7 +207,7 @@ export interface Written {
   createdAt: Date;
 }
 
-/** Converts a state change to one row of the statement's JSON parameter. */
+/** Converts a state change to a row for json_to_recordset in writeStates. */
 function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChange) {
   return {
     id,
@@ -224,12 +237,13 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
     refunded_through: state.refundedThrough,
+    credit: state.credit.toString(),
   };
 }
 
 /**
- * Writes states whose claim is still live, and returns the states that were written. Releases the
- * leases of these states, or renews the lease of a state with `keepsLease`.
+ * Writes each state whose claim still holds the subscription, and releases the lease. With
+ * `keepsLease`, renews the lease instead. Returns the written states.
  */
 export async function writeStates(
   sql: Queryable,
@@ -254,7 +268,7 @@ export async function writeStates(
       period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods,
       chain_failure_period = v.chain_failure_period, early_tries = v.early_tries,
-        refunded_through = v.refunded_through,
+        refunded_through = v.refunded_through, credit = v.credit,
       lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
         claim_id = case when v.keeps_lease then s.claim_id end,
       event_sequence = s.event_sequence + v.with_event::int,
@@ -274,7 +288,7 @@ export async function writeStates(
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
         period_pulled int8, discount_periods int,
       chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
-      announced_notices int)
+      announced_notices int, credit int8)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;
@@ -300,12 +314,13 @@ export async function makeDue(
     from changed where s.id = changed.id`;
 }
 
-/** Maximum number of rows per statement. */
+/** Maximum number of rows that one statement of releaseWaiting makes due. */
 const RELEASED_AT_ONCE = 20_000;
 
 /**
- * Makes subscriptions of a plan due if (1) their payment was due by this chain time and (2) their
- * due_at is later. Returns the number of subscriptions. The caller holds the plan's lock.
+ * Makes due the plan's subscriptions that waited while the plan was blocked: their payment was due
+ * by this chain time, but their due_at is later. Returns their number. The caller holds the plan's
+ * lock.
  */
 export async function releaseWaiting(
   sql: Queryable,

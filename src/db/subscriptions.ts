@@ -2,6 +2,7 @@
 // subscription-work.ts has the keeper's statements.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import {
+  type CancelRequester,
   type DiscountTerms,
   endedNow,
   type OwnIds,
@@ -25,25 +26,43 @@ export interface SubscriptionRow extends DiscountTerms {
   pausedAt: Date | null;
   unpausedAt: Date | null;
   /**
-   * Chain time from which the subscription is charged; null when the account was new at
-   * registration.
+   * Chain time of the resume or the registration. The wallet pays only for the part of the running
+   * period after this time. null charges the whole period.
    */
   chargedFrom: Date | null;
-  /** End of a period whose payment was refunded. The period gives no access after a resume. */
+  /** The first payment is deferred to this time; null unless a change of plan set it. */
+  startsAt: Date | null;
+  /** Credit from a replaced subscription that no payment has spent yet, in base units. */
+  credit: bigint;
+  /**
+   * `replaces`: the subscription before a change of plan. `replacedBy`: the subscription after it.
+   */
+  replaces: string | null;
+  replacedBy: string | null;
+  /** Chain time at which replacedBy takes over. */
+  replacedAt: Date | null;
+  /**
+   * End of a paid period without access: the period's payment was refunded or turned into credit,
+   * and then the wallet resumed. Null when there is no such period.
+   */
   refundedThrough: Date | null;
   /**
-   * Start of any period of the on-chain account; null until the registration or a keeper has read
-   * the account.
+   * Start of one of the on-chain account's periods; null until the registration or a keeper has
+   * read the account.
    */
   periodAnchor: Date | null;
   paidThrough: Date | null;
   nextPaymentDue: Date | null;
   cancelRequestedAt: Date | null;
-  cancelRequestedBy: 'subscriber' | 'merchant' | null;
+  cancelRequestedBy: CancelRequester | null;
   cancelledAt: Date | null;
   delegationRevokedAt: Date | null;
+  /** Time of the first failure of the payment that is past due. */
+  pastDueSince: Date | null;
+  /** Why the last attempt of the past-due payment failed; null unless a payment is past due. */
+  lastFailureReason: string | null;
   endReason: string | null;
-  /** Time at which the merchant lifted its force-cancel. */
+  /** Time at which the merchant lifted the force-cancel. */
   reinstatedAt: Date | null;
   externalId: string | null;
   /**
@@ -71,9 +90,11 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   dueAt: Date;
   /** Chain time at which the trial begins: the start of the period. Null means no trial. */
   trialFrom: Date | null;
+  /** Length of the checkout session's trial; null or undefined means the plan's trial. */
+  trialHours?: number | null;
   /**
-   * Chain time of the resume or the registration. The running period is charged from this time on.
-   * null charges the whole period.
+   * Chain time of the resume or the registration. The wallet pays only for the part of the running
+   * period after this time. null charges the whole period.
    */
   chargedFrom: Date | null;
   /** Slot at which the account was read. Account states from older slots are ignored. */
@@ -85,8 +106,13 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   initId: bigint;
   periodStart: Date;
   /**
-   * True for a registration by a keeper. The wallet's own first registration then returns the
-   * keeper's registration.
+   * The change of plan in which the account was opened or resumed: the replaced subscription, the
+   * credit, and the time to which the first payment is deferred.
+   */
+  replaces?: { id: string; credit: bigint; startsAt: Date | null } | undefined;
+  /**
+   * True for a registration by a keeper. When the wallet later registers the same account, the
+   * wallet gets the keeper's registration.
    */
   isUnclaimed?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
@@ -104,10 +130,12 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * True after the merchant has force-cancelled the registration. A reinstatement, or a later
-   * checkout session for the subscription's externalId or wallet, makes the field false again.
+   * True if the merchant force-cancelled the registration and has since neither reinstated the
+   * registration nor created a checkout session for the registration's externalId or wallet.
    */
   isBarred: boolean;
+  /** The subscription that replaced this registration in a change of plan. */
+  replacedBy: string | null;
   /** Null when the account was not read at registration. */
   chainInitId: bigint | null;
   chainPeriodStart: Date | null;
@@ -119,12 +147,17 @@ export const columns = (
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
   s.period_hours,
   s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
-    s.unpaused_at, s.charged_from, s.refunded_through,
+    s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
+    s.replaced_by, s.replaced_at,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
   s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
-    s.delegation_revoked_at, s.end_reason, s.reinstated_at,
+    s.delegation_revoked_at, s.past_due_since, s.end_reason, s.reinstated_at,
   s.external_id, s.metadata::text as metadata, s.own_ids_from, s.duplicate_of, s.created_at,
-    s.updated_at`;
+    s.updated_at,
+  case when s.status = 'past_due' then (
+    select failed.failure_reason from payments failed
+    where failed.subscription_id = s.id and failed.status = 'failed'
+    order by failed.occurred_at desc, failed.id desc limit 1) end as last_failure_reason`;
 
 /**
  * Finds the newest registration of an address. `forUpdate` locks its row until the transaction
@@ -136,7 +169,7 @@ export async function findNewestRegistration(
   { forUpdate = false } = {},
 ): Promise<EarlierRegistration | undefined> {
   const [row] = await sql<EarlierRegistration[]>`
-    select id, status, period_hours, chain_init_id, chain_period_start,
+    select id, status, period_hours, chain_init_id, chain_period_start, replaced_by,
       coalesce(end_reason = 'forced', false) and reinstated_at is null and not exists (
         select from checkout_sessions c where c.app_id = s.app_id and c.id >= id_at(s.cancelled_at)
           and c.created_at > s.cancelled_at
@@ -149,18 +182,20 @@ export async function findNewestRegistration(
 }
 
 /**
- * Ends a registration whose account was closed and reopened. Returns undefined when the
- * registration has already ended.
+ * Ends a registration whose account now has a newer registration. `endReason`: `resubscribed` if
+ * the account was closed and reopened, `replaced` if the wallet changed the plan and changed back.
+ * Returns undefined when the registration has already ended.
  */
 export async function endReplacedRegistration(
   sql: Queryable,
   id: string,
+  endReason: 'resubscribed' | 'replaced' = 'resubscribed',
 ): Promise<{ cancelledAt: Date } | undefined> {
   const [row] = await sql<{ cancelledAt: Date }[]>`
     update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
       cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
-        end_reason = 'resubscribed', past_due_since = null,
+        end_reason = ${endReason}, past_due_since = null,
       ended_at = ${endedNow(sql, id)},
       next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
         updated_at = now()
@@ -170,12 +205,20 @@ export async function endReplacedRegistration(
 }
 
 /**
- * SQL condition: the payment of the last paid period of `subscriptions s` was refunded in full.
+ * SQL condition: the payment with this table alias was refunded in full. A payment that a credit
+ * paid in part is never refunded in full, because credit is not refunded.
  */
+export const isRefundedInFull = (sql: Queryable, payment: 'p' | 'paid') => {
+  const of = sql(payment);
+  return sql`(${of}.amount_net > 0 and ${of}.credit_spent = 0
+    and ${of}.amount_refunded >= ${of}.amount_net)`;
+};
+
+/** SQL condition: the payment of the last paid period of `subscriptions s` was refunded in full. */
 export const isRefunded = (sql: Queryable) => sql`exists (
   select from payments paid where paid.subscription_id = s.id and paid.status = 'succeeded'
-    and paid.period_end = s.paid_through and not paid.further and paid.amount_net > 0
-    and paid.amount_refunded >= paid.amount_net)`;
+    and paid.period_end = s.paid_through and not paid.further
+    and ${isRefundedInFull(sql, 'paid')})`;
 
 /** Serializes registrations of an address until the transaction ends. */
 export async function lockRegistrations(sql: Transaction, subscriptionPda: string): Promise<void> {
@@ -205,8 +248,8 @@ export async function isUnclaimed(
 }
 
 /**
- * Ends the access that the refunded period of an ended registration gives, because the wallet
- * resumed the account.
+ * Sets refunded_through of an ended registration if its last paid period was refunded, so that this
+ * period gives no access. Called when the wallet has resumed the account.
  */
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -215,10 +258,10 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 }
 
 /**
- * Stores a registration with the plan's terms. Adds a trial if the wallet has had no trial in the
- * app. Returns the id; undefined when the plan is not active. Sets due_at even in a trial, so the
- * keeper reads the account at once. Throws a violation of the constraint
- * one_live_registration_per_pda when the address already has a live registration.
+ * Stores a registration with the plan's terms and returns its id. Returns undefined if the plan is
+ * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app. due_at
+ * ignores the trial, so that the keeper reads the account at once. If the address has a live
+ * registration, throws a PostgresError for the constraint one_live_registration_per_pda.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -235,23 +278,28 @@ export async function insertRegistration(
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
+  const { replaces, trialHours = null } = registration;
+  const startsAt = replaces?.startsAt ?? null;
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
-      from plans where id = ${planId} and trial_hours is not null`;
+      from plans where id = ${planId} and coalesce(${trialHours}::int, trial_hours) is not null`;
   const [row] = await sql<{ id: string }[]>`
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
-        discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from)
+        discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
+        credit, starts_at)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
-      trial.ends_at, greatest(${dueAt}, trial.ends_at), ${dueAt}, ${observedSlot},
+      trial.ends_at, greatest(${dueAt}, trial.ends_at, ${startsAt}::timestamptz), ${dueAt}, ${observedSlot},
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
-      ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom}
+      ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
+      ${replaces?.id ?? null}::uuid, ${replaces?.credit ?? 0n}::int8, ${startsAt}::timestamptz
     from plans, uuid_v7() as new_id, lateral (
-      select ${trialFrom}::timestamptz + trial_hours * interval '1 hour' as ends_at
+      select ${trialFrom}::timestamptz + coalesce(${trialHours}::int, trial_hours)
+        * interval '1 hour' as ends_at
       where not exists (select from subscriptions where app_id = plans.app_id
         and subscriber_wallet = ${subscriberWallet} and trial_ends_at is not null)
       union all select null limit 1
@@ -281,13 +329,23 @@ export async function findSubscription(
   return row;
 }
 
-/** Finds the id of the live registration of an address. Returns undefined when there is none. */
+/** Finds the name of a subscription's plan. */
+export async function findPlanName(sql: Queryable, id: string): Promise<string | undefined> {
+  const [row] = await sql<{ name: string }[]>`
+    select p.name from subscriptions s join plans p on p.id = s.plan_id where s.id = ${id}`;
+  return row?.name;
+}
+
+/**
+ * Finds the id of the live registration of an address. Ignores a registration that a change of plan
+ * has replaced.
+ */
 export async function findLiveRegistration(
   sql: Queryable,
   subscriptionPda: string,
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
     select id from subscriptions where subscription_pda = ${subscriptionPda}
-      and status in ('active', 'past_due')`;
+      and status in ('active', 'past_due') and replaced_by is null`;
   return row?.id;
 }

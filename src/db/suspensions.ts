@@ -1,7 +1,7 @@
-// Suspended wallets. A suspended merchant or subscriber can only read, cancel and close over the
-// API, and keepers sign no payments of the wallet. suspend() takes the lock of collection-holds.ts
-// exclusively, so no attempt or registration of the wallet is committed after suspend() has
-// returned.
+// Suspended wallets. Over the API, a suspended wallet can only read, cancel and close. Keepers sign
+// no payments from or to a suspended wallet. suspend() takes the lock of collection-holds.ts, which
+// the transactions of payment attempts and registrations share. After suspend(), no attempt or
+// registration of the wallet is stored.
 import { type Actor, recordAction } from './admin-actions.ts';
 import { lockAlone } from './collection-holds.ts';
 import type { Queryable, Sql } from './postgres/connect.ts';
@@ -66,9 +66,9 @@ export function endSuspension(sql: Sql, { role, wallet, reason, by }: Change): P
 }
 
 /**
- * Approves a merchant and records the action. Creates the merchant if its wallet has never signed
- * in; otherwise ends the merchant's wait for approval. Returns `suspended`, without a change, when
- * the wallet is suspended for another reason.
+ * Approves a merchant and records the action. If the wallet has never signed in, creates the
+ * merchant; otherwise ends the merchant's wait for approval. If an operator has suspended the
+ * wallet, changes nothing and returns `suspended`.
  */
 export function approveMerchant(
   sql: Sql,

@@ -4,32 +4,29 @@ import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
 
-/** Speed of the sweep, in seconds. */
+/** Timing of the sweep, in seconds. */
 export interface SweepPace {
   /** Minimum time between the starts of two laps. */
   everySeconds: number;
-  /** Target duration of a lap. It assumes as many subscriptions as in the previous lap. */
+  /** Target duration of a lap, if the lap has as many subscriptions as the previous lap. */
   withinSeconds: number;
 }
 
-/** One step of the sweep. */
 export interface SweepStep {
   /** Ids of the subscriptions visited in this step. */
   ids: string[];
-  /**
-   * Number of the lap that visits `ids`. `after` is the position before the first of these `ids`.
-   */
+  /** The number of this step's lap, and the position after which this step started. */
   lap: bigint;
   after: DuePlace;
   /**
-   * Number of the lap after this step. `place` is the position after this step. When this step
-   * completes a lap, both values describe the start of the next lap.
+   * The lap and the position from which the next step starts. After the last step of a lap, this is
+   * the start of the next lap.
    */
   nextLap: bigint;
   place: DuePlace;
   /**
-   * Seconds until the next step; 0 or less when the lap is late. Null when the number of
-   * subscriptions in the lap is not known, as in the first lap.
+   * Seconds until the next step; 0 or less when the lap is late. Null when the end of the lap is
+   * unknown, because the lap has reached the number of subscriptions of the previous lap.
    */
   waitSeconds: number | null;
 }

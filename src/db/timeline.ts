@@ -3,12 +3,14 @@ import type { Queryable } from './postgres/connect.ts';
 
 export interface TimelineRow {
   id: string;
-  kind: 'event' | 'payment' | 'attempt' | 'delivery';
+  kind: 'event' | 'payment' | 'refund' | 'attempt' | 'delivery';
   at: Date;
-  /** The type of an event; the status of a payment, attempt or delivery. */
+  /** The type of an event; the status of a payment, refund, attempt or delivery. */
   what: string;
-  /** Amount of a payment or an attempt in USDC base units. */
+  /** Amount of a payment, a refund or an attempt in USDC base units. */
   amount: string | null;
+  /** The sum of a payment's finalized refunds; null for every other entry. */
+  amountRefunded: string | null;
   signature: string | null;
   /** Failure reason of a payment or attempt; event type of a delivery. */
   detail: string | null;
@@ -19,12 +21,13 @@ export interface TimelineRow {
 const MAX_ROWS = 200;
 
 /**
- * Lists the newest 200 entries of a subscription, newest first: events, payments, deliveries, and
- * attempts that have not landed.
+ * Lists the newest 200 entries of a subscription, newest first: events, payments, their refunds,
+ * deliveries, and attempts that have not landed.
  */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
-  // No index finds the first delivery of an event. An event and its first delivery are written
-  // together, so their ids are close and an id range finds the delivery.
+  // Deliveries of replays are found by the index on their events. Other deliveries have no such
+  // index, but are stored together with their events. Their ids are therefore close to the events'
+  // ids, and a range of ids finds them.
   const rows = await sql<
     (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]
   >`
@@ -40,22 +43,28 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
       union all
       select d.id, d.created_at, d.status, d.event_type, d.endpoint_id
       from recent join all_deliveries d on d.event_id = recent.id and d.replayed
+    ), paid as (
+      select * from payments where subscription_id = ${subscriptionId} order by occurred_at desc
+        limit ${MAX_ROWS}
     )
     select * from (
       select id, 'event' as kind, made_at(id) as at, type as what, null::text as amount,
-        null::bytea as signature, null::text as signed,
+        null::text as amount_refunded, null::bytea as signature, null::text as signed,
         null as detail, null::uuid as webhook_id
       from recent
       union all
-      select id, 'delivery', created_at, status, null, null, null, event_type, endpoint_id
+      select id, 'delivery', created_at, status, null, null, null, null, event_type, endpoint_id
         from delivered
       union all
-      (select id, 'payment', occurred_at, status, amount_gross::text, null, tx_signature,
-        failure_reason, null
-      from payments where subscription_id = ${subscriptionId} order by occurred_at desc
-        limit ${MAX_ROWS})
+      select id, 'payment', occurred_at, status, amount_gross::text, amount_refunded::text, null,
+        tx_signature, failure_reason, null
+        from paid
       union all
-      select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, t.signature, null,
+      select r.id, 'refund', coalesce(r.occurred_at, r.created_at), r.status, r.amount::text, null,
+        null, r.tx_signature, null, null
+        from paid join refunds r on r.payment_id = paid.id
+      union all
+      select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, null, t.signature, null,
         a.error, null
       from (
         select a.* from subscriptions s join payment_attempts a on a.subscription_pda =

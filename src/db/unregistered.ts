@@ -24,6 +24,18 @@ export async function insertUnregistered(
     on conflict do nothing`;
 }
 
+/**
+ * Adds a replaced subscription, whose account still runs on chain, to the merchant's list of
+ * unregistered subscriptions. Does nothing if no change of plan has replaced the subscription.
+ */
+export async function listReplaced(sql: Queryable, subscriptionId: string): Promise<void> {
+  await sql`
+    insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
+    select app_id, plan_id, subscription_pda, subscriber_wallet from subscriptions
+    where id = ${subscriptionId} and replaced_by is not null
+    on conflict do nothing`;
+}
+
 export async function deleteUnregistered(sql: Queryable, pdas: readonly string[]): Promise<void> {
   await sql`
     delete from unregistered_subscriptions where subscription_pda = any(${[...pdas]}::text[])`;
@@ -42,8 +54,9 @@ export function listUnregistered(
 }
 
 /**
- * Returns the addresses to read again: those of the newest unregistered subscriptions, and those of
- * the newest offers whose wallets have not registered.
+ * Returns the addresses of the newest unregistered subscriptions, of the newest offers that no
+ * wallet has registered, and of the subscriptions that were replaced in the last hour: their wallet
+ * may have resumed them before the change of plan was booked. A keeper reads these addresses again.
  */
 export async function readAwaited(sql: Queryable, limit: number): Promise<string[]> {
   const rows = await sql<{ subscriptionPda: string }[]>`
@@ -52,25 +65,32 @@ export async function readAwaited(sql: Queryable, limit: number): Promise<string
       union
       (select subscription_pda from offered_transactions
         where purpose = 'subscribe' and registered_at is null order by id desc limit ${limit})
+      union
+      (select o.subscription_pda from subscriptions n join subscriptions o on o.id = n.replaces
+        where n.id >= first_id_at(now() - interval '1 hour') order by n.id desc limit ${limit})
     ) as awaited`;
   return rows.map(({ subscriptionPda }) => subscriptionPda);
 }
 
-/** Returns the given addresses that have a live registration. */
+/**
+ * Returns the given addresses that have a live registration. A registration that a change of plan
+ * has replaced does not count, because its account may get a new registration.
+ */
 export async function findRegistered(
   sql: Queryable,
   pdas: readonly string[],
 ): Promise<Set<string>> {
   const rows = await sql<{ subscriptionPda: string }[]>`
     select subscription_pda from subscriptions
-    where subscription_pda = any(${[...pdas]}::text[]) and status in ('active', 'past_due')`;
+    where subscription_pda = any(${[...pdas]}::text[]) and status in ('active', 'past_due')
+      and replaced_by is null`;
   return new Set(rows.map(({ subscriptionPda }) => subscriptionPda));
 }
 
 /**
- * Finds the offers that may have opened the account at this address, and returns their checkout
- * sessions. An offer without a session gives null. Offers whose session is complete or bound to
- * another wallet are left out.
+ * Returns the checkout sessions of the offers from which the account at this address may come; null
+ * stands for an offer without a session. Leaves out offers whose session is complete or bound to
+ * another wallet.
  */
 export async function findOfferedSessions(
   sql: Queryable,

@@ -13,16 +13,17 @@ export interface WalletDue extends DiscountTerms {
   trialEndsAt: Date | null;
   unpausedAt: Date | null;
   chargedFrom: Date | null;
+  startsAt: Date | null;
+  credit: bigint;
   periodAnchor: Date | null;
   planEndsAt: Date | null;
   nextPaymentDue: Date;
 }
 
-/** Reads the next payments of these wallets. */
 export function readWalletDues(sql: Queryable, wallets: readonly string[]): Promise<WalletDue[]> {
   return sql<WalletDue[]>`
     select s.id, s.subscriber_wallet, p.mint, s.status, s.amount, s.period_hours, s.trial_ends_at,
-      s.unpaused_at, s.charged_from, coalesce(s.period_anchor, s.chain_period_start) as
+      s.unpaused_at, s.charged_from, s.starts_at, s.credit, coalesce(s.period_anchor, s.chain_period_start) as
         period_anchor,
       s.discount_percent, s.discount_amount, s.discount_periods, p.ends_at as plan_ends_at,
       s.next_payment_due

@@ -1,5 +1,5 @@
-// Decides how many deliveries to claim per endpoint, and claims them. Deliveries for the next 100
-// ms are prefetched, except for slow, failing and new endpoints.
+// Decides how many deliveries to claim per endpoint, and claims them. For a fast endpoint, also
+// claims ahead (prefetches) the deliveries that will be sent within the next 100 ms.
 import { randomUUID } from 'node:crypto';
 import {
   claimDeliveries,
@@ -35,14 +35,15 @@ const MAX_AHEAD = 500;
 /** Maximum number of claimed but unsent deliveries over all endpoints. */
 const MAX_READY = 4000;
 /**
- * Rows can be committed after their due time, so a claim reads again the rows that became due in
- * the last COMMIT_MS (ms). A row that is committed even later is found by the next claim that reads
- * the endpoint's queue from its start.
+ * A claim continues an endpoint's queue at the due_at of the last claimed row. Because a row can be
+ * committed after its due_at, the claim also reads all rows that became due in the last COMMIT_MS
+ * (ms). Rows that are committed even later are found by a claim that reads the queue from its
+ * start.
  */
 const COMMIT_MS = 10_000;
 /**
- * Interval (ms) at which a claim for a busy endpoint begins at the start of the endpoint's queue.
- * Rows with expired claims are near this start.
+ * Once per this interval (ms), a claim reads a busy endpoint's queue from its start, to find rows
+ * with expired claims. Such rows keep their old due_at, so they are near the start.
  */
 const FROM_START_MS = 30_000;
 /**
@@ -68,10 +69,7 @@ export class Claimer {
   readonly #known = new Map<string, Known>();
   /** Endpoints with due rows, in the order in which they were found. */
   readonly #due = new Set<Known>();
-  /**
-   * Deliveries that are no longer sent, because their claim ends too soon. The next claim()
-   * releases them.
-   */
+  /** Claimed deliveries that will not be sent under their claim. The next claim() releases them. */
   #stale: Claimed[] = [];
   #readyCount = 0;
 
@@ -80,8 +78,9 @@ export class Claimer {
   }
 
   /**
-   * Reports that an endpoint has due rows. `isSwept` is true when a sweep found the rows. Rows
-   * found by a sweep may be older than the last claimed row.
+   * Reports that an endpoint has due rows. `isSwept`: a sweep found the rows, and they may be due
+   * earlier than the last claimed row. For an idle endpoint, the next claim therefore reads the
+   * queue from its start.
    */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.#known.get(endpointId);
@@ -108,8 +107,8 @@ export class Claimer {
   }
 
   /**
-   * Claims as many deliveries as the limits of prefetched deliveries and of requests in flight
-   * allow. The caller must pass each returned delivery to offer() or pause(), or write its outcome.
+   * Claims deliveries, up to the limits for prefetched deliveries and for requests in flight. The
+   * caller must pass each returned delivery to offer() or pause(), or write its outcome.
    */
   async claim(): Promise<Claimed[]> {
     await this.#releaseStale();
@@ -124,8 +123,8 @@ export class Claimer {
     }
     if (asked.size === 0) return [];
     const requests = [...asked.values()].map(({ known, room }) => this.#requestOf(known, room));
-    // The due flags are cleared before the claim, so that rows that become due during the claim are
-    // reported again.
+    // isDue is cleared before the claim, so that a row reported by found() during the claim sets
+    // isDue again.
     for (const { known } of asked.values()) this.#unsetDue(known);
     const claimId = randomUUID();
     const { claims, claimMs, reserveMs } = this.#parts;
@@ -134,8 +133,8 @@ export class Claimer {
     try {
       claimed = await claimDeliveries(claims, requests, { claimId, claimMs });
     } catch (error) {
-      // The statement may have claimed rows before its response was lost. The next statement begins
-      // at the head of the queue, so that it finds these rows once their leases have expired.
+      // The statement may have claimed rows although its response was lost. The next claim reads
+      // the queue from its start, so that it finds these rows after their claims have expired.
       for (const { known } of asked.values()) this.#again(known);
       throw error;
     }
@@ -151,15 +150,12 @@ export class Claimer {
     return claimed.map((delivery) => ({ ...delivery, claimId, sendBefore }));
   }
 
-  /**
-   * Adds a claimed delivery to the deliveries that can be sent. `perSecond` limits the requests of
-   * this process to the endpoint.
-   */
-  offer(delivery: Ready, perSecond?: number): void {
+  /** Adds a claimed delivery to the deliveries that can be sent. */
+  offer(delivery: Ready): void {
     const known = this.#known.get(delivery.endpointId);
     if (known === undefined) return;
-    known.queue.perSecond = perSecond;
-    if (perSecond === undefined) known.queue.notBefore = 0;
+    known.queue.maxPerSecond = delivery.endpoint.maxPerSecond;
+    if (delivery.endpoint.maxPerSecond === null) known.queue.notBefore = 0;
     known.queue.ready.push(delivery);
     this.#readyCount += 1;
     this.#parts.concurrency.update(known.queue);
@@ -182,8 +178,8 @@ export class Claimer {
   }
 
   /**
-   * Updates whether each endpoint can send, after this process's share of an endpoint's requests in
-   * flight has changed.
+   * Decides again for each endpoint whether it may start requests. Called when this process's share
+   * of WEBHOOK_ENDPOINT_CONCURRENCY has changed.
    */
   refresh(): void {
     for (const { queue } of this.#known.values()) this.#parts.concurrency.update(queue);
@@ -251,8 +247,9 @@ export class Claimer {
   }
 
   /**
-   * Returns how many further deliveries may be claimed for each class of endpoints. Fast endpoints
-   * are limited by MAX_READY, all other endpoints by their class's requests in flight.
+   * Returns how many further deliveries may be claimed for each class of endpoints. For fast
+   * endpoints, the limit is MAX_READY. For any other class, the limit is the number of requests
+   * that the class may start now, because its deliveries are not prefetched.
    */
   #places(): Record<Pace, number> {
     const { concurrency } = this.#parts;
@@ -270,10 +267,9 @@ export class Claimer {
     const window = this.#parts.concurrency.windowOf(queue);
     if (window === 0) return 0;
     const free = window - inFlight - ready.length;
-    // Deliveries that the endpoint's limit delays by more than a second are left for a later claim
-    // or for another dispatcher.
-    const rated =
-      queue.perSecond === undefined ? Infinity : Math.ceil(queue.perSecond) - ready.length;
+    // An endpoint with a limit per second gets at most one second's deliveries. The others are left
+    // for a later claim or for another dispatcher.
+    const rated = Math.ceil(this.#parts.concurrency.rateOf(queue)) - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace], rated);
     const ahead = Math.min(MAX_AHEAD, Math.ceil((window * AHEAD_MS) / Math.max(1, responseMs)));
     // The prefetch buffer is refilled when it is half empty, because one large claim is cheaper

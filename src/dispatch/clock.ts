@@ -1,18 +1,17 @@
 // Estimates the database's clock: reads it regularly and extrapolates the reading with this
 // machine's monotonic clock. The machine's wall clock is never used.
 //
-// The database took a reading at some time between request and response. After a quick response,
-// the estimate assumes that the reading was taken at the time of the request. The estimate is then
-// ahead of the database's clock by at most the round trip, and never behind it. If the estimate
-// were behind, retries would become due too early. After a slow response, the estimate changes only
-// if the reading proves the estimate wrong.
+// Postgres reads its clock at some time between request and response. If the response is quick, the
+// estimate assumes that the reading was made at the time of the request. The estimate is then never
+// behind the database's clock, so no retry becomes due too early, and ahead by at most the round
+// trip. If the response is slow, the estimate changes only if it contradicts the reading.
 
 export interface DatabaseClock {
   /** Current Unix milliseconds by the database's clock. Throws before the first sync. */
   now(): number;
   /**
-   * Reads the database's clock (Unix milliseconds) with `ask` and adjusts the estimate. The first
-   * sync reads the clock again while responses are slow. Returns the first reading.
+   * Reads the database's clock (Unix milliseconds) with `ask`, adjusts the estimate and returns the
+   * reading. The first sync repeats slow readings, but returns its first reading.
    */
   sync(ask: () => Promise<number>): Promise<number>;
 }
@@ -20,8 +19,8 @@ export interface DatabaseClock {
 /** Maximum round trip (ms) of a quick response. */
 const QUICK_MS = 100;
 /**
- * Maximum number of times that the first sync reads the clock again because a response was slow. At
- * the first sync there is no earlier reading that could limit the error.
+ * Maximum number of times that the first sync repeats a slow reading. The first sync has no earlier
+ * estimate, and an estimate from only a slow reading is bad.
  */
 const FIRST_AGAIN = 3;
 

@@ -1,6 +1,5 @@
-// Writes outcomes in batches. While a batch is written, the next batch collects outcomes, so
-// batches grow with the rate and a single outcome is written at once. If many outcomes wait, a
-// second batch is written in parallel. A failed batch is kept and retried.
+// Writes outcomes in batches. While a batch is written, the next batch collects outcomes. If many
+// outcomes wait, a second batch is written in parallel. A failed batch is kept and retried.
 import { backoff } from '../backoff.ts';
 import { findRecorded, recordOutcomes, type Outcome } from '../db/delivery-queue.ts';
 import type { Sql } from '../db/postgres/connect.ts';
@@ -11,7 +10,7 @@ export interface CompleterParts {
   onWritten: () => void;
   /**
    * Called with the number of outcomes that were dropped because their claim had expired. Another
-   * dispatcher has claimed these deliveries.
+   * dispatcher may have claimed the deliveries of these outcomes.
    */
   onLost: (count: number) => void;
   /** Called when a batch cannot be written, with the number of consecutive failures. */
@@ -84,8 +83,8 @@ export class Completer {
         await new Promise((resolve) => setTimeout(resolve, backoff(failures, { cap: 2000 })));
       }
     }
-    // The number of writers is decremented here and not in finally(). Otherwise an outcome that is
-    // added before finally() runs would wait for a writer that has already ended.
+    // Decremented here and not in the finally() of add(), which runs later. An outcome that is
+    // added in between must start a new writer, because this writer no longer looks at the queue.
     this.#writing -= 1;
   }
 

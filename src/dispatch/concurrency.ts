@@ -12,7 +12,8 @@
 //
 // Endpoints of a class take turns. In its turn, an endpoint starts 100 ms / (its response time)
 // requests, but at least one request. Requests to an endpoint with maxPerSecond start at even
-// intervals.
+// intervals. The processes share maxPerSecond in the same way as WEBHOOK_ENDPOINT_CONCURRENCY, so
+// all processes together stay within both limits, also while a process starts or stops.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 
@@ -49,8 +50,8 @@ export class EndpointQueue {
   /** Position in the order of turns; the lowest value is next. */
   waitingSince = 0;
   usedAt = performance.now();
-  /** Requests per second that this process may start; undefined means no limit. */
-  perSecond: number | undefined;
+  /** Requests per second that all dispatchers together may start; null means no limit. */
+  maxPerSecond: number | null = null;
   /** performance.now() before which no request may start. */
   notBefore = 0;
   /** Timer that ends at notBefore; undefined when the endpoint does not wait for notBefore. */
@@ -86,6 +87,7 @@ export class Concurrency {
   inFlight = 0;
   readonly #total: number;
   readonly #perEndpoint: () => number;
+  readonly #perEndpointOfAll: number;
   readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0, new: 0 };
   /** Endpoints that can start a request, in the order of their turns. */
   readonly #waiting: Record<Pace, Set<EndpointQueue>> = {
@@ -101,15 +103,19 @@ export class Concurrency {
   constructor({
     total,
     perEndpoint,
+    perEndpointOfAll,
     onDue = () => undefined,
   }: {
     total: number;
     /** This process's share of WEBHOOK_ENDPOINT_CONCURRENCY; the share may change. */
     perEndpoint: () => number;
+    /** WEBHOOK_ENDPOINT_CONCURRENCY, the limit for all processes together. */
+    perEndpointOfAll: number;
     onDue?: () => void;
   }) {
     this.#total = total;
     this.#perEndpoint = perEndpoint;
+    this.#perEndpointOfAll = perEndpointOfAll;
     this.#onDue = onDue;
   }
 
@@ -128,8 +134,8 @@ export class Concurrency {
   }
 
   /**
-   * Updates whether the endpoint waits for its turn. Call this method whenever the endpoint's
-   * `ready` has changed.
+   * Puts the endpoint in the order of turns if it can start a request; otherwise takes it out. Call
+   * this method whenever the endpoint's `ready` has changed.
    */
   update(queue: EndpointQueue): void {
     const set = this.#waiting[queue.pace];
@@ -165,8 +171,9 @@ export class Concurrency {
   }
 
   /**
-   * Returns the next endpoint of a class, in the order of turns. After the process's share has
-   * shrunk, an endpoint may have too many requests in flight. Such an endpoint loses its turn.
+   * Returns the next endpoint of a class, in the order of turns. After `perEndpoint` has become
+   * smaller, an endpoint may have so many requests in flight that it may start no more. Such an
+   * endpoint loses its turn.
    */
   #first(pace: Pace): EndpointQueue | undefined {
     for (const queue of this.#waiting[pace]) {
@@ -181,6 +188,15 @@ export class Concurrency {
     return Math.min(window, this.#perEndpoint());
   }
 
+  /**
+   * Returns how many requests to an endpoint this process may start per second. A process without a
+   * share starts none (windowOf), so the rate is never 0.
+   */
+  rateOf({ maxPerSecond }: EndpointQueue): number {
+    const part = Math.max(1, this.#perEndpoint()) / this.#perEndpointOfAll;
+    return maxPerSecond === null ? Infinity : maxPerSecond * part;
+  }
+
   /** Takes a place for a request to `queue`, the endpoint returned by next(). */
   take(queue: EndpointQueue): Place {
     const { pace } = queue;
@@ -188,7 +204,7 @@ export class Concurrency {
     this.#byPace[pace] += 1;
     queue.inFlight += 1;
     queue.usedAt = performance.now();
-    if (queue.perSecond !== undefined) queue.notBefore = queue.usedAt + 1000 / queue.perSecond;
+    queue.notBefore = queue.usedAt + 1000 / this.rateOf(queue);
     queue.turn -= 1;
     if (queue.turn <= 0) {
       queue.turn = Math.floor(TURN_MS / Math.max(1, queue.responseMs ?? TURN_MS));

@@ -1,6 +1,7 @@
 // Sends one claimed delivery: signs the request, posts it and evaluates the response.
 import type { Outcome } from '../db/delivery-queue.ts';
 import { judge, parseRetryAfter } from '../domain/outbox/retry-schedule.ts';
+import { ownTraceparent } from '../trace.ts';
 import type { Answer, WebhookClient } from '../webhooks/http.ts';
 import { signedHeaders } from '../webhooks/sign.ts';
 import type { DatabaseClock } from './clock.ts';
@@ -15,7 +16,7 @@ export interface Delivered {
  * Makes one attempt. Each attempt has its own signature with the database's time. Never rejects.
  */
 export async function deliver(
-  { id, endpointId, claimId, eventId, attempts, body, endpoint }: Ready,
+  { id, endpointId, claimId, eventId, attempts, body, traceparent, endpoint }: Ready,
   { client, clock }: { client: WebhookClient; clock: DatabaseClock },
 ): Promise<Delivered> {
   const { origin, path, keys, previous, headers: own } = endpoint;
@@ -23,7 +24,8 @@ export async function deliver(
   const previousKeys =
     previous !== undefined && startedAt < previous.until ? previous.keys : undefined;
   const at = Math.floor(startedAt / 1000);
-  const headers = [...signedHeaders([keys, previousKeys], eventId, at, body), ...own];
+  const signed = signedHeaders([keys, previousKeys], eventId, at, body);
+  const headers = [...signed, 'traceparent', traceparent ?? ownTraceparent(eventId), ...own];
   const answer = await client.post({ origin, path, headers, body });
   const { httpStatus, error, response, address, durationMs, retryAfter } = answer;
   const endedAt = startedAt + durationMs;

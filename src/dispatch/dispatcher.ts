@@ -8,13 +8,12 @@
 //     |<--claim expired (the dispatcher died) or released
 //
 // Queued and claimed deliveries are rows of delivery_queue; finished deliveries are rows of
-// deliveries. The write of an outcome repeats the claim id. No transaction stays open during a
-// request. Delivery is at least once: after a crash, another dispatcher sends the delivery again
-// when the claim has expired.
+// deliveries. An outcome is written only while the delivery still has the same claim id. No
+// transaction stays open during a request. Delivery is at least once: if a dispatcher crashes, its
+// claims expire, and another dispatcher sends the deliveries again.
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
 import { type RateShare, startRateShare } from '../daemon/rate-share.ts';
-import { countRunningDaemons } from '../db/daemons.ts';
 import { countDue } from '../db/delivery-queue.ts';
 import { connect, type Sql } from '../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../db/postgres/notify.ts';
@@ -34,6 +33,7 @@ import { Concurrency, type Claimed, type Place, type Ready } from './concurrency
 import { deliver } from './deliver.ts';
 import { EndpointCache } from './endpoints.ts';
 import { HealthLog } from './health.ts';
+import { startMails } from './mail.ts';
 import { createMetrics, type DispatchMetrics } from './metrics.ts';
 import { Poller } from './poll.ts';
 import { startRetention } from './retention.ts';
@@ -60,8 +60,8 @@ const MAX_DUE_COUNTED = 100_000;
 const MAX_UNWRITTEN = 4000;
 
 /**
- * Starts a dispatcher. Throws an OperatorError when the claim time is too short for the time that
- * an endpoint has to answer.
+ * Starts a dispatcher. Throws an OperatorError when WEBHOOK_LEASE_SECONDS is too short: a claim
+ * must outlast the time that an endpoint has to answer.
  */
 export async function startDispatcher(
   resources: DispatcherResources,
@@ -102,8 +102,6 @@ export class Dispatcher {
   readonly #metrics: DispatchMetrics;
   readonly #loops: readonly Loop[];
   readonly #loop: Loop;
-  /** Number of dispatchers that share the database; undefined before the first claim. */
-  #dispatchers: number | undefined;
   #trouble: string | undefined;
   #isStopping = false;
   #onDrained: () => void = () => undefined;
@@ -124,6 +122,7 @@ export class Dispatcher {
     this.#concurrency = new Concurrency({
       total: config.webhookConcurrency,
       perEndpoint: share.now,
+      perEndpointOfAll: config.webhookEndpointConcurrency,
       onDue: () => this.#sendReady(),
     });
     const concurrency = this.#concurrency;
@@ -163,10 +162,10 @@ export class Dispatcher {
       this.#startGauges(),
       this.#startRetention(sql),
       this.#health.start(),
+      ...this.#startMails(),
     ];
   }
 
-  /** Listens for notifications of queued deliveries. */
   async listen(): Promise<void> {
     const onNotify = (payload: string) => {
       const { endpoints } = namedIn(payload);
@@ -174,7 +173,8 @@ export class Dispatcher {
       this.#poller.notified(endpoints);
       this.#loop.wake();
     };
-    // The last callback runs after each reconnect, because notifications may have been missed.
+    // The last callback runs whenever the connection has been opened. Notifications may have been
+    // missed before, so an empty payload means that any endpoint may have new deliveries.
     await this.#queue.listen(DELIVERIES_QUEUED, onNotify, () => onNotify(''));
   }
 
@@ -230,7 +230,6 @@ export class Dispatcher {
       idleMs: GAUGE_MS,
       turn: async () => {
         const { due, oldestDueSeconds, defaultRows } = this.#metrics;
-        this.#dispatchers = await this.#countDispatchers();
         due.set(await countDue(this.#queue, MAX_DUE_COUNTED));
         oldestDueSeconds.set(this.#poller.oldestMs / 1000);
         const tables = await findDefaultRows(this.#queue);
@@ -241,6 +240,13 @@ export class Dispatcher {
       // The main loop logs the same outage, so this loop logs nothing.
       onError: () => undefined,
     });
+  }
+
+  /** Starts the loop of e-mails if the operator has set SMTP_URL. */
+  #startMails(): Loop[] {
+    const { smtpUrl, mailFrom: from, publicUrl } = this.#config;
+    if (smtpUrl === undefined || from === undefined) return [];
+    return [startMails(this.#queue, { smtpUrl, from, publicUrl, log: this.#log })];
   }
 
   #startRetention(sql: Sql): Loop {
@@ -261,12 +267,11 @@ export class Dispatcher {
   }
 
   /**
-   * Offers claimed deliveries for sending. Cancels deliveries to deleted or disabled endpoints.
-   * Releases deliveries that cannot be signed.
+   * Passes claimed deliveries to the claimer, which offers them for sending. Cancels deliveries to
+   * deleted or disabled endpoints. Releases deliveries that cannot be signed.
    */
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.#endpoints.read(claimed);
-    this.#dispatchers ??= await this.#countDispatchers();
     const unusable: Claimed[] = [];
     for (const delivery of claimed) {
       const endpoint = endpoints.get(delivery.endpointId);
@@ -275,20 +280,9 @@ export class Dispatcher {
         const nothing = { dueAt: null, attempt: null };
         this.#completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
       } else if (endpoint === undefined) unusable.push(delivery);
-      else this.#claimer.offer({ ...delivery, endpoint }, this.#shareOf(endpoint.maxPerSecond));
+      else this.#claimer.offer({ ...delivery, endpoint });
     }
     if (unusable.length > 0) await this.#claimer.pause(unusable, this.#claimMs);
-  }
-
-  /**
-   * Returns this dispatcher's share of an endpoint's requests per second; undefined means no limit.
-   */
-  #shareOf(maxPerSecond: number | null): number | undefined {
-    return maxPerSecond === null ? undefined : maxPerSecond / (this.#dispatchers ?? 1);
-  }
-
-  async #countDispatchers(): Promise<number> {
-    return Math.max(1, await countRunningDaemons(this.#queue, 'dispatch'));
   }
 
   #sendReady(): void {
@@ -321,8 +315,8 @@ export class Dispatcher {
   }
 
   /**
-   * Wakes the main loop if more deliveries can be claimed. Does nothing while claiming is stopped,
-   * because the main loop would then run again and again without making a claim.
+   * Wakes the main loop if claim() has work. Does nothing while #mayClaim is false, because the
+   * main loop would make no claim and would be woken again at once.
    */
   #wakeIfHungry(): void {
     if (this.#mayClaim && this.#claimer.isHungry) this.#loop.wake();

@@ -1,5 +1,5 @@
-// Counts the results of requests per endpoint, writes the counts every two seconds, and disables
-// endpoints whose requests all fail.
+// Counts the results of requests per endpoint, and writes the counts every two seconds. Disables an
+// endpoint if all its requests have failed for ENDPOINT_DISABLE_DAYS.
 import type { Attempt } from '../db/delivery-queue.ts';
 import { addHealth, deleteOldHours, type HealthSum } from '../db/endpoint-health.ts';
 import { disableEndpoint, listFailing } from '../db/endpoints.ts';
@@ -13,7 +13,7 @@ const PURGE_MS = 3_600_000;
 const DISABLE_MS = 60_000;
 
 export interface HealthOptions {
-  /** ENDPOINT_DISABLE_DAYS; 0 disables no endpoint. */
+  /** ENDPOINT_DISABLE_DAYS. If it is 0, failing endpoints stay enabled. */
   disableDays: number;
   /** Called with each endpoint that was disabled. */
   onDisabled: (endpointId: string) => void;
@@ -75,7 +75,7 @@ export class HealthLog {
       if (await disableEndpoint(this.#sql, id, 'failing')) onDisabled(id);
   }
 
-  /** Writes the counts of the last seconds. If the write fails, these counts are lost. */
+  /** Writes the counts since the last write. If the write fails, these counts are lost. */
   async write(): Promise<void> {
     const sums = [...this.#sums.values()];
     this.#sums = new Map();

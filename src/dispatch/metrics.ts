@@ -1,4 +1,3 @@
-// The dispatcher's metrics.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { failureMeanings } from '../webhooks/errors.ts';
 import type { Answer } from '../webhooks/http.ts';

@@ -37,7 +37,8 @@ export class Poller {
   }
 
   /**
-   * Handles a notification: the named endpoints have new deliveries. undefined means any endpoint.
+   * Handles a notification. `endpointIds` has the endpoints with new deliveries. Undefined means
+   * that any endpoint may have new deliveries.
    */
   notified(endpointIds: readonly string[] | undefined): void {
     if (endpointIds === undefined) this.#nextSweep = Math.min(this.#nextSweep, this.#earliestSweep);

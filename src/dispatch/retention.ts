@@ -12,15 +12,16 @@ export interface RetentionOptions {
   eventDays: number;
   /** Called with each dropped month, as YYYY_MM. */
   onDropped: (table: PartitionedTable, month: string) => void;
-  /** Called when a turn ended because a lock was not free. `times` counts such turns in a row. */
+  /** Called when a table lock was not free. `times` is the number of consecutive failures. */
   onLocked: (error: unknown, times: number) => void;
   onError: (error: unknown, failures: number) => void;
 }
 
 const HOUR_MS = 3_600_000;
 /**
- * Delay (ms) before a retry when a lock was not free. A dump of the database keeps its locks for
- * minutes or hours, and each retry briefly blocks all statements on the table.
+ * Delay (ms) before a retry when a table lock was not free. The delay is long, because a dump of
+ * the database can hold the lock for hours, and each retry briefly blocks new statements on the
+ * table.
  */
 const LOCKED_MS = 300_000;
 

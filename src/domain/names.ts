@@ -1,57 +1,93 @@
 // Decides which names of merchants, apps and plans are accepted. Subscribers see these names on the
 // checkout page. A name must not contain invisible characters, and must not imitate another name
-// with letters of another script (Unicode Technical Standard 39, single script per word).
+// with letters of another script. The rules are those of Unicode Technical Standard 39 (Unicode
+// Security Mechanisms), sections 5.1, 5.2 and 5.4, applied to each word.
 
 const MAX_NAME = 120;
 
-// Characters that a name must not contain. Default-ignorable characters, the Braille blank, and
-// spaces other than U+0020, U+00A0 and U+3000 are invisible or nearly invisible. Private-use
-// characters and noncharacters have no agreed look.
+// Characters that a name must not contain. Default-ignorable characters, the Braille blank, the
+// null notehead, and spaces other than U+0020, U+00A0 and U+3000 are invisible or nearly invisible.
+// Private-use and unassigned characters and the replacement characters have no agreed look.
 const HIDDEN =
-  /[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Noncharacter_Code_Point}\u2028\u2029\u2800]|(?![ \u00a0\u3000])\p{Zs}/u;
+  /[\p{Default_Ignorable_Code_Point}\p{C}\p{Zl}\p{Zp}\u2800\ufffc\ufffd\u{1d159}]|(?![ \u00a0\u3000])\p{Zs}/u;
 /**
  * U+FE0F after a pictograph. Keyboards add this variation selector to show the pictograph in
  * colour.
  */
 const COLOURED = /(\p{Extended_Pictographic})\ufe0f/gu;
-// Matches three marks without a script of their own, or five marks of any kind. Marks without a
-// script stack on any letter. Some scripts need three or four of their own marks in a row
-// (Devanagari, Myanmar).
-const STACKED_MARKS = /(?:(?=\p{M})\p{Script=Inherited}){3}|\p{M}{5}/u;
 const WORD = /[\p{L}\p{M}\p{N}]+/gu;
+/**
+ * Matches the letters and numbers that may be a styled form of another character, such as
+ * mathematical or fullwidth letters. The micro sign is not matched: its script is Common, so names
+ * like "µTorrent" may have it beside Latin letters.
+ */
+const STYLED = /(?!\u00b5)[\p{L}\p{N}]/gu;
 
 /**
- * Scripts of living languages (Unicode Standard Annex 31). Each entry lists scripts that may occur
- * together in one word.
+ * Scripts that may occur together in one word, besides Common and Inherited: each combination of
+ * the restriction level "Highly Restrictive" here, and each single script of the two lists below.
+ * `recommended` has the recommended scripts of Unicode Standard Annex 31 (table 5).
  */
-const scripts = [
-  ['Latin'],
-  ['Cyrillic'],
-  ['Greek'],
+const combinations = [
   ['Latin', 'Han', 'Hiragana', 'Katakana'],
   ['Latin', 'Han', 'Bopomofo'],
   ['Latin', 'Han', 'Hangul'],
-  ...[
-    ['Arabic', 'Armenian', 'Bengali', 'Devanagari', 'Ethiopic', 'Georgian', 'Gujarati'],
-    ['Gurmukhi', 'Hebrew', 'Kannada', 'Khmer', 'Lao', 'Malayalam', 'Myanmar', 'Oriya'],
-    ['Sinhala', 'Tamil', 'Telugu', 'Thaana', 'Thai', 'Tibetan'],
-  ]
-    .flat()
-    .map((script) => [script]),
 ];
+const recommended =
+  'Arabic Armenian Bengali Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hebrew Kannada Khmer Lao Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan';
+/**
+ * The scripts of small living communities: those of table 7, and Mongolian. All other scripts are
+ * refused, because they are historic and some of them have blank characters.
+ */
+const limited =
+  'Adlam Balinese Bamum Batak Canadian_Aboriginal Chakma Cham Cherokee Hanifi_Rohingya Javanese Kayah_Li Lepcha Limbu Lisu Mandaic Meetei_Mayek Miao Mongolian New_Tai_Lue Newa Nko Nyiakeng_Puachue_Hmong Ol_Chiki Osage Saurashtra Sundanese Syloti_Nagri Syriac Tai_Le Tai_Tham Tai_Viet Tifinagh Vai Wancho Yi';
 const classOf = (names: readonly string[]) =>
   names.map((name) => `\\p{Script_Extensions=${name}}`).join('');
-const NEUTRAL = `${classOf(['Common', 'Inherited'])}\\p{M}`;
-const oneScript = [
-  ...scripts.map((names) => new RegExp(`^[${NEUTRAL}${classOf(names)}]+$`, 'u')),
-  // A word may also consist only of letters that belong to none of these scripts.
-  new RegExp(`^[^${classOf(scripts.flat())}]+$`, 'u'),
+const ofScripts = [...combinations, ...`${recommended} ${limited}`.split(' ').map((name) => [name])]
+  .map((names) => `^[${classOf(['Common', 'Inherited', ...names])}]+$`)
+  .map((pattern) => new RegExp(pattern, 'u'));
+
+/** Matches a character and its nonspacing marks in decomposed text (NFD). */
+const MARKED = /([^\p{Mn}\p{Me}]?)([\p{Mn}\p{Me}]+)/gu;
+const REPEATED_MARK = /([\p{Mn}\p{Me}])\1/u;
+/**
+ * Matches a letter with a dot of its own and the mark "dot above", which does not show on such a
+ * letter.
+ */
+const HIDDEN_DOT = /\p{Soft_Dotted}\u0307/u;
+/**
+ * Maximum number of nonspacing marks on one character, for scripts that need more than MAX_MARKS.
+ * UTS 39 allows four marks on every character, but four marks can hide the line above or below.
+ */
+const maxMarks: readonly [RegExp, number][] = [
+  // Four marks: (1) a medial, two vowels and a tone, (2) subjoined letters and a vowel.
+  [new RegExp(`[${classOf(['Myanmar', 'Tibetan', 'Tai_Tham'])}]`, 'u'), 4],
+  // Three marks: (1) breathing, accent and iota subscript, (2) dots and a vowel, (3) nukta, vowel
+  // and nasal sign.
+  [
+    new RegExp(
+      `[${classOf('Greek Arabic Hebrew Syriac Bengali Devanagari Gujarati Gurmukhi Kannada Khmer Lao Malayalam Oriya Sinhala Tamil Telugu Balinese Javanese Newa'.split(' '))}]`,
+      'u',
+    ),
+    3,
+  ],
 ];
+const MAX_MARKS = 2;
 
 /** Whether a name of a merchant, an app or a plan is accepted. */
 export function isDisplayName(text: string): boolean {
-  const visible = text.replace(COLOURED, '$1');
   if (text.trim() === '' || Array.from(text).length > MAX_NAME) return false;
-  if (HIDDEN.test(visible) || STACKED_MARKS.test(text)) return false;
-  return (visible.match(WORD) ?? []).every((word) => oneScript.some((fits) => fits.test(word)));
+  const visible = text.replace(COLOURED, '$1');
+  if (HIDDEN.test(visible) || hasStackedMarks(visible.normalize('NFD'))) return false;
+  const plain = visible.replace(STYLED, (letter) => letter.normalize('NFKC'));
+  return (plain.match(WORD) ?? []).every((word) => ofScripts.some((fits) => fits.test(word)));
+}
+
+function hasStackedMarks(decomposed: string): boolean {
+  if (REPEATED_MARK.test(decomposed) || HIDDEN_DOT.test(decomposed)) return true;
+  for (const [, base = '', marks = ''] of decomposed.matchAll(MARKED)) {
+    const [, most] = maxMarks.find(([scripts]) => scripts.test(base)) ?? [null, MAX_MARKS];
+    if (Array.from(marks).length > most) return true;
+  }
+  return false;
 }

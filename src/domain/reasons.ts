@@ -30,13 +30,17 @@ export const renewalIssues = {
   account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
 } as const;
 
-/** `endReason` of a subscription; null after a cancellation at the end of the paid time. */
+/**
+ * `endReason` of a subscription. Null while it has not ended, or if it was cancelled and ended
+ * after its paid time.
+ */
 export const endReasons = {
   past_due: 'The payment failed until the plan’s limit for unpaid subscriptions.',
   forced: 'The merchant ended it immediately.',
   plan_ended: 'The plan has reached its end time.',
   plan_closed: 'The plan was closed on chain.',
   plan_recreated: 'The plan was closed on chain and created again with other terms.',
+  replaced: 'Another subscription replaced it in a change of plan (replacedBy).',
   resubscribed: 'The wallet closed it and subscribed again: the new registration replaces it.',
 } as const;
 
@@ -57,6 +61,6 @@ export type BlockReason = keyof typeof blockReasons;
 
 /** `cancelRequestedBy` of a subscription. */
 export const cancelRequesters = {
-  subscriber: 'The wallet cancelled on chain.',
+  subscriber: 'The wallet cancelled.',
   merchant: 'The merchant cancelled in the API or in the dashboard.',
 } as const;

@@ -7,7 +7,8 @@ import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } f
 import { createCursors } from '../domain/accounts/cursors.ts';
 import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
-import { addressSubject, createTrust } from './addresses.ts';
+import { createTrust } from './addresses.ts';
+import { addAnonymousRoutes } from './anonymous-routes.ts';
 import type { Admission } from './auth.ts';
 import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
 import { type Api, type ApiDeps, callerKey } from './context.ts';
@@ -22,28 +23,23 @@ import { analyticsRoutes } from './routes/analytics.ts';
 import { apiKeyRoutes } from './routes/api-keys.ts';
 import { appLogoRoutes, publicLogoRoutes } from './routes/app-logo.ts';
 import { appWebsiteRoutes } from './routes/app-website.ts';
-import { approvalRoutes } from './routes/approval.ts';
 import { appRoutes } from './routes/apps.ts';
-import { authRoutes } from './routes/auth.ts';
 import { checkoutRoutes, publicCheckoutRoutes } from './routes/checkout.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
+import { deskRoutes } from './routes/desk.ts';
 import { eventFeedRoutes } from './routes/event-feed.ts';
 import { eventRoutes } from './routes/events.ts';
-import { exportRoutes } from './routes/export.ts';
+import { createExports, exportRoutes } from './routes/export.ts';
 import { healthRoutes } from './routes/health.ts';
 import { pauseRoutes } from './routes/pause.ts';
 import { planRoutes } from './routes/plans.ts';
 import { profileRoutes } from './routes/profile.ts';
 import { publicPlanRoutes } from './routes/public-plan.ts';
 import { refundRoutes } from './routes/refunds.ts';
-import { merchantRelayRoutes, subscriberRelayRoutes } from './routes/relay.ts';
+import { merchantRelayRoutes } from './routes/relay.ts';
 import { replayRoutes } from './routes/replays.ts';
-import { checkoutOfferRoutes, subscriberOfferRoutes } from './routes/sponsored.ts';
-import { standingRoutes } from './routes/standing.ts';
-import { subscribeRoutes } from './routes/subscribe.ts';
-import { subscriberRoutes } from './routes/subscriber.ts';
+import { statementRoutes } from './routes/statements.ts';
 import { subscriptionRoutes } from './routes/subscriptions.ts';
-import { timelineRoutes } from './routes/timeline.ts';
 import { transactionRoutes } from './routes/transactions.ts';
 import { unregisteredRoutes } from './routes/unregistered.ts';
 import { webhookSettingsRoutes } from './routes/webhook-settings.ts';
@@ -52,6 +48,9 @@ import { serializerCompiler, validatorCompiler } from './schemas.ts';
 import { actingFor } from './shared-chain.ts';
 import { siteRoutes } from './site.ts';
 import { staticFiles } from './static-files.ts';
+import { addSubscriberRoutes } from './subscriber-routes.ts';
+import { traceRequests } from './tracing.ts';
+import { takePlace } from './waiting.ts';
 
 const exposedHeaders = [
   'content-disposition',
@@ -82,8 +81,8 @@ const SECURITY_HEADERS = {
 const MAX_BODY_BYTES = 64 * 1024;
 /** Milliseconds in which a connection must send a complete request head. */
 const HEAD_TIMEOUT = 10_000;
-/** Milliseconds in which a whole request must arrive. */
-const REQUEST_TIMEOUT = 30_000;
+/** Milliseconds in which the head and the body of a request must arrive. */
+const REQUEST_TIMEOUT = 20_000;
 /** After this many requests, the server closes the connection. */
 const MAX_REQUESTS_PER_SOCKET = 1000;
 
@@ -99,18 +98,25 @@ export function buildApp(deps: ApiDeps): Api {
     onRefused: refusalReport(deps),
   });
   addHooks(app, deps, gate, connections);
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    // A request to an unknown route is refused before its body arrives.
+    if (request.is404) refuseRoute(request, reply);
+    else done(null, payload);
+  });
+  app.addHook('preHandler', (request, reply, done) => done(takePlace(request, reply, connections)));
+  traceRequests(app);
   const origins = [...deps.corsOrigins, ...deps.dashboardOrigins];
   if (origins.length > 0) {
     void app.register(cors, {
       origin: origins.map((url) => new URL(url).origin),
       methods: ['GET', 'POST', 'PATCH', 'DELETE'],
-      allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-request-id'],
+      allowedHeaders: 'authorization, content-type, idempotency-key, traceparent, x-request-id',
       exposedHeaders,
       maxAge: 600,
       strictPreflight: false,
     });
   }
-  addRoutes(app, deps, gate, tokens, connections);
+  addRoutes(app, deps, gate, tokens);
   return app;
 }
 
@@ -172,7 +178,8 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.decorate('methodsOf', watchMethods(app));
   app.decorateRequest('caller', null);
   app.decorateRequest('startedAt', 0);
-  // Without this listener, Node answers an unknown Expect header without the envelope.
+  // Without this listener, Node itself would answer a request with an unknown Expect header, and
+  // its response has no envelope (docs/contract.md).
   app.server.on('checkExpectation', (request, response) =>
     app.server.emit('request', request, response),
   );
@@ -180,8 +187,8 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
 }
 
 /**
- * Adds the hooks that run for every request. Hooks are the hot path, so they use callbacks instead
- * of promises.
+ * Adds the hooks that run for every request. The hooks use callbacks instead of promises, because
+ * callbacks cost less time per request.
  */
 function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections): void {
   const headers = securityHeaders(deps.publicUrl);
@@ -193,11 +200,11 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     reply.headers(headers).header('x-request-id', request.id);
     warn(request);
     if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
-      // HTTP/1.1 requires a Host header. Node's own check (requireHostHeader) is off, because Node
-      // would answer without the envelope.
+      // HTTP/1.1 requires a Host header. Node's own check (requireHostHeader) is off, because
+      // Node's response has no envelope (docs/contract.md).
       reply.code(400).hijack();
       onClientError(new Error('no Host'), raw.socket);
-    } else if (connections.admit(raw.socket, reply.raw)) done();
+    } else if (connections.admit(raw, reply.raw)) done();
     else {
       reply.headers({ connection: 'close', 'retry-after': 1 });
       done(
@@ -216,7 +223,8 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
       const text = query[name];
       if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
     }
-    // Each of these parameters may have several values, separated by commas.
+    // Each of these parameters may have several values, separated by commas. Here the text becomes
+    // a list.
     for (const name of ['status', 'type', 'expand']) {
       const text = query[name];
       if (typeof text === 'string') query[name] = text.split(',');
@@ -272,8 +280,8 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
 }
 
 /**
- * Counts the connections that are closed because a limit is reached. Logs at most one closed
- * connection a minute.
+ * Returns a function that counts the connections closed because a limit is reached. The function
+ * logs at most one of these connections a minute.
  */
 function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
   let silentUntil = 0;
@@ -285,13 +293,7 @@ function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions
   };
 }
 
-function addRoutes(
-  app: Api,
-  deps: ApiDeps,
-  gate: Gate,
-  tokens: Tokens,
-  connections: Connections,
-): void {
+function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
   const cursors = createCursors(deps.jwtSecrets);
   const pages = createPages(cursors, deps.publicUrl);
   const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
@@ -307,12 +309,7 @@ function addRoutes(
     );
   };
   void app.register(async (scope: Api) => healthRoutes(scope, deps));
-  void app.register(async (scope: Api) => {
-    scope.addHook('onRequest', (request, reply) => gate.signIn(request, reply));
-    scope.addHook('preHandler', ({ ip }, _reply, done) => actingFor(addressSubject(ip), done));
-    authRoutes(scope, deps, tokens);
-    checkoutOfferRoutes(scope, deps, tokens);
-  });
+  addAnonymousRoutes(app, deps, gate, tokens);
   void app.register(async (scope: Api) => {
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
     publicPlanRoutes(scope, deps);
@@ -335,24 +332,21 @@ function addRoutes(
     accessRoutes(api, deps);
     checkoutRoutes(api, deps, pages);
     transactionRoutes(api, deps, pages);
-    exportRoutes(api, deps);
+    const exports = createExports();
+    exportRoutes(api, deps, exports);
+    statementRoutes(api, deps, exports);
     analyticsRoutes(api, deps);
     webhookRoutes(api, deps, pages);
     webhookSettingsRoutes(api, deps);
     deliveryRoutes(api, deps, pages);
     replayRoutes(api, deps);
     eventRoutes(api, deps, pages);
-    eventFeedRoutes(api, deps, cursors, connections);
+    eventFeedRoutes(api, deps, cursors);
     merchantRelayRoutes(api, deps);
-    timelineRoutes(api, deps);
+    deskRoutes(api, deps);
   });
   forCallers('/subscriber', 'subscriber', (api) => {
-    subscribeRoutes(api, deps);
-    subscriberRoutes(api, deps, pages);
-    standingRoutes(api, deps);
-    approvalRoutes(api, deps);
-    subscriberRelayRoutes(api, deps);
-    subscriberOfferRoutes(api, deps);
+    addSubscriberRoutes(api, deps, pages);
   });
 }
 

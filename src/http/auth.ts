@@ -28,7 +28,10 @@ const MAX_ACCEPTED = 10_000;
  * Postgres at each use.
  */
 class AcceptedKeys {
-  /** Time of the last use (performance.now()) by hash, oldest first. */
+  /**
+   * Maps the hash of each key to the time (performance.now()) when the key was last used. The key
+   * that was used longest ago comes first.
+   */
   readonly #usedAt = new Map<string, number>();
 
   has(hash: string): boolean {
@@ -85,8 +88,7 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
       }
       accepted.add(hash);
       noteUse(deps, holder, request);
-      const { id, wallet, name, email, tier, createdAt } = holder;
-      return { id, wallet, name, email, tier, createdAt, role: 'merchant', via: 'key' };
+      return { ...merchantIn(holder), role: 'merchant', via: 'key' };
     }
     const owner = await tokens.verify(bearer);
     if (owner === undefined) throw unauthorized('The access token is not valid or has expired.');
@@ -96,6 +98,13 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
       throw unauthorized('The merchant of the access token does not exist.');
     return { ...merchant, role: 'merchant', via: 'token' };
   };
+}
+
+function merchantIn(holder: KeyHolder): MerchantRow {
+  const { id, wallet, name, email, mails, tier, createdAt } = holder;
+  const { legalName, legalAddress, taxId, keepBuyerDetails } = holder;
+  const receipts = { legalName, legalAddress, taxId, keepBuyerDetails };
+  return { id, wallet, name, email, mails, tier, ...receipts, createdAt };
 }
 
 /** Throws FORBIDDEN unless the caller is of the kind that the route admits. */

@@ -1,21 +1,25 @@
 // Limits that protect the process from its clients: open connections (per process and per address),
-// requests that wait for events, unanswered requests per connection (pipelining), and responses
-// that a client does not read.
+// requests that wait, unanswered requests per connection (pipelining), and responses that a client
+// does not read.
 //
-// When a limit is reached, a new connection replaces an old connection: (1) the oldest connection
-// that has sent no request, else (2) the connection that has been idle for the longest time. So
-// silent connections cannot lock out other clients. If every connection has an unanswered request,
-// the new connection is closed.
-import type { Server, ServerResponse } from 'node:http';
+// When a connection limit is reached, the server closes a connection that waits for its client,
+// chosen in this order: (1) the oldest connection without a complete request (head or body), (2)
+// the connection with the longest idle time, (3) only at the limit of the process, the oldest
+// connection with an unread response. If there is no such connection, the server closes the new
+// connection. A client therefore cannot lock out other clients with connections that do nothing.
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { addressSubject } from './addresses.ts';
 
 export interface ConnectionLimits {
-  /** Maximum number of open connections. A quarter of the connections may wait for events. */
+  /**
+   * Maximum number of open connections of the process. A quarter of this number is the maximum
+   * number of requests that wait.
+   */
   connections: number;
   /**
-   * Maximum number of open connections per address, except for trusted proxies. Half of an
-   * address's connections may wait for events.
+   * Maximum number of open connections per address, except for trusted proxies. Half of this number
+   * is the maximum number of an address's requests that wait.
    */
   perAddress: number;
   /** Maximum number of unanswered requests per connection. */
@@ -23,8 +27,9 @@ export interface ConnectionLimits {
   /** Milliseconds between two checks for clients that read their responses too slowly. */
   checkMs: number;
   /**
-   * Minimum number of bytes that a client must read between two checks while a response is being
-   * sent. Node counts the bytes of a write only when the whole write is sent.
+   * Minimum number of bytes that a client must read between two checks while it receives a
+   * response. Node counts the bytes of a write only after all of them are sent, so a long write
+   * counts as unread until its end.
    */
   bytesPerCheck: number;
 }
@@ -36,15 +41,13 @@ export const connectionLimits: Omit<ConnectionLimits, 'perAddress'> = {
   bytesPerCheck: 16 * 1024,
 };
 
-/**
- * The limit because of which a connection is closed: the limit of the process or the limit per
- * address.
- */
+/** The limit that was reached: the limit of the process or the limit per address. */
 export type Crowded = 'process' | 'address';
 
 export interface ConnectionOptions extends ConnectionLimits {
   /**
-   * Whether the address belongs to a trusted proxy. A proxy carries the requests of many clients.
+   * Whether the address belongs to a trusted proxy. The limit per address does not apply to a
+   * proxy, because a proxy carries the requests of many clients.
    */
   isTrusted: (address: string) => boolean;
   /** Called for each connection that is closed because a limit is reached. */
@@ -57,8 +60,12 @@ class Group {
   readonly maxWaiting: number;
   size = 0;
   waiting = 0;
-  /** Connections that have sent no complete request yet, oldest first. */
-  readonly unused = new Set<Socket>();
+  /**
+   * Connections on which the server waits for a request, because the connection has sent nothing,
+   * or only part of a head or body. The oldest connection is first. The body may have arrived
+   * since.
+   */
+  readonly incomplete = new Set<Socket>();
   /**
    * Connections whose requests are all answered. The connection with the longest idle time is
    * first.
@@ -74,7 +81,13 @@ class Group {
 interface Held {
   address: string | undefined;
   groups: readonly Group[];
+  /** Number of unanswered requests. */
   requests: number;
+  /**
+   * The latest request. Its body may be incomplete. The bodies of all earlier requests are
+   * complete.
+   */
+  latest: IncomingMessage | undefined;
 }
 
 export class Connections {
@@ -101,25 +114,39 @@ export class Connections {
    * Counts a request as unanswered until its response closes. Returns false when the connection has
    * too many unanswered requests.
    */
-  admit(socket: Socket, response: ServerResponse): boolean {
+  admit(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
     const held = this.#open.get(socket);
     if (held === undefined) return true;
     held.requests += 1;
-    for (const { unused, idle } of held.groups) {
-      unused.delete(socket);
-      idle.delete(socket);
-    }
+    held.latest = request;
+    this.#sort(socket, held);
     response.once('close', () => {
       held.requests -= 1;
-      if (held.requests > 0 || !this.#open.has(socket)) return;
-      for (const { idle } of held.groups) idle.add(socket);
+      if (this.#open.has(socket)) this.#sort(socket, held);
     });
     return held.requests <= this.#options.inHand;
   }
 
   /**
-   * Counts a request that waits for events. Returns the function that ends the count, or undefined
-   * when too many requests of this process or this address already wait.
+   * In each of its groups, puts the connection at the end of the set `idle` or `incomplete`, or
+   * into neither set.
+   */
+  #sort(socket: Socket, { groups, requests, latest }: Held): void {
+    // Responses are sent in the order of the requests. If one request is unanswered, it is
+    // therefore the latest request.
+    const isIncomplete = requests === 1 && latest?.complete === false;
+    for (const { incomplete, idle } of groups) {
+      incomplete.delete(socket);
+      idle.delete(socket);
+      if (requests === 0) idle.add(socket);
+      else if (isIncomplete) incomplete.add(socket);
+    }
+  }
+
+  /**
+   * Counts a waiting request. Returns the function that ends the count. Returns undefined if the
+   * process or the address already has the maximum number of waiting requests.
    */
   wait(socket: Socket): (() => void) | undefined {
     const groups = this.#open.get(socket)?.groups ?? [this.#process];
@@ -135,7 +162,7 @@ export class Connections {
    * server stops, because Node treats a connection as idle only after its first request.
    */
   closeUnused(): void {
-    for (const socket of this.#process.unused) if (socket.bytesRead === 0) socket.destroy();
+    for (const socket of this.#process.incomplete) if (socket.bytesRead === 0) socket.destroy();
   }
 
   #accept(socket: Socket): void {
@@ -156,10 +183,10 @@ export class Connections {
     }
     if (address !== undefined && own !== undefined) this.#byAddress.set(address, own);
     const groups = own === undefined ? [this.#process] : [this.#process, own];
-    this.#open.set(socket, { address, groups, requests: 0 });
+    this.#open.set(socket, { address, groups, requests: 0, latest: undefined });
     for (const group of groups) {
       group.size += 1;
-      group.unused.add(socket);
+      group.incomplete.add(socket);
     }
     socket.once('close', () => this.#forget(socket));
   }
@@ -171,11 +198,27 @@ export class Connections {
   #makeRoom(group: Group, limit: Crowded, peer: string | undefined): boolean {
     if (group.size < group.limit) return true;
     this.#options.onRefused(limit, peer);
-    const [oldest] = group.unused.size > 0 ? group.unused : group.idle;
-    if (oldest === undefined) return false;
-    this.#forget(oldest);
-    oldest.destroy();
+    const found =
+      this.#oldestIncomplete(group) ??
+      first(group.idle) ??
+      (group === this.#process ? this.#oldestUnread() : undefined);
+    if (found === undefined) return false;
+    this.#forget(found);
+    found.destroy();
     return true;
+  }
+
+  #oldestIncomplete({ incomplete }: Group): Socket | undefined {
+    for (const socket of incomplete) {
+      if (this.#open.get(socket)?.latest?.complete !== true) return socket;
+      incomplete.delete(socket);
+    }
+    return undefined;
+  }
+
+  #oldestUnread(): Socket | undefined {
+    for (const socket of this.#open.keys()) if (socket.writableLength > 0) return socket;
+    return undefined;
   }
 
   #forget(socket: Socket): void {
@@ -184,7 +227,7 @@ export class Connections {
     this.#open.delete(socket);
     for (const group of held.groups) {
       group.size -= 1;
-      group.unused.delete(socket);
+      group.incomplete.delete(socket);
       group.idle.delete(socket);
       if (group.size === 0 && held.address !== undefined && group !== this.#process)
         this.#byAddress.delete(held.address);
@@ -201,4 +244,9 @@ export class Connections {
       else this.#unread.set(socket, taken);
     }
   }
+}
+
+function first<T>(set: ReadonlySet<T>): T | undefined {
+  const [one] = set;
+  return one;
 }

@@ -11,11 +11,13 @@ import type { Reports } from '../db/postgres/reports.ts';
 import type { Environment } from '../domain/accounts/keys.ts';
 import type { SecretBox } from '../domain/accounts/secrets.ts';
 import type { WebsiteAnswer } from '../domain/accounts/website.ts';
+import type { Requester } from '../domain/outbox/replay-quota.ts';
 import type { SponsorParts } from '../domain/sponsoring/offer.ts';
 import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Ping, PingResult } from '../webhooks/ping.ts';
+import { addressSubject } from './addresses.ts';
 import { createBatch, type Find } from './batch.ts';
 import type { Crowded } from './connections.ts';
 
@@ -46,6 +48,8 @@ export interface ApiDeps {
   merchants?: 'open' | 'approval';
   /** URL that the pages show for reporting abuse. */
   reportUrl?: string | undefined;
+  /** URL with which merchants contact the operator. Shown on the dashboard. */
+  contactUrl?: string | undefined;
   jwtSecrets: readonly string[];
   secretBox: SecretBox;
   /**
@@ -73,8 +77,8 @@ export interface ApiDeps {
   /** Called for each connection that is closed because a limit is reached. Used for metrics. */
   onConnectionRefused?: (limit: Crowded) => void;
   /**
-   * Sends a signed event to a webhook endpoint, by default a ping, and waits up to 5 s for the
-   * response.
+   * Sends a signed event to a webhook endpoint and waits up to 5 s for the response. The default
+   * event is a ping.
    */
   ping: (target: Omit<Ping, 'config'> & { now: number }) => Promise<PingResult>;
   /**
@@ -125,8 +129,17 @@ export type Caller = MerchantCaller | SubscriberCaller;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** True for routes other than GET that a suspended account may use: cancel, close, revoke. */
+    /**
+     * True for routes other than GET that a suspended account may call. A route for signed
+     * transactions also checks the purpose of the transaction.
+     */
     openToSuspended?: true;
+    /**
+     * Set for a route whose requests wait for events, the chain or a merchant's server. Such
+     * requests count in Connections.wait(). With `asked`, only a request whose query has a `wait`
+     * above 0 counts.
+     */
+    waits?: 'always' | 'asked';
   }
   interface FastifyInstance {
     /**
@@ -140,6 +153,12 @@ declare module 'fastify' {
     /** Start of the request by performance.now(). */
     startedAt: number;
   }
+}
+
+/** Returns the app and the address in whose budgets the caller's replays are counted. */
+export function requesterOf(request: FastifyRequest, appId: string): Requester {
+  const { tier } = merchantOf(request);
+  return { appId, address: tier === 'pro' ? null : addressSubject(request.ip) };
 }
 
 /** Returns a text that identifies the caller among all merchants and subscribers. */
@@ -186,10 +205,7 @@ export function foreign(what: string): ServiceError {
 type FindApp = Find<{ id: string }, AppRow>;
 const appsOf = new WeakMap<Sql, FindApp>();
 
-/**
- * Returns the function that looks up apps in batches. Each pool of connections has its own
- * function.
- */
+/** Returns the function that looks up apps in batches in the database `sql`. */
 function findAppIn(sql: Sql): FindApp {
   const find =
     appsOf.get(sql) ??

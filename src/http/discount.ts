@@ -55,9 +55,9 @@ const none: DiscountTerms = {
 };
 
 /**
- * Returns the columns of a discount on `amount` base units. A null input removes the discount.
- * Throws VALIDATION_ERROR unless the input has exactly one of percentOff and amountOff, and the
- * discounted price is at least `minimum` base units.
+ * Converts a discount on `amount` base units to columns of the database. Null removes the discount.
+ * Throws VALIDATION_ERROR if the input has neither or both of percentOff and amountOff, or if the
+ * discounted price is zero or less than `minimum`.
  */
 export function discountTermsOf(
   input: Static<typeof DiscountInput> | null,

@@ -6,15 +6,24 @@ import { invalidField, ServiceError } from '../errors.ts';
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
+ * Returns a VALIDATION_ERROR if the body is compressed. Every body parser calls this function, also
+ * the parser of images. Otherwise the service would store compressed bytes without their encoding.
+ */
+export function encodingFault({ headers }: FastifyRequest): ServiceError | undefined {
+  const encoding = headers['content-encoding'];
+  if (encoding === undefined || /^(identity)?$/i.test(encoding)) return undefined;
+  return new ServiceError(
+    'VALIDATION_ERROR',
+    'Content-Encoding is not supported: send the body as it is, without compression.',
+  );
+}
+
+/**
  * Returns the text of a body. Returns a VALIDATION_ERROR when the body is compressed or not UTF-8.
  */
 export function bodyText(request: FastifyRequest, body: Buffer): string | ServiceError {
-  const encoding = request.headers['content-encoding'];
-  if (encoding !== undefined && !/^(identity)?$/i.test(encoding))
-    return new ServiceError(
-      'VALIDATION_ERROR',
-      'Content-Encoding is not supported: send the body as it is, without compression.',
-    );
+  const fault = encodingFault(request);
+  if (fault !== undefined) return fault;
   try {
     return utf8.decode(body);
   } catch {
@@ -23,8 +32,8 @@ export function bodyText(request: FastifyRequest, body: Buffer): string | Servic
 }
 
 /**
- * Returns the VALIDATION_ERROR for the first query parameter that is not percent-encoded UTF-8.
- * Returns undefined for a valid query, and for routes without a query.
+ * Returns the VALIDATION_ERROR for the first query parameter that is not percent-encoded UTF-8, if
+ * any. Routes that read no query parameters ignore the query, so their query is not checked.
  */
 export function brokenQuery({ raw, routeOptions }: FastifyRequest): ServiceError | undefined {
   const { url = '' } = raw;

@@ -50,7 +50,6 @@ const Failure = Type.Object(
   { title: 'Failure' },
 );
 
-/** Returns the envelope of an error response. */
 export function refusal(code: ErrorCode, message: string, details?: readonly Fault[]) {
   return {
     success: false as const,

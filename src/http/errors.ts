@@ -1,5 +1,5 @@
-// Sends error responses in the envelope (envelope.ts). An error that is not a ServiceError is a bug
-// or an outage. The client then gets a general message. Bugs are logged in full.
+// Sends error responses in the envelope (envelope.ts). For a bug or an outage, the client gets only
+// a general message. Bugs are logged in full.
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -28,7 +28,6 @@ const framework: Record<string, [ErrorCode, string]> = {
   FST_ERR_MAX_PARAM_LENGTH: ['NOT_FOUND', 'There is no such route.'],
 };
 
-/** Sends an error response. */
 function sendRefusal(
   reply: FastifyReply,
   code: ErrorCode,
@@ -45,10 +44,7 @@ function sendRefusal(
 /** Value of Retry-After during an outage, in seconds. */
 const RETRY_SECONDS = 5;
 
-/**
- * Responds 503: the request is valid, but Postgres or the chain is unavailable. The daemon logs an
- * outage of Postgres once, so requests do not log it.
- */
+/** Responds 503 when Postgres or the chain is unavailable. */
 function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
   return reply
     .code(503)
@@ -57,14 +53,11 @@ function sendUnavailable(reply: FastifyReply, message: string): FastifyReply {
     .send(refusal('INTERNAL_ERROR', message));
 }
 
-/** Handles the errors of all routes. */
 export function onError(
   error: FastifyError,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  // Fastify also parses the body of an unknown route, so the error may be about that body.
-  if (request.is404) return refuseRoute(request, reply);
   if (isUnavailable(error)) {
     request.log.debug({ err: error }, 'database unavailable');
     return sendUnavailable(
@@ -106,8 +99,14 @@ export function onError(
   );
 }
 
-/** Responds 405 with Allow when the path has other methods, else 404. */
+/**
+ * Responds 405 with the header Allow if the path has other methods, otherwise 404. If the request
+ * has a body, closes the connection, because the server would have to read the body before the next
+ * request.
+ */
 export function refuseRoute(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const { 'transfer-encoding': encoding, 'content-length': length } = request.headers;
+  if (encoding !== undefined || Number(length ?? 0) > 0) reply.header('connection', 'close');
   const allowed = request.server.methodsOf(request.url);
   if (allowed.length === 0 || allowed.includes(request.method))
     return sendRefusal(reply, 'NOT_FOUND', 'There is no such route.');
@@ -136,7 +135,7 @@ export function onClientError(error: NodeJS.ErrnoException, socket: Socket): voi
         ? ['408 Request Timeout', 'The request took too long to arrive.']
         : ['400 Bad Request', 'This is not a valid HTTP request.'];
   const body = JSON.stringify(refusal('VALIDATION_ERROR', message));
-  // A slow client may never close its side of the connection. The socket is therefore destroyed as
+  // A slow client may never close its side of the connection, so the server destroys the socket as
   // soon as the response is written.
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') socket.once('finish', () => socket.destroy());
   socket.end(

@@ -1,5 +1,5 @@
-// Field schemas that the routes share. Rows become JSON unchanged, because the serializer writes
-// bigint and Date as strings.
+// Field schemas that the routes share. Handlers return database rows as they are. The serializer
+// writes bigint and Date as strings.
 import { Type, type Static, type TSchema } from '@sinclair/typebox';
 import { isAddress } from '../chain/program/addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
@@ -8,8 +8,8 @@ import { invalidField } from '../errors.ts';
 import { isCalendarDay } from '../format.ts';
 
 const MAX_AMOUNT = 2n ** 63n - 1n;
-// ISO years with four digits end in 9999. One year is kept free, because a time zone can move a
-// time into the next year.
+// Times from the year 9999 are refused, because a time zone could move such a time into the year
+// 10000, which has five digits.
 const LATEST_TIME = Date.UTC(9999, 0, 1);
 const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
 // Postgres cannot store NUL. Lone surrogates are not valid text. Control characters other than line
@@ -48,11 +48,19 @@ export const formats = {
   'display-name': {
     fits: isDisplayName,
     message:
-      'must be 1 to 120 characters on one line: none invisible or for private use, at most two combining marks in a row, and letters of one script in each word',
+      'must be 1 to 120 characters on one line: none invisible, unassigned or for private use, at most two combining marks on a letter unless its script needs more, and letters of one living script in each word',
   },
   text: {
     fits: (text: string) => isText(text, 2000),
     message: 'must be text of at most 2000 characters',
+  },
+  'receipt-line': {
+    fits: (text: string) => text.trim() !== '' && !/\p{Cc}/u.test(text) && isText(text, 60),
+    message: 'must be 1 to 60 characters on one line',
+  },
+  'receipt-text': {
+    fits: (text: string) => text.trim() !== '' && isText(text, 500),
+    message: 'must be text of 1 to 500 characters',
   },
   email: {
     fits: (text: string) => isText(text, 254) && /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(text),
@@ -97,8 +105,8 @@ export const Id = Type.String({
   examples: [EXAMPLE_ID],
 });
 /**
- * An id in a path. A malformed id gives 404, so the schema accepts any string. If the body is
- * invalid as well, the response is 400.
+ * An id in a path. The schema accepts any string, so that a malformed id gives 404, not 400. If the
+ * body is also invalid, the response is 400.
  */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [EXAMPLE_ID] });
 export const Wallet = Type.String({
@@ -117,8 +125,8 @@ export const Name = Type.String({
   examples: ['Coffee club'],
 });
 /**
- * A name that subscribers see. Only requests use this schema, because names that were stored
- * earlier may not fit it.
+ * A name that subscribers see. Responses do not use this schema, because names in the database may
+ * be older than its rules.
  */
 export const NameInput = Type.String({
   format: 'display-name',
@@ -132,7 +140,7 @@ export const UnsignedTransaction = Type.String({
   examples: ['AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
 });
 
-/** The fields of a transaction that the service offers to a wallet. */
+/** Response fields of an offer: an unsigned transaction that a wallet may sign. */
 export const offerFields = {
   transaction: UnsignedTransaction,
   offerId: Type.String({
@@ -157,8 +165,8 @@ export const Amount = Type.Unsafe<bigint>({
   examples: ['10000000'],
 });
 /**
- * An Amount or null in a response. Handlers convert the bigint to a string, because the serializer
- * writes no bigint to a field of two types.
+ * An Amount or null in a response. The serializer cannot write a bigint to a field with two types,
+ * so handlers convert the amount to a string.
  */
 export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
 /** USDC base units (6 decimals) as a string. Requests only. */
@@ -215,7 +223,7 @@ export function refuseLongMetadata(metadata: Readonly<Record<string, string>> | 
   throw invalidField('metadata', 'must be at most 4096 bytes as JSON');
 }
 
-/** Returns the schema with null as a further value. */
+/** Returns the schema of a value that may also be null. */
 export function nullable<T extends TSchema>(schema: T) {
   const { type, enum: words, ...rest } = schema as T & { type: string; enum?: unknown[] };
   return Type.Unsafe<Static<T> | null>({
@@ -267,3 +275,11 @@ export const NoBody = nullable(Type.Object({}, { additionalProperties: false }))
 export function timeOrNull(text: string | undefined): Date | null {
   return text === undefined ? null : new Date(text);
 }
+
+export const replacedApproval = Type.Unsafe<{ delegate: string; amount: bigint } | null>({
+  type: ['object', 'null'],
+  properties: { delegate: Wallet, amount: Amount },
+  required: ['delegate', 'amount'],
+  description:
+    'The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one.',
+});

@@ -1,9 +1,9 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 //
-// Each caller has a budget per minute (docs/contract.md, Limits). Each address has four more
-// budgets: for (1) all its callers below the Pro tier, (2) pages and public data, (3) signing in,
-// and (4) invalid credentials. When one budget is used up, requests that count against the other
-// budgets are still allowed.
+// Each caller has a budget of requests per minute (docs/contract.md, Limits). Each address also has
+// budgets: for all its callers below the Pro tier, for pages and public data, for signing in, for
+// refused sign-ins, for offers of checkouts, for invalid credentials, and for POST and PATCH
+// requests in a day. A request is refused only when a budget in which the request counts is spent.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';
@@ -16,19 +16,22 @@ import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts';
 
 /**
- * All callers below the Pro tier at one address share the rate limit of this number of callers.
- * Without this limit anyone could multiply the rate by creating wallets.
+ * Rate limit of all callers below the Pro tier at one address together, as a multiple of one
+ * caller's limit. Without this limit, one person could send more requests by creating more wallets.
  */
 const CALLERS_PER_ADDRESS = 20;
 /**
- * Maximum number of POST requests of an address per day, as a multiple of the Free tier's rate
- * limit per minute. By default this is 20,000 requests. Callers of the Pro tier are not counted.
- * The limit bounds the amount of data that one address can store, even if the address uses many
- * wallets.
+ * Daily limit of an address for POST and PATCH requests, as a multiple of the Free tier's limit per
+ * minute. The limit bounds the data that one address can store with many wallets. Requests of Pro
+ * callers are not counted.
  */
 const POST_MINUTES = 200;
-/** Rate limit of an address for pages and public data, as a multiple of the Free tier's limit. */
-const PUBLIC_READS_TO_FREE = 6;
+/**
+ * Three rate limits of an address, as a multiple of the Free tier's limit: (1) for pages and public
+ * data, (2) for signing in, (3) for offers. The limits are high, because many buyers may share one
+ * address.
+ */
+const PUBLIC_TO_FREE = 6;
 
 export interface Gate {
   /**
@@ -36,15 +39,24 @@ export interface Gate {
    * the caller's role and suspension.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
-  /** Counts the request in the address's budget for signing in. */
+  /**
+   * Counts the request in the address's budget for signing in. Throws RATE_LIMITED if this budget
+   * or the address's budget for refused sign-ins is used up.
+   */
   signIn(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Counts the request in the address's budget for pages and public data. */
+  /** If the response has the status 401, counts it in the address's budget for refused sign-ins. */
+  signInAnswered(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Counts the request in the address's budget for checkout offers. */
+  offer(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /**
+   * Counts the request in the address's budget for pages and public data. A POST or PATCH request
+   * also counts in the address's daily budget.
+   */
   publicRead(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Sets the RateLimit headers of a response whose request was not counted in a budget. */
   showBudget(request: FastifyRequest, reply: FastifyReply): void;
 }
 
-/** Creates the gate of a server. */
 export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gate {
   const { free } = deps.requestsPerMinute;
   const spendPost = createPostBudget(deps);
@@ -84,8 +96,8 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       const caller = await identified(request, reply);
       request.caller = caller;
       const pro = caller.role === 'merchant' && caller.tier === 'pro';
-      // The limiter counts both requests in one statement, because they are in the same event-loop
-      // turn.
+      // The limiter counts the request for the address and for the caller in one SQL statement,
+      // because both calls of limiter.spend() are in the same event-loop turn.
       const [ceiling] = await Promise.all([
         pro
           ? undefined
@@ -97,34 +109,60 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       admit(caller, admission);
       await refuseSuspended(request, caller);
     },
-    async signIn(request, reply) {
-      await spend(reply, addressSubject(request.ip), free);
+    ...createSignInGate(limiter, free, spend, spendPost),
+    async offer(request, reply) {
+      await spend(reply, `offers of ${addressSubject(request.ip)}`, free * PUBLIC_TO_FREE);
       await spendPost(request, reply);
     },
-    publicRead: (request, reply) =>
-      spend(reply, publicSubject(request), free * PUBLIC_READS_TO_FREE),
+    async publicRead(request, reply) {
+      await spend(reply, publicSubject(request), free * PUBLIC_TO_FREE);
+      await spendPost(request, reply);
+    },
     showBudget(request, reply) {
-      show(reply, limiter.peek(publicSubject(request), free * PUBLIC_READS_TO_FREE));
+      show(reply, limiter.peek(publicSubject(request), free * PUBLIC_TO_FREE));
+    },
+  };
+}
+
+/** Returns the checks of sign-ins. Refused sign-ins also count in a smaller budget. */
+function createSignInGate(
+  limiter: Limiter,
+  free: number,
+  spend: (reply: FastifyReply, subject: string, limit: number) => Promise<void>,
+  spendPost: (request: FastifyRequest, reply: FastifyReply) => Promise<void>,
+): Pick<Gate, 'signIn' | 'signInAnswered'> {
+  return {
+    async signIn(request, reply) {
+      const refusals = limiter.peek(refusedSignIns(request), free);
+      if (refusals.remaining === 0) {
+        show(reply, refusals);
+        refuse(reply, { ...refusals, allowed: false });
+      }
+      await spend(reply, `sign-ins of ${addressSubject(request.ip)}`, free * PUBLIC_TO_FREE);
+      await spendPost(request, reply);
+    },
+    async signInAnswered(request, reply) {
+      if (reply.statusCode === 401) await limiter.spend(refusedSignIns(request), free);
     },
   };
 }
 
 /**
- * Returns a function that counts a POST request of an address. The function throws RATE_LIMITED
- * when the address has used up its budget of the day.
+ * Returns a function that counts a POST or PATCH request in the daily budget of its address. Throws
+ * RATE_LIMITED when the budget is used up.
  */
 function createPostBudget({ sql, requestsPerMinute: { free } }: ApiDeps) {
   const daily = createLimiter(sql, DAY_MS);
   return async ({ method, ip }: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    if (method !== 'POST') return;
+    if (method !== 'POST' && method !== 'PATCH') return;
     const allowance = await daily.spend(`posts of ${addressSubject(ip)}`, free * POST_MINUTES);
-    refuse(reply, allowance, 'POST requests of this address in a day');
+    refuse(reply, allowance, 'POST and PATCH requests of this address in a day');
   };
 }
 
 /**
- * Returns a function that throws FORBIDDEN when the caller is suspended and the route changes
- * something.
+ * Returns a function that throws FORBIDDEN when a suspended caller makes a request. Requests that
+ * only read and routes with openToSuspended are allowed.
  */
 function createSuspensionCheck({ sql }: ApiDeps) {
   const find = createBatch<Account, Suspension>(
@@ -142,6 +180,10 @@ function createSuspensionCheck({ sql }: ApiDeps) {
 
 function publicSubject({ ip }: FastifyRequest): string {
   return `public reads of ${addressSubject(ip)}`;
+}
+
+function refusedSignIns({ ip }: FastifyRequest): string {
+  return `refused sign-ins of ${addressSubject(ip)}`;
 }
 
 function refuse(

@@ -38,9 +38,9 @@ export function unusedKey({
 }
 
 /**
- * Responds with the result of `act`, which runs once per key inside a transaction. `prepare`
- * returns `act` and runs before the transaction, because `prepare` may call the chain. Throws
- * CONFLICT when the key was used with a different request.
+ * Responds with the result of the function that `prepare` returns. `prepare` runs before the
+ * database transaction, so it may read the chain. The function runs inside the transaction, and
+ * only once per key. Throws CONFLICT when the key was used for a different request.
  */
 export async function respondOnce<T>(
   { sql, secretBox }: ApiDeps,

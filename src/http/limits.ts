@@ -1,19 +1,17 @@
-// Rate limits that all API processes share. A request counts for a subject: a caller or an
-// address. The counts are in Postgres. One statement counts all requests of an event-loop turn.
-// When a subject has spent its budget, this process refuses the subject's requests without asking
-// Postgres until the window ends.
+// Rate limits that all API processes share. A subject (a caller or an address) has a budget of
+// requests per window of time. Postgres stores the counts. One SQL statement counts all requests of
+// an event-loop turn. If a subject's budget is spent, the limiter refuses the request from memory.
 import type { Tier } from '../db/merchants.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
 const MINUTE_MS = 60_000;
 export const DAY_MS = 86_400_000;
-/** If more rate-limit windows than this are in memory, ended windows are deleted from memory. */
+/** Number of windows in memory above which ended windows are deleted from memory. */
 const SWEEP_ABOVE = 10_000;
 /**
- * If this number of rate-limit windows is in memory, all windows are deleted from memory. No count
- * is lost, because Postgres has the counts. The windows in memory only make some statements
- * unnecessary.
+ * Number of windows in memory at which all windows are deleted from memory. No count is lost,
+ * because Postgres has the counts.
  */
 const MAX_WINDOWS = 200_000;
 /**
@@ -26,7 +24,7 @@ export interface Allowance {
   allowed: boolean;
   limit: number;
   remaining: number;
-  /** Whole seconds until the window ends. */
+  /** Whole seconds until the subject has its full budget again. */
   resetSeconds: number;
 }
 
@@ -106,8 +104,8 @@ export function createLimiter(sql: Sql, windowMs = MINUTE_MS): Limiter {
       if (turn === undefined) {
         const asked = new Map<string, Turn>();
         turn = asked;
-        // setImmediate runs after Node has read all readable sockets. The requests of those sockets
-        // join this statement.
+        // setImmediate runs after Node has read all readable sockets, so one statement counts the
+        // requests of all these sockets.
         setImmediate(() => {
           turn = undefined;
           void spendTurn(asked);

@@ -28,7 +28,7 @@ export function withPlanTags(html: string, plan: PublicPlanRow, publicUrl: strin
     ['og:url', safe(`${publicUrl}/s/${plan.id}`, MAX_DESCRIPTION)],
     ...(logo === null ? [] : [['og:image', safe(logo, MAX_DESCRIPTION)]]),
   ].map(([name = '', content = '']) => `<meta property="${name}" content="${content}">\n`);
-  // Replacements are functions, because a string could contain a pattern such as $&.
+  // The replacements are functions, because replace() expands patterns such as $& in a string.
   return html
     .replace(/<title>.*?<\/title>/, () => `<title>${title}</title>`)
     .replace('</head>', () => `${tags.join('')}</head>`);
@@ -39,15 +39,14 @@ function periodName(hours: number): string {
 }
 
 /**
- * Makes text of another party safe as the value of an attribute: cuts it, removes hidden characters
- * and escapes it.
+ * Makes a merchant's text safe in an HTML attribute: replaces hidden characters with spaces,
+ * shortens the text and escapes it.
  */
 function safe(text: string, maxLength: number): string {
   const characters = Array.from(replaceHidden(text, () => ' '));
   return escapeHtml(characters.slice(0, maxLength).join(''));
 }
 
-/** Escapes a text for HTML and for the value of an attribute. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

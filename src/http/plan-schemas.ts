@@ -30,6 +30,12 @@ const metadataUri = Type.String({
   examples: ['https://coffee.example/plan.json'],
 });
 
+const description = Type.String({
+  format: 'text',
+  minLength: 1,
+  description: 'Shown on the plan’s page instead of the app’s description.',
+  examples: ['A bag of beans every month.'],
+});
 const graceHours = Type.Integer({
   minimum: 0,
   maximum: 72,
@@ -58,28 +64,27 @@ const pastDueDays = Type.Integer({
   description:
     'Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7).',
 });
-const trialHours = Type.Integer({
+export const TrialHours = Type.Integer({
   minimum: 1,
   maximum: 8760,
   description: 'Free hours of a new subscription, once per wallet and app. null: no trial.',
   examples: [168],
 });
-/**
- * Terms that only the service stores. They are not on chain, so a merchant can change them at any
- * time.
- */
+/** Terms that are not on chain. A merchant can change them at any time. */
 export const ownTerms = {
+  description: Type.Optional(nullable(description)),
   graceHours: Type.Optional(nullable(graceHours)),
   retryHours: Type.Optional(nullable(retryHours)),
   noticeHours: Type.Optional(nullable(noticeHours)),
   pastDueDays: Type.Optional(nullable(pastDueDays)),
-  trialHours: Type.Optional(nullable(trialHours)),
+  trialHours: Type.Optional(nullable(TrialHours)),
 };
 
 const planFields = {
   id: Id,
   appId: Id,
   name: Name,
+  description: nullable(description),
   status: oneOf(
     ['pending', 'active', 'sunset', 'ended'],
     'pending: not seen on chain yet. sunset: takes no new registrations.',
@@ -104,7 +109,7 @@ const planFields = {
       'Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.',
     ),
   ),
-  trialHours: nullable(trialHours),
+  trialHours: nullable(TrialHours),
   createdAt: Time,
   updatedAt: Time,
 };
@@ -126,13 +131,12 @@ const ownFields = {
     },
   ),
 };
-/** The view of a plan for the merchant of the plan. */
+/** A plan as its merchant sees it. */
 export const OwnPlan = Type.Object(ownFields, { title: 'OwnPlan' });
 export const NewPlan = Type.Object(
   { ...ownFields, ...Type.Partial(Offer).properties },
   { title: 'NewPlan' },
 );
-/** Returns the fields of the schema `Plan`. */
 export function planView(row: PlanRow): PlanRow & { amountDisplay: string } {
   return { ...row, amountDisplay: amountDisplay(row.amount) };
 }
@@ -157,8 +161,8 @@ export const PlanInput = Type.Object(
   },
 );
 /**
- * Throws VALIDATION_ERROR unless the body has the terms of a new plan or the address of an existing
- * plan, but not both.
+ * The body has either the terms of a new plan or the address of a plan on chain. Throws
+ * VALIDATION_ERROR when the body has both or neither.
  */
 export function refuseMixture(body: Static<typeof PlanInput>): void {
   const terms = ['amount', 'periodHours', 'endsAt', 'metadataUri'] as const;
@@ -185,13 +189,18 @@ export function refuseSmall(path: string, amount: bigint, minimum: bigint): void
 }
 
 /**
- * Returns the off-chain terms of the input. A term that is null in the input gets its default
- * value.
+ * Returns the off-chain terms of the input. A missing term becomes null, which means its default.
  */
 export function ownTermsOf(body: Static<typeof PlanInput>): OwnTerms {
   const { graceHours: grace = null, retryHours: retries = null, pastDueDays: days = null } = body;
   const { trialHours: trial = null, noticeHours: notices = null } = body;
-  const own = { graceHours: grace, retryHours: retries, noticeHours: notices };
+  const { description: about = null } = body;
+  const own = {
+    description: about,
+    graceHours: grace,
+    retryHours: retries,
+    noticeHours: notices,
+  };
   return { ...own, pastDueDays: days, trialHours: trial };
 }
 
@@ -209,7 +218,6 @@ export function refuseUnordered({
   if (!ascends((notices ?? []).toReversed())) throw invalidField('noticeHours', 'must descend');
 }
 
-/** Converts the input to the draft of a new plan. */
 export function draftOf(body: Static<typeof PlanInput>): PlanDraft {
   const {
     name,

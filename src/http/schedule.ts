@@ -1,12 +1,18 @@
 // Schema and view of the future payments that the service shows to a subscriber before subscribing.
 import { Type } from '@sinclair/typebox';
+import { timeOf } from '../chain/time.ts';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
 import { type PaymentRun, scheduleOf } from '../domain/collecting/schedule.ts';
+import type { RunningPeriod } from '../domain/subscribing/first-payment.ts';
 import { Amount, nullable, Time } from './fields.ts';
 
 export const Schedule = Type.Array(
   Type.Object({
     amount: { ...Amount, description: 'Each payment, base units.' },
+    creditSpent: {
+      ...Amount,
+      description: 'Credit of a change of plan that each payment spends beside amount, base units.',
+    },
     dueAt: { ...Time, description: 'When the first of them is due.' },
     until: { ...Time, description: 'End of the time that the first of them pays for.' },
     times: nullable(
@@ -15,7 +21,7 @@ export const Schedule = Type.Array(
   }),
   {
     description:
-      'The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount.',
+      'The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it.',
   },
 );
 
@@ -25,14 +31,24 @@ const undiscounted: DiscountTerms = {
   discountPeriods: null,
 };
 
-/** Returns the payments of a subscription that begins now. `minimum` is PLAN_MINIMUM_AMOUNT. */
+/**
+ * Returns the future payments of a new subscription. If subscribing resumes an on-chain account in
+ * the middle of a billing period, `running` is that period. `minimum` is PLAN_MINIMUM_AMOUNT.
+ */
 export function scheduleView(
   plan: { amount: bigint; periodHours: number; trialHours: number | null; endsAt: Date | null },
   minimum: bigint,
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms = undiscounted,
+  running: RunningPeriod | null = null,
 ): PaymentRun[] {
   const { amount, periodHours, trialHours, endsAt: planEndsAt } = plan;
   const price = { amount, periodHours, trialHours, planEndsAt };
   const discount = { discountPercent, discountAmount, discountPeriods };
-  return scheduleOf({ ...price, ...discount }, new Date(), minimum);
+  const terms = { ...price, ...discount };
+  if (running === null) return scheduleOf(terms, new Date(), minimum);
+  return scheduleOf(terms, timeOf(running.chargedFrom), minimum, {
+    startsAt: null,
+    credit: 0n,
+    running: { start: timeOf(running.start), state: 'unpaid' },
+  });
 }

@@ -1,5 +1,5 @@
 // Compiles the schemas of a route at the first request that needs them. By default, Fastify
-// compiles the schemas of all routes before it listens, which takes half of the startup time.
+// compiles all schemas before it listens, which would take half of the startup time.
 import validators from '@fastify/ajv-compiler';
 import serializers from '@fastify/fast-json-stringify-compiler';
 import type { FastifySchema, FastifySchemaCompiler, FastifySerializerCompiler } from 'fastify';

@@ -23,6 +23,7 @@ import {
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { openReports } from '../db/postgres/reports.ts';
 import { deleteEndedBudgets } from '../db/rate-budgets.ts';
+import { recordPublicUrl } from '../db/receipts.ts';
 import { deleteOldSponsoredOffers } from '../db/sponsored-offers.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
 import { workOnReplays } from '../domain/outbox/replay.ts';
@@ -39,8 +40,8 @@ import { shareChain } from './shared-chain.ts';
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;
 /**
- * Milliseconds after the start at which the genesis hash is checked. The check loads the RPC
- * client. Loading the RPC client during the start would take a seventh of the startup time.
+ * Milliseconds from startup to the check of the genesis hash. The check is delayed because it loads
+ * the RPC client, which would take a seventh of the startup time.
  */
 const SETTLED_MS = 1000;
 // Errors of listen(2), each with a cause and a remedy.
@@ -104,6 +105,8 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
     wakeKeepers: () => keepers.notify(),
     wakeReplays: () => replays.wake(),
   });
+  // Keepers write receipt URLs into events. They read the public URL from Postgres.
+  await recordPublicUrl(sql, config.publicUrl);
   const sweeper = sweep(sql, log);
   const replays = startReplays(sql, log, () => dispatchers.notify());
   await app.ready();
@@ -167,6 +170,7 @@ function settings(
     publicUrl: config.publicUrl,
     merchants: config.merchants,
     reportUrl: config.reportUrl,
+    contactUrl: config.contactUrl ?? config.reportUrl,
     jwtSecrets,
     secretBox: secretBox(encryptionKeys),
     sponsoring: limits && { limits, feeBps: config.feeBps },
@@ -177,7 +181,7 @@ function settings(
     dashboardOrigins: config.dashboardOrigins,
     trustProxy: config.trustProxy,
     connectionsPerAddress: config.connectionsPerAddress,
-    // Imported on demand, because loading undici takes part of the startup time.
+    // Imported on demand, because loading undici would delay the start.
     ping: async (target) => (await import('../webhooks/ping.ts')).sendPing({ config, ...target }),
     readSmallFile: async (file) =>
       (await import('../webhooks/small-file.ts')).readSmallFile(config, file),

@@ -1,7 +1,6 @@
-// The chain client that all API requests of a process share. Reads of accounts and statuses for
-// several API requests are sent as one RPC request, and results that are the same for all callers
-// are cached. While the rate limit delays requests, callers take turns, so that many requests of
-// one caller do not delay another caller.
+// The chain client that all API requests of a process share. One RPC request reads accounts or
+// statuses for several API requests. Results that are the same for all callers are cached. While
+// the rate limit delays requests, callers take turns, so no caller delays the others much.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ACCOUNTS_AT_ONCE } from '../chain/rpc/accounts.ts';
 import { EndpointFailure, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -14,8 +13,8 @@ import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
  */
 const RENT_MS = 3_600_000;
 /**
- * Milliseconds for which a blockhash or block height is cached. A blockhash is valid for at least a
- * minute, so the wallet still has most of that time to sign.
+ * Milliseconds for which a blockhash or block height is cached. A blockhash is valid for 150
+ * blocks, which take about a minute, so the wallet still has most of that time to sign.
  */
 const RECENT_MS = 1000;
 /**
@@ -35,16 +34,14 @@ export function actingFor(caller: string, work: () => void): void {
 }
 
 /**
- * A kind of read. Requests of the same kind are sent as one RPC request, for at most `max` names
- * (addresses or signatures).
+ * A kind of read. One RPC request combines reads of one kind, for at most `max` names (addresses or
+ * signatures).
  */
 interface Kind<R> {
   readonly method: string;
   readonly max: number;
   load(names: string[]): Promise<R>;
-  /**
-   * Returns the part of the result for some of the names. `places` are the indexes of these names.
-   */
+  /** Returns the part of `result` that one caller asked for: the entries at `places`. */
   part(result: R, places: readonly number[]): R;
 }
 
@@ -109,7 +106,8 @@ class Turns {
     this.#dropLate();
     while (this.#common.length > 0 || this.#queues.size > 0) {
       const wait = this.#delay();
-      // If the wait is longer than MAX_WAIT_MS, the RPC client refuses the request at once.
+      // If the wait would exceed MAX_WAIT_MS, the request goes to the RPC client at once. The RPC
+      // client then refuses the request, because its own maximum wait is the same.
       if (wait > 0 && wait <= MAX_WAIT_MS) {
         setTimeout(() => this.#send(), Math.ceil(wait)).unref();
         return;
@@ -203,8 +201,8 @@ class Cache {
   }
 
   /**
-   * Returns the cached result, or the result of a `load` that is under way, or calls `load`. A
-   * result is cached for `ms` after its response.
+   * Returns the cached result of `load`. Calls `load` if the cache has no result and no earlier
+   * call is under way. A result stays in the cache for `ms` after its response.
    */
   get<R>(method: string, about: string, ms: number, load: () => Promise<R>): Promise<R> {
     const key = `${method} ${about}`;
@@ -254,7 +252,10 @@ function statusKind(rpc: Rpc, history: boolean) {
   };
 }
 
-/** Wraps the methods of the client that the API uses. All other methods stay unchanged. */
+/**
+ * Returns `rpc` with shared versions of those methods that the API uses. The other methods stay
+ * unchanged.
+ */
 export function shareChain(rpc: Rpc): Rpc {
   const turns = new Turns(() => rpc.readDelay());
   const cache = new Cache(turns);
@@ -303,6 +304,7 @@ export function shareChain(rpc: Rpc): Rpc {
       cache.get('getMinimumBalanceForRentExemption', String(length), RENT_MS, () =>
         rpc.getMinimumBalanceForRentExemption(length),
       ),
+    sendTransaction: (...given) => one('sendTransaction', () => rpc.sendTransaction(...given)),
     simulateTransaction: (...given) =>
       one('simulateTransaction', () => rpc.simulateTransaction(...given)),
     isBlockhashValid: (...given) => one('isBlockhashValid', () => rpc.isBlockhashValid(...given)),

@@ -3,8 +3,8 @@ import type { FastifyReply } from 'fastify';
 import type { Api } from './context.ts';
 
 /**
- * Crawlers may read the pages of plans, so that they can show previews of links. Each page itself
- * tells crawlers not to index it, because merchants decide where to link to their plans.
+ * Crawlers may read a plan's page, so that chats can show a preview of a link to it. The page
+ * itself forbids indexing, because the merchant decides where to link to the plan.
  */
 const ROBOTS = `User-agent: *
 Allow: /s/

@@ -1,67 +1,89 @@
 // The browser pages. Documents are at /s/{planId}, /checkout/{checkoutSessionId}, /account and
-// /dashboard. Their scripts and styles are under /assets/. The build writes all files to
-// dist/pages.
+// /dashboard; their HTML is in site-documents.ts. Receipts are at /receipts/ (receipts.ts). Scripts
+// and styles are under /assets/. The build writes all files to dist/pages.
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
-import type { FastifyError, FastifyReply } from 'fastify';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { findPublicPlan } from '../db/plans.ts';
 import { isUnavailable } from '../db/postgres/outage.ts';
 import { ServiceError } from '../errors.ts';
+import { ROOT } from '../root.ts';
 import { type Api, type ApiDeps, idOf } from './context.ts';
 import { onError } from './errors.ts';
 import type { Gate } from './gate.ts';
-import { escapeHtml, withPlanTags } from './open-graph.ts';
+import { withPlanTags } from './open-graph.ts';
+import { isReceiptPath, receiptRoutes } from './receipts.ts';
+import {
+  assetOf,
+  documentOf,
+  headOf,
+  type Manifest,
+  type PageName,
+  refusalOf,
+} from './site-documents.ts';
 import { sitePaths } from './site-paths.ts';
+import { languageOf, type SiteLanguage } from './site-words.ts';
+import { STATEMENT_STYLE } from './statement-page.ts';
+import { unsubscribeRoutes } from './unsubscribe.ts';
 
-/** Maps the name of an asset to the asset's file name under /assets/. */
-type Manifest = Readonly<Record<string, string>>;
-
-const built = new URL('../../dist/pages/', import.meta.url);
+const built = new URL('dist/pages/', ROOT);
 
 /** Value of Retry-After while the database is unavailable, in seconds. */
 const RETRY_SECONDS = 5;
 
-const policy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  // The icons of wallets are data: URLs.
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
-
-interface Document {
-  page: string;
-  title: string;
-  /** Text that the page shows when its script does not run. */
-  fact: string;
+/** Additions to the content security policy of a page. */
+interface Sources {
+  readonly connections?: readonly string[];
+  readonly forms?: "'self'" | "'none'";
+  readonly styles?: readonly string[];
 }
 
-const subscribe: Document = {
-  page: 'subscribe',
-  title: 'Subscribe',
-  fact: 'Nothing was signed and nothing was paid by opening this page.',
+/** The content security policy of a page. */
+const policyOf = ({ connections = [], forms = "'none'", styles = [] }: Sources) =>
+  [
+    "default-src 'none'",
+    "script-src 'self'",
+    ["style-src 'self'", ...styles].join(' '),
+    // The icons of wallets are data: URLs.
+    "img-src 'self' data:",
+    ["connect-src 'self'", ...connections].join(' '),
+    "base-uri 'none'",
+    `form-action ${forms}`,
+    "frame-ancestors 'none'",
+  ].join('; ');
+
+/**
+ * Addresses of wallet apps on the same phone, for the Mobile Wallet Adapter. A request to the HTTP
+ * address makes Chrome ask the user for permission (src/pages/shared/phone-wallet.ts).
+ */
+const WALLET_APPS = ['ws://localhost:*', 'http://localhost'];
+
+const pages: Readonly<Record<string, PageName>> = {
+  '/s/:planId': 'subscribe',
+  '/checkout/:checkoutSessionId': 'subscribe',
+  '/account': 'account',
+  '/dashboard': 'dashboard',
 };
-const account: Document = {
-  page: 'account',
-  title: 'My subscriptions',
-  fact: 'Nothing was changed: your subscriptions continue as they are.',
-};
-const dashboard: Document = {
-  page: 'dashboard',
-  title: 'Dashboard',
-  fact: 'Nothing was changed: payments and webhooks continue without this page.',
-};
-const documents: Readonly<Record<string, Document>> = {
-  '/s/:planId': subscribe,
-  '/checkout/:checkoutSessionId': subscribe,
-  '/account': account,
-  '/dashboard': dashboard,
-};
+
+/**
+ * Whether the page may connect to wallet apps on the phone. Only Chrome on Android supports such
+ * connections. A WebView is excluded, because the app around the WebView is usually a wallet
+ * itself.
+ */
+function opensWalletApps(page: PageName, { headers }: FastifyRequest): boolean {
+  const agent = headers['user-agent'] ?? '';
+  return page !== 'dashboard' && /Android.*Chrome\//.test(agent) && !/; wv\)|Version\//.test(agent);
+}
+
+/** Returns the page of a route; undefined when the route has no page. */
+function pageOf({ routeOptions: { url = '' } }: FastifyRequest): PageName | undefined {
+  return isReceiptPath(url) ? 'receipt' : pages[url];
+}
+
+/** The dashboard is in English. */
+const languageFor = (page: PageName, request: FastifyRequest): SiteLanguage =>
+  page === 'dashboard' ? 'en' : languageOf(request);
 
 /**
  * Registers the pages. Logs a warning when `npm run build` has not built the pages. Requests for
@@ -69,38 +91,60 @@ const documents: Readonly<Record<string, Document>> = {
  * opened page without its files would stay empty.
  */
 export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
-  const { cluster, environment, onrampUrl = '', reportUrl = '', log } = deps;
+  const { cluster, environment, onrampUrl = '', reportUrl = '', contactUrl = '', log } = deps;
   const manifest = readManifest();
   if (manifest === undefined) {
     log.warn('the browser pages are not built: run "npm run build"');
     return;
   }
-  // The pages include a demo wallet for trying the pages out. The URL's fragment holds the key of
-  // the demo wallet.
+  // For local trials, the pages offer a demo wallet, whose key is in the URL's fragment.
   const demo = environment === 'development' && cluster === 'localnet';
-  const settings = { cluster, report: reportUrl, onramp: onrampUrl, ...cataloguesOf(manifest) };
+  const settings = {
+    cluster,
+    report: reportUrl,
+    onramp: onrampUrl,
+    'qr-code': assetOf(manifest, 'qr-code'),
+    ...cataloguesOf(manifest),
+  };
+  const walletApps = { 'wallet-apps': assetOf(manifest, 'mobile-wallet') };
   void api.register(async (scope: Api) => {
     scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
-    scope.setErrorHandler<FastifyError>((error, request, reply) => {
-      const document = documents[request.routeOptions.url ?? ''];
-      const reason = reasonOf(error);
-      if (document === undefined || reason === undefined) return onError(error, request, reply);
-      if (!reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_SECONDS);
-      const seconds = Number(reply.getHeader('retry-after'));
-      return sendPage(
-        reply.code(reason.status),
-        refusalOf(manifest, document, reason.text, seconds),
-        'no-store',
-      );
+    sendRefusals(scope, manifest);
+    receiptRoutes(scope, deps, {
+      head: (title) => headOf(manifest, title),
+      script: assetOf(manifest, 'receipt'),
+      send: (reply, html) => sendPage(reply, html, 'private, no-store', { forms: "'self'" }),
     });
-    for (const [url, document] of Object.entries(documents)) {
-      const html = documentOf(manifest, document, { demo, settings });
-      scope.get<{ Params: { planId?: string } }>(url, async ({ params: { planId } }, reply) =>
-        sendPage(reply, await withTags(deps, html, planId), 'no-cache'),
-      );
-    }
+    for (const [url, page] of Object.entries(pages))
+      scope.get<{ Params: { planId?: string } }>(url, async (request, reply) => {
+        const onPhone = opensWalletApps(page, request);
+        const html = documentOf(manifest, {
+          page,
+          language: languageFor(page, request),
+          scripts: demo ? ['demo-wallet'] : [],
+          settings: {
+            ...settings,
+            ...(onPhone && walletApps),
+            ...(page === 'dashboard' && { contact: contactUrl }),
+          },
+        });
+        const tagged = await withTags(deps, html, request.params.planId);
+        return sendPage(reply, tagged, 'no-cache', {
+          connections: onPhone ? WALLET_APPS : [],
+          // The dashboard opens a statement as a blob, and the blob has the policy of the
+          // dashboard.
+          styles: page === 'dashboard' ? [STATEMENT_STYLE] : [],
+        });
+      });
   });
-  sitePaths(api, Object.keys(documents), `/assets/${manifest.icon ?? ''}`);
+  void api.register(async (scope: Api) => {
+    scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
+    unsubscribeRoutes(scope, deps, {
+      head: (title) => headOf(manifest, title),
+      send: (reply, html) => sendPage(reply, html, 'no-store', { forms: "'self'" }),
+    });
+  });
+  sitePaths(api, Object.keys(pages), `/assets/${manifest.icon ?? ''}`);
   void api.register(fastifyStatic, {
     root: fileURLToPath(new URL('assets/', built)),
     prefix: '/assets/',
@@ -114,6 +158,22 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
     setHeaders: (response) => {
       response.setHeader('cross-origin-resource-policy', 'same-origin');
     },
+  });
+}
+
+/**
+ * When a rate limit is reached or during an outage, responds with a page in the request's language.
+ */
+function sendRefusals(scope: Api, manifest: Manifest): void {
+  scope.setErrorHandler<FastifyError>((error, request, reply) => {
+    const page = pageOf(request);
+    const reason = reasonOf(error);
+    if (page === undefined || reason === undefined) return onError(error, request, reply);
+    if (!reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_SECONDS);
+    const seconds = Number(reply.getHeader('retry-after'));
+    const language = languageFor(page, request);
+    const html = refusalOf(manifest, { page, language }, reason.text, seconds);
+    return sendPage(reply.code(reason.status), html, 'no-store');
   });
 }
 
@@ -135,9 +195,15 @@ async function withTags(
   }
 }
 
-function sendPage(reply: FastifyReply, html: string, cacheControl: string): FastifyReply {
+function sendPage(
+  reply: FastifyReply,
+  html: string,
+  cacheControl: string,
+  sources: Sources = {},
+): FastifyReply {
   return reply
-    .header('content-security-policy', policy)
+    .header('content-security-policy', policyOf(sources))
+    .header('vary', 'accept-language, user-agent')
     .header('cross-origin-resource-policy', 'same-origin')
     .header('x-frame-options', 'DENY')
     .header('permissions-policy', 'camera=(), geolocation=(), microphone=(), payment=()')
@@ -147,26 +213,20 @@ function sendPage(reply: FastifyReply, html: string, cacheControl: string): Fast
 }
 
 /**
- * If a later request may succeed after this error, returns the HTTP status and the reason for the
- * response. Returns undefined for all other errors.
+ * Returns the HTTP status and the text for a reached rate limit or an outage. Returns undefined for
+ * all other errors.
  */
-function reasonOf(error: FastifyError): { status: number; text: string } | undefined {
+function reasonOf(
+  error: FastifyError,
+): { status: number; text: 'tooMany' | 'unavailable' } | undefined {
   if (error instanceof ServiceError && error.code === 'RATE_LIMITED')
-    return { status: 429, text: 'Too many requests came from your network within a minute.' };
-  return isUnavailable(error)
-    ? { status: 503, text: 'The service does not reach its database at the moment.' }
-    : undefined;
+    return { status: 429, text: 'tooMany' };
+  return isUnavailable(error) ? { status: 503, text: 'unavailable' } : undefined;
 }
 
 function readManifest(): Manifest | undefined {
   const file = new URL('manifest.json', built);
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Manifest) : undefined;
-}
-
-function assetOf(manifest: Manifest, name: string): string {
-  const file = manifest[name];
-  if (file === undefined) throw new Error(`the manifest has no ${name}`);
-  return `/assets/${file}`;
 }
 
 /**
@@ -175,80 +235,4 @@ function assetOf(manifest: Manifest, name: string): string {
 function cataloguesOf(manifest: Manifest): Record<string, string> {
   const names = Object.keys(manifest).filter((name) => name.startsWith('words-'));
   return Object.fromEntries(names.map((name) => [name, assetOf(manifest, name)]));
-}
-
-/** The elements of `<head>` that every page has. */
-function headOf(manifest: Manifest, title: string): string {
-  return `<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<meta name="robots" content="noindex">
-<title>${title}</title>
-<link rel="icon" type="image/svg+xml" href="${assetOf(manifest, 'icon')}">
-<link rel="stylesheet" href="${assetOf(manifest, 'style')}">`;
-}
-
-/**
- * Returns the HTML of a page. The only data in the HTML are the settings of this installation. The
- * script replaces the content of #root. If the script does not run, the style sheet shows `.late`
- * after some seconds.
- */
-function documentOf(
-  manifest: Manifest,
-  { page, title, fact }: Document,
-  { demo, settings }: { demo: boolean; settings: Readonly<Record<string, string>> },
-): string {
-  const scripts = (demo ? ['demo-wallet', page] : [page]).map(
-    (name) => `<script type="module" src="${assetOf(manifest, name)}"></script>`,
-  );
-  const metas = Object.entries(settings).map(
-    ([name, value]) => `<meta name="billing-${name}" content="${escapeHtml(value)}">`,
-  );
-  return `<!doctype html>
-<html lang="en">
-<head>
-${headOf(manifest, title)}
-${metas.join('\n')}
-${scripts.join('\n')}
-</head>
-<body>
-<div id="root"><main class="boot">
-<p class="muted" role="status">Loading…</p>
-<div class="late">
-<h1>This page has not started</h1>
-<p>${fact}</p>
-<p><a class="button" href="">Load the page again</a></p>
-<p class="muted">If that does not help, turn off extensions that block scripts, or try another browser or network.</p>
-</div>
-</main></div>
-<noscript><main class="boot"><h1>${title}</h1><p>This page needs JavaScript to talk to your wallet.</p></main></noscript>
-</body>
-</html>
-`;
-}
-
-/** Returns the page that is sent instead of a document that cannot be sent at the moment. */
-function refusalOf(
-  manifest: Manifest,
-  { title, fact }: Document,
-  reason: string,
-  seconds: number,
-): string {
-  return `<!doctype html>
-<html lang="en">
-<head>
-${headOf(manifest, title)}
-</head>
-<body>
-<main class="boot">
-<h1>One moment, please</h1>
-<p>${reason}</p>
-<p>${fact}</p>
-<p>Load the page again in ${seconds} seconds.</p>
-<p><a class="button" href="">Load the page again</a></p>
-</main>
-</body>
-</html>
-`;
 }

@@ -1,16 +1,35 @@
 // Fields of requests and responses about sponsored transactions.
 import { type Static, Type } from '@sinclair/typebox';
+import { creditTime } from '../domain/sponsoring/change.ts';
 import { type Refusal, refusals } from '../domain/sponsoring/limits.ts';
 import type { OfferRequest } from '../domain/sponsoring/offer.ts';
 import { offerSponsored } from '../domain/sponsoring/offer.ts';
+import { amountsAt, type ChangeRequest, readChange } from '../domain/subscribing/change.ts';
+import type { Opening } from '../domain/subscribing/opening.ts';
+import { changeView } from './change-schemas.ts';
 import type { ApiDeps } from './context.ts';
-import { Id, meaning, nullable, offerFields, oneOf } from './fields.ts';
+import { Id, meaning, nullable, offerFields, oneOf, TimeInput } from './fields.ts';
 
 /** The field with which a request asks for a sponsored transaction. */
 export const sponsored = Type.Boolean({
   description:
     'Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false.',
 });
+
+/**
+ * The field with which a request for a change of plan names the amounts that the user was shown.
+ */
+export const shownAsOf = {
+  ...TimeInput,
+  description:
+    '"asOf" of the amounts of the change that you were shown: a sponsored transaction then pays exactly these. With one that is too old, the response has others.',
+};
+
+/** The query parameter with which a request asks for the costs of a sponsored change of plan. */
+export const previewsSponsored = oneOf(
+  ['true', 'false'],
+  'true: the amounts are those of a sponsored change. Send their "asOf" with the request for its transaction. Default: false.',
+);
 
 export const SponsoredInput = nullable(
   Type.Object({ sponsored: Type.Optional(sponsored) }, { additionalProperties: false }),
@@ -36,30 +55,84 @@ export const sponsoredFields = {
   notSponsored: NotSponsored,
 };
 export const SponsoredOffer = Type.Object(
-  { ...offerFields, ...sponsoredFields },
+  {
+    ...offerFields,
+    ...sponsoredFields,
+    cancelled: Type.Optional(
+      Type.Boolean({
+        description:
+          'When you cancel: true if a limit of sponsoring is reached or your wallet has too little SOL, so that the service has cancelled the subscription on its side. Nothing more is collected, and you need not sign.',
+      }),
+    ),
+  },
   { title: 'TransactionOffer' },
 );
 
 export const notSponsored = (code: Refusal) => ({ code, message: refusals[code] });
 
 /**
- * Makes a sponsored offer if the request asked for one. Returns the response in `made`. Without an
- * offer, `notSponsored` has the reason. The reason is null if the request did not ask for an offer.
+ * Makes a sponsored offer if the request asked for one. `made` is the response with the offer.
+ * `notSponsored` is the reason for a refusal; null if the request did not ask for an offer.
  */
 export async function askSponsor(
   deps: ApiDeps,
   isAsked: boolean | undefined,
   request: OfferRequest,
 ): Promise<
-  | { made: Static<typeof SponsoredOffer>; notSponsored: null }
+  | { made: Static<typeof SponsoredOffer>; notSponsored: null; creditAt: Date | null }
   | { made: undefined; notSponsored: ReturnType<typeof notSponsored> | null }
 > {
   if (isAsked !== true) return { made: undefined, notSponsored: null };
   const outcome = await offerSponsored(deps, request);
   if ('refusal' in outcome) return { made: undefined, notSponsored: notSponsored(outcome.refusal) };
-  const { transaction, offerId, minContextSlot } = outcome.offer;
+  const { transaction, offerId, minContextSlot, creditAt } = outcome.offer;
   const offer = { transaction, offerId, minContextSlot };
-  return { made: { ...offer, sponsored: true, notSponsored: null }, notSponsored: null };
+  const made = { ...offer, sponsored: true, notSponsored: null };
+  return { made, notSponsored: null, creditAt };
+}
+
+/**
+ * Computes what a change of plan costs. For a sponsored change that takes effect now, computes the
+ * amounts that its transaction will pay.
+ */
+export function previewChange(
+  deps: ApiDeps,
+  change: ChangeRequest,
+  isSponsored: Static<typeof previewsSponsored> | undefined,
+) {
+  const isAhead = isSponsored === 'true' && change.when === 'now';
+  return readChange(deps, change, deps.planMinimumAmount, isAhead ? creditTime : undefined);
+}
+
+/**
+ * Makes a sponsored offer for a change of plan if the request asked for one. `made` is the response
+ * with the offer and the costs of the change.
+ */
+export async function askChange(
+  deps: ApiDeps,
+  isAsked: boolean | undefined,
+  change: ChangeRequest,
+  { opening, from: address, shown }: { opening: Opening; from: string; shown: string | undefined },
+) {
+  const { sql, planMinimumAmount: minimum } = deps;
+  const { old, plan, session, when } = change;
+  const { made, ...outcome } = await askSponsor(deps, isAsked, {
+    purpose: 'subscribe',
+    wallet: old.subscriberWallet,
+    plan,
+    subscriptionPda: opening.subscriptionPda,
+    session,
+    address,
+    change: {
+      ...change,
+      leastPayment: minimum,
+      ...(shown !== undefined && { shown: new Date(shown) }),
+    },
+  });
+  if (made === undefined || !('creditAt' in outcome) || outcome.creditAt === null)
+    return { made: undefined, notSponsored: outcome.notSponsored };
+  const amounts = await amountsAt(sql, change, opening, { minimum, at: outcome.creditAt });
+  return { made: { ...made, ...changeView(when, amounts) }, notSponsored: null };
 }
 
 /** Fields of a response with a transaction for which the wallet pays. */
@@ -70,19 +143,33 @@ export const paidByWallet = (why: { notSponsored: ReturnType<typeof notSponsored
 
 const states = {
   offered: 'The wallet has not signed.',
-  signed: 'It waits for a keeper.',
-  sent: 'The service has signed and sent it.',
+  signed: 'It waits until the service signs and sends it.',
+  sent: 'A node has taken it; this state comes back if a fork drops it.',
   processed: 'A node has run it.',
   confirmed: 'The network has confirmed it.',
   final: 'It can no longer be undone; a new subscription is registered and paid.',
+  unsponsored:
+    'The service does not pay for it at the moment, and "refusal" tells why. Nothing was sent: ask again without "sponsored", and your wallet pays.',
   refused: 'The service did not sign; "reason" tells why. Nothing was sent.',
   failed: 'It failed on the network; nothing was paid.',
-  lapsed: 'It never landed; ask for a new offer.',
+  lapsed:
+    'It never landed, or the service did not sign it in time: it can land no more, and nothing was paid. Ask for a new offer.',
 };
 
 const progressFields = {
   state: oneOf(
-    ['offered', 'signed', 'sent', 'processed', 'confirmed', 'final', 'refused', 'failed', 'lapsed'],
+    [
+      'offered',
+      'signed',
+      'sent',
+      'processed',
+      'confirmed',
+      'final',
+      'unsponsored',
+      'refused',
+      'failed',
+      'lapsed',
+    ],
     Object.entries(states)
       .map(([name, text]) => `${name}: ${text}`)
       .join(' '),
@@ -91,6 +178,11 @@ const progressFields = {
     Type.String({ description: 'The transaction’s signature in Base58, once it is signed.' }),
   ),
   reason: nullable(Type.String({ description: 'Why it was refused or failed.' })),
+  refusal: nullable(meaning(refusals, 'Why the service did not sign; machine-readable.')),
+  cancelled: Type.Boolean({
+    description:
+      'Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again.',
+  }),
   subscriptionId: nullable({
     ...Id,
     description: 'The subscription that it created, once it is final.',

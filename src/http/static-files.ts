@@ -2,9 +2,10 @@
 // (scripts/public.ts).
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
+import { ROOT } from '../root.ts';
 import type { Api } from './context.ts';
 
-const root = fileURLToPath(new URL('../../dist/public', import.meta.url));
+const root = fileURLToPath(new URL('dist/public', ROOT));
 // style-src allows 'unsafe-inline' because Swagger UI sets style attributes.
 const PAGE_POLICY =
   "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; object-src 'none'; frame-ancestors 'none'";

@@ -1,4 +1,3 @@
-// Schemas of webhook endpoints.
 import { Type } from '@sinclair/typebox';
 import { extraEventTypes } from '../db/events.ts';
 import { customHeaders, type Headers, MAX_HEADERS } from '../domain/outbox/headers.ts';
@@ -71,7 +70,7 @@ const fields = {
     }),
   ),
 };
-/** Settings in the body of POST and PATCH. */
+/** Schemas of an endpoint's settings, for the requests that create or change an endpoint. */
 export const settingsInput = {
   headers: Type.Optional(
     nullable(

@@ -1,6 +1,6 @@
-// Decides what to do with each subscription from a snapshot of its on-chain accounts. If a decision
-// depends on past pulls, the pulls are looked up in the database, then in the account's history on
-// chain. An account that is missing at one RPC endpoint is checked at the other endpoints.
+// Decides what to do with each subscription from a snapshot of its on-chain accounts. If the
+// decision also needs past payments (pulls), the pulls are looked up in the database, then on
+// chain. If an account is missing at one RPC endpoint, the other endpoints are asked too.
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
@@ -19,10 +19,7 @@ import type { Context } from './context.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 
-/**
- * The result for a batch: the snapshot of the accounts, the lookup results by subscription id, and
- * the decision for each subscription row.
- */
+/** What assessAll() read and decided. `lookups` has subscription ids as keys. */
 export interface Assessed<Row> {
   snapshot: Snapshot;
   lookups: Map<string, LookupResult>;
@@ -30,8 +27,8 @@ export interface Assessed<Row> {
 }
 
 /**
- * Decides what to do with one subscription. If the accounts cannot be decoded, the keeper tries the
- * subscription again later. The payment does not count as failed.
+ * Decides what to do with one subscription. If its accounts cannot be decoded, the decision is to
+ * try again later, without counting a failed payment.
  */
 export function assess(
   { rules }: Context,
@@ -52,7 +49,8 @@ export function assess(
 }
 
 /**
- * Completes each pull in the lookup results with the database's records of the pull and its period.
+ * For each pull that was found on chain, sets whether the database has recorded the pull, and
+ * whether the billing period of the pull is paid.
  */
 export function withBooks(
   lookups: LookupResult | undefined,
@@ -76,10 +74,9 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 }
 
 /**
- * Reads the accounts (at `minSlot` or later) and decides about each row. Past pulls come from the
- * database. With `history`, past pulls are also looked up on chain, which takes long. If the pulls
- * stay unknown, the decision keeps `needs: 'pulls'`. `closed` is given after the keeper tried to
- * close the rows' accounts, and lists the accounts that it closed.
+ * Reads the accounts (at `minSlot` or later) and decides about each row. If the database lacks the
+ * pulls that a decision needs, `history` allows a look-up on chain, which takes long. Otherwise the
+ * decision has `needs: 'pulls'`. `closed` lists the accounts that the keeper has just closed.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -118,8 +115,8 @@ export async function assessAll<Row extends KeeperSubscription>(
 }
 
 /**
- * Some decisions announce an upcoming payment to the subscriber. Finds, for each announced payment,
- * the amount that the subscriber's wallet has to pay for other plans before that payment.
+ * Selects the rows whose next payment it is time to announce. For each of these rows, finds the
+ * USDC that the wallet must pay for its other subscriptions before that payment.
  */
 async function findOwed(
   { sql }: Context,
@@ -156,8 +153,8 @@ async function findInHistory(
       found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
-    // Pulls before the period in which the subscription was registered do not belong to this
-    // registration. The search begins at the start of that period or later.
+    // The search begins no earlier than the period of the registration, because earlier pulls
+    // belong to an earlier registration.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));
@@ -182,16 +179,20 @@ function resultOf(history: PullHistory | undefined): LookupResult {
 }
 
 /**
- * Effects of a missing account: (1) subscription or plan: the subscription ends, (2) authority: the
- * delegation counts as revoked, (3) subscriber tokens: the payment fails, (4) merchant tokens: the
- * plan is blocked, (5) treasury tokens: the fee stays owed.
+ * If the subscription or plan account is missing, the subscription ends. If the authority is
+ * missing, the delegation counts as revoked. If the subscriber's token account is missing, the
+ * payment fails.
  */
 const ENDING = ['subscription', 'plan', 'authority', 'subscriberTokens'] as const;
+/**
+ * If the merchant's token account is missing, the plan is blocked. If the treasury's token account
+ * is missing, the platform fee stays owed.
+ */
 const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
 
 /**
- * Finds subscriptions that have an account missing from the snapshot. The account may still exist
- * at another RPC endpoint. Leaves out accounts that the keeper has just closed.
+ * Finds subscriptions with an account that is missing from the snapshot but may still exist at
+ * another RPC endpoint. Leaves out accounts that the keeper has just closed.
  */
 async function findDoubted(
   { programId, absence }: Context,

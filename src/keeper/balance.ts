@@ -2,8 +2,8 @@ import { LEAST_FLOOR } from '../domain/sponsoring/limits.ts';
 import type { Context } from './context.ts';
 
 /**
- * Below this balance (lamports) operators are warned. This balance is enough for the network fees
- * of about 10,000 payments.
+ * Balance (lamports) below which operators are warned. LOW pays the network fees of about 10,000
+ * payments.
  */
 const LOW = 100_000_000n;
 

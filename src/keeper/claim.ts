@@ -1,6 +1,6 @@
 // Claims due subscriptions and takes over open attempts whose claim expired. If a batch fails
-// because of one row's data, splits the batch. commit.ts reads, decides, signs and commits a
-// claimed batch. The tracker sends the committed payments.
+// because of one row's data, splits the batch. commit.ts commits a claimed batch, and the tracker
+// sends the committed payments.
 import { randomUUID } from 'node:crypto';
 import postgres from 'postgres';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -36,9 +36,9 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * Interval (ms) at which claiming starts again at the earliest due time. Between these starts, each
- * batch begins after the last due time of the previous batch, so it misses subscriptions that have
- * become due with an earlier due time.
+ * Claiming goes through the due subscriptions in order of due time. After this interval (ms) it
+ * starts again at the earliest due time, because subscriptions may have become due with an earlier
+ * due time.
  */
 const PASS_MS = 2000;
 
@@ -48,8 +48,8 @@ const PASS_MS = 2000;
  */
 const LOOKUPS_AT_ONCE = 8;
 /**
- * Maximum number of look-ups in the queue, including running look-ups. Even if all look-ups are
- * slow, the last one begins within 40 s and renews its lease before the lease (45 s) ends.
+ * Maximum number of look-ups that wait or run. Even if every look-up is slow, a look-up begins
+ * within 40 s. It then renews its lease, which lasts 45 s.
  */
 const MAX_TAKEN = 32;
 
@@ -193,7 +193,8 @@ export class Collector {
 
   async #close({ claimId, rows }: SideWork, signal: AbortSignal): Promise<void> {
     const closed = await closeAccounts(this.#context, rows, signal);
-    // Closing may have taken long. With `leasedAt` -Infinity the tracker renews the lease at once.
+    // Closing may have taken so long that the lease is about to end. `leasedAt` is -Infinity, so
+    // that the tracker renews the lease at once.
     await this.#commit({ claimId, leasedAt: -Infinity }, rows, { closed, history: false });
   }
 
@@ -220,9 +221,9 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 }
 
 /**
- * Claims one batch of open attempts that no keeper holds: their lease expired, or the API ended
- * their claim when it cancelled the subscription. These attempts may still land, so a keeper has to
- * follow them. Resolves with true when more of these attempts may be left.
+ * Claims a batch of open attempts that no keeper holds. Either the lease expired, or the API ended
+ * the claim when it cancelled the subscription. Such an attempt may still land, so a keeper must
+ * follow it. Resolves with true when more such attempts may be left.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());

@@ -1,17 +1,44 @@
 // Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. Closings
 // run outside the collect loop. A closing only returns the keeper's own rent, and the program
 // refuses a second closing, so these transactions are not written to Postgres before they are sent.
+// The rent of a sponsored account is also taken back by sponsor-rent.ts: of all keepers, the one
+// that has claimed the closing sends it.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
-import { revokeDelegation } from '../chain/program/instructions.ts';
+import { type Instruction, revokeDelegation } from '../chain/program/instructions.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
+import { networkFee } from '../chain/transactions/network-fee.ts';
 import { signTransaction } from '../chain/transactions/subscriptions.ts';
 import { computeUnitLimit, computeUnitPrice } from '../chain/transactions/system-instructions.ts';
+import { claimClosings } from '../db/sponsor-rent.ts';
 import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { Context } from './context.ts';
 
 const CLOSING_UNITS = 50_000;
+/**
+ * Returns the instructions of a transaction that closes one account. `price` is in micro-lamports
+ * per compute unit.
+ */
+export const closingInstructions = (closing: Instruction, price: bigint): Instruction[] => [
+  computeUnitLimit(CLOSING_UNITS),
+  computeUnitPrice(price),
+  closing,
+];
+
+/**
+ * Claims closings of subscription accounts. Returns the addresses that this keeper may close
+ * (claimClosings in db/sponsor-rent.ts).
+ */
+export const mayClose = (
+  { sql, closingBudget: budget }: Pick<Context, 'sql' | 'closingBudget'>,
+  addresses: readonly string[],
+  price: bigint,
+): Promise<ReadonlySet<string>> => {
+  const fee = networkFee(1n, BigInt(CLOSING_UNITS), price);
+  return sql.begin((tx) => claimClosings(tx, addresses, { fee, budget }));
+};
+
 const POLL_MS = 400;
 const RESEND_MS = 2000;
 const PATIENCE_MS = 20_000;
@@ -22,30 +49,32 @@ export const MAX_CLOSINGS = 4;
 export type Closed = ReadonlyMap<string, bigint>;
 
 /**
- * Tries to close the on-chain accounts of `rows` and logs failures. Returns the accounts that were
- * closed. Throws RpcUnreachable or RpcError, and throws when `signal` aborts.
+ * Tries to close the on-chain accounts of `rows` and logs failures. Leaves out accounts that
+ * another keeper is closing. Returns the accounts that were closed. Throws RpcUnreachable or
+ * RpcError, and throws when `signal` aborts.
  */
 export async function closeAccounts(
-  { rpc, fees, keypairs, programId, log }: Context,
+  context: Context,
   rows: readonly KeeperSubscriptionForEvents[],
   signal: AbortSignal,
 ): Promise<Closed> {
+  const { rpc, fees, keypairs, programId, log } = context;
   const { accounts } = await rpc.getMultipleAccounts(rows.map((row) => row.subscriptionPda));
   const { blockhash } = await rpc.getLatestBlockhash();
   const price = await fees.price();
-  let open = rows.flatMap((row, place) => {
+  const own = rows.flatMap((row, place) => {
     // Only the wallet that paid the rent may close the account.
     const payer = subscriptionIn(accounts[place] ?? null, programId)?.payer ?? '';
     const keypair = keypairs.get(payer);
-    if (keypair === undefined) return [];
-    const authority = keypair.address;
-    const close = revokeDelegation(programId, {
-      authority,
-      plan: row.planPda,
-      subscription: row.subscriptionPda,
-    });
-    const instructions = [computeUnitLimit(CLOSING_UNITS), computeUnitPrice(price), close];
-    return [{ row, ...signTransaction(keypair, instructions, blockhash) }];
+    return keypair === undefined ? [] : [{ row, keypair }];
+  });
+  const addresses = own.map(({ row }) => row.subscriptionPda);
+  const claimed = await mayClose(context, addresses, price);
+  let open = own.flatMap(({ row, keypair }) => {
+    const { planPda: plan, subscriptionPda: subscription } = row;
+    if (!claimed.has(subscription)) return [];
+    const close = revokeDelegation(programId, { authority: keypair.address, plan, subscription });
+    return [{ row, ...signTransaction(keypair, closingInstructions(close, price), blockhash) }];
   });
   const closed = new Map<string, bigint>();
   const deadline = performance.now() + PATIENCE_MS;

@@ -45,10 +45,9 @@ export interface Committed {
 }
 
 /**
- * Reads, decides, signs and commits one claimed batch. `closed` is given after the keeper tried to
- * close the rows' accounts, and lists the accounts that it closed. With `history`, past pulls are
- * also looked up on chain. Throws when the chain or the database cannot be reached. The batch then
- * stays claimed.
+ * Reads, decides, signs and commits one claimed batch. `closed` lists the accounts that the keeper
+ * has just closed. With `history`, past pulls are also looked up on chain. Throws when the chain or
+ * the database cannot be reached; the batch then stays claimed.
  */
 export async function commit(
   context: Context,
@@ -122,9 +121,9 @@ export async function commit(
 }
 
 /**
- * Reads the accounts and decides about the batch. The result has two functions: (1) `decide`
- * repeats the decision about one subscription with the pulls that the database has recorded by now.
- * (2) `isStopped` tells whether a hold on collection or a suspension forbids a decision now.
+ * Reads the accounts and decides about the batch. Returns two functions: (1) `decide` repeats the
+ * decision about one subscription with the pulls that the database has recorded by now. (2)
+ * `isStopped` tells whether a hold on collection or a suspension forbids a payment now.
  */
 async function read(
   context: Context,
@@ -144,8 +143,8 @@ async function read(
     decision !== undefined && isBraked(brake, decision, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
-    // The database's records of pulls matter only for rows with lookup results. For other rows the
-    // earlier decision is still valid.
+    // The records of pulls in the database can change only a decision that used lookup results.
+    // Without lookup results, the earlier decision is still valid.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
   };
@@ -175,6 +174,7 @@ function attemptsOf(
           platformFee: collect.amounts.fee,
           amountNet: collect.amounts.net,
           feeOwed: collect.feeOwed,
+          creditSpent: collect.creditSpent,
         },
       ]),
     ),

@@ -38,7 +38,7 @@ export interface Context {
   readonly deliveries: Notifier;
   readonly programId: string;
   readonly mint: string;
-  /** The first configured keypair, which is the default. */
+  /** The first configured keypair. */
   readonly keypair: Keypair;
   /**
    * All keypairs by address. A payment is signed with a keypair that its plan names as a puller.
@@ -51,4 +51,8 @@ export interface Context {
   readonly rules: Rules;
   /** Budgets of sponsored transactions. Undefined if no new transaction is sponsored. */
   readonly sponsoring: SponsorLimits | undefined;
+  /**
+   * Maximum lamports a day that this installation spends on closings whose rent has not come back.
+   */
+  readonly closingBudget: bigint;
 }

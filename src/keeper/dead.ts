@@ -46,10 +46,10 @@ interface Mortal {
 const fitsTwice = ({ attempt, row }: Mortal) => attempt.amountGross * 2n <= row.amount;
 
 /**
- * Finds the attempts that can never land, and the slot as of which this is certain: (1) their
- * blockhash has expired, and (2) at that slot or later no endpoint knows their signature. If the
- * program would allow the payment twice in its period and two endpoints are configured, two
- * endpoints must confirm (1) and (2). Takes attempts of at most 256 transactions.
+ * Finds the attempts that can never land: their blockhash has expired, and no endpoint knows their
+ * signature at `slot` or later. If the program would allow a payment twice in one period, two
+ * endpoints must confirm both facts. If only one endpoint is configured, it suffices. Takes at most
+ * 256 transactions.
  */
 export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,

@@ -1,14 +1,14 @@
-// Stops signing while Postgres may have lost commits. A signed transaction whose commit was lost
-// may still land, although the database no longer knows of the payment. Each keeper runs these
-// checks itself. The keepers share the timeline and the block height that are recorded in Postgres.
+// Stops signing while Postgres may have lost commits. If a commit was lost, its signed transaction
+// may still land, but the database does not know the payment. Each keeper runs these checks itself.
+// The keepers share the WAL timeline and the block height that are recorded in Postgres.
 //
-//   starting --signatures compared--> open
-//   open --the timeline of Postgres changed (a failover)--> waiting
-//   waiting --finalized height passed everywhere, signatures compared--> open
+//   starting --signatures on chain compared with the database--> open
+//   open --WAL timeline of Postgres changed (a failover)--> waiting
+//   waiting --every endpoint finalized the recorded height, signatures compared again--> open
 //
 // commit.ts and settlement.ts compare the timeline again when they commit an attempt. A restored
-// backup does not change the timeline. Instead, payments that are on chain but not in the database
-// show the restore.
+// backup does not change the timeline. Payments that are on chain but not in the database show
+// that a backup was restored.
 import { hostname } from 'node:os';
 import { programEvents } from '../chain/program/events.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
@@ -77,8 +77,8 @@ export class History {
   }
 
   /**
-   * Returns one text with the reason why no payment may be signed now, and with the existing holds
-   * on collection. Returns undefined when signing is allowed and there is no hold on collection.
+   * Returns one text with the reason why no payment may be signed now and the existing holds on
+   * collection. Returns undefined when there is neither.
    */
   note(): string | undefined {
     const reasons = this.#holds.map(heldInWords);
@@ -208,9 +208,8 @@ export class History {
   }
 
   /**
-   * Returns the plans under which the keeper pulled in this transaction. Returns an empty list for
-   * an unreadable transaction, because anyone can send an unreadable transaction that names the
-   * keeper.
+   * Returns the plans of the keeper's pulls in this transaction. Returns none for an unreadable
+   * transaction, because anyone can send an unreadable transaction that names the keeper.
    */
   async #plansOf(keeper: string, signature: string): Promise<string[]> {
     const { rpc, programId } = this.#context;

@@ -10,8 +10,8 @@ import type { Polled } from './poll-schedule.ts';
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
   /**
-   * The subscription row as of the commit of the payment, or as of the takeover of the payment from
-   * another keeper. A later lease renewal updates only the version of this row.
+   * The subscription row when this keeper committed the payment or took it over. When a lease is
+   * renewed, only the row's version is updated.
    */
   row: KeeperSubscriptionForEvents;
   /** Start of the claim's lease, in milliseconds of performance.now(). */
@@ -30,24 +30,23 @@ export interface InFlightPayment extends ClaimedRow {
     readonly account: SubscriptionAccount;
   } | null;
   /**
-   * The subscription's number of change notifications (`notices`) at the time when this process
-   * last read the accounts for this payment. Null before the first read.
+   * Value of the row's counter `notices` at this process's last read of the accounts for this
+   * payment. Any change that concerns the payment raises the counter. Null before the first read.
    */
   checked: number | null;
   /** Whether the last read of the chain showed that the payment must not be sent. */
   isStopped: boolean;
   /**
-   * Whether a notification showed a change of the account that was not made by this payment. The
-   * value stays true, because a cancellation followed by a resume leaves the account as if only the
-   * payment had changed it.
+   * Whether a notification showed a change of the account that this payment did not make. Never
+   * becomes false again, because a cancellation and a later resume together leave no trace in the
+   * account.
    */
   isUnexplained: boolean;
 }
 
 /**
- * Creates a payment for the index. If another process signed the payment, `checked` is null. The
- * subscription may have changed since the payment was signed, so the keeper reads the chain before
- * the send.
+ * Creates a payment for the index. If another process signed the payment, the subscription may have
+ * changed since. `checked` is then null, so that the keeper reads the chain before it sends.
  */
 export function newPayment(
   parts: Omit<InFlightPayment, 'checked' | 'isStopped' | 'isUnexplained'>,
@@ -71,7 +70,7 @@ export interface InFlightTransaction {
   sentAt: number;
   /**
    * Whether this process signed the transaction and has held the claims of its payments ever since.
-   * The value decides when the status is polled, and is true even before the first send.
+   * The poll schedule depends on this.
    */
   isOwn: boolean;
   readonly takenAt: number;
@@ -103,17 +102,14 @@ export class InFlight {
     return this.#tracked.values();
   }
 
-  /** Returns the payment in flight of a subscription. */
   of(subscriptionId: string): InFlightPayment | undefined {
     return this.transactionOf(subscriptionId)?.payments.get(subscriptionId);
   }
 
-  /** Returns the transaction that contains the payment of a subscription. */
   transactionOf(subscriptionId: string): InFlightTransaction | undefined {
     return this.#tracked.get(this.#bySubscription.get(subscriptionId) ?? '');
   }
 
-  /** Whether a transaction is still in flight. */
   has({ signature }: Pick<InFlightTransaction, 'signature'>): boolean {
     return this.#tracked.has(signature);
   }

@@ -22,7 +22,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { forgetAddresses } from '../db/sponsorships.ts';
-import { sponsorLimits } from '../domain/sponsoring/limits.ts';
+import { closingBudget, sponsorLimits } from '../domain/sponsoring/limits.ts';
 import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -181,6 +181,7 @@ export class Keeper {
       keeperWallets: [...new Set([...held, ...(config.keeperAddresses ?? [])])],
       treasuries: config.treasuries ?? [],
       sponsoring: sponsorLimits(config),
+      closingBudget: closingBudget(config),
       rules: { keepers: held, isOutOfSol, pastDueDays, feeBps, minimumAmount },
     };
     this.#context = context;
@@ -188,11 +189,11 @@ export class Keeper {
     this.#balance = createBalance(context);
     this.#history = new History(context, () => this.#collect());
     this.#tracker = new Tracker(context, new Resolver(context));
-    this.#sweep = new Sweep(context, { minutes: config.sweepMinutes });
+    this.#sweep = new Sweep(context, config);
     this.#streamCheck = new StreamCheck(context, { onLoss: () => this.#gap() });
     this.#plans = new PlanWatch(context);
     this.#unregistered = new Unregistered(context, () => this.#collect());
-    this.#sponsor = new Sponsor(context);
+    this.#sponsor = new Sponsor(context, () => this.#collect());
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
       sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },

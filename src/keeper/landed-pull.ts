@@ -20,16 +20,16 @@ export interface StateAfter {
 }
 
 /**
- * Returns the pull, or undefined when the paid period is uncertain. An account never moves back to
- * an earlier period, so an account in the signed period shows that this period was paid. For an
- * account in a later period, the block time shows the paid period. With `signedEnd` (Unix seconds),
- * only the signed period with this end counts as certain.
+ * Returns the pull, or undefined when it is uncertain which period was paid. If the account is
+ * still in the signed period, the payment paid that period. Otherwise the block time shows the paid
+ * period. If `signedEnd` (Unix seconds) is given, only the period that ends then is accepted.
  */
 export function landedPull(
-  { signature, periodStart, amountGross, platformFee, amountNet, feeOwed }: AttemptRow,
+  attempt: AttemptRow,
   { view, account, at }: StateAfter,
   signedEnd?: bigint,
 ): Pull | undefined {
+  const { signature, periodStart, amountGross, platformFee, amountNet, feeOwed } = attempt;
   if (view instanceof Error || account === null) return undefined;
   const signedFor = unixSeconds(periodStart);
   const atSigning = { ...account, periodStart: signedFor, amountPulled: 0n };
@@ -37,8 +37,8 @@ export function landedPull(
   if (!isSame && (signedEnd !== undefined || at === null)) return undefined;
   const { start, end } = pullPeriod(atSigning, view.plan, isSame ? signedFor : (at ?? signedFor));
   if (signedEnd !== undefined && end !== signedEnd) return undefined;
-  // The account shows the amount pulled in its newest period. A payment of that period is part of
-  // this amount.
+  // `amountPulled` is the sum of the pulls in the account's current period. If this payment paid
+  // that period, the sum is at least the payment's amount.
   const isShown = start < account.periodStart || account.amountPulled >= amountGross;
   if (start > account.periodStart || !isShown) return undefined;
   return {
@@ -50,16 +50,18 @@ export function landedPull(
     fee: platformFee,
     net: amountNet,
     feeOwed,
+    creditSpent: attempt.creditSpent,
     source: 'keeper',
   };
 }
 
 /**
- * Returns `pull`, which was read from an on-chain event, with the fee, net amount and source of the
- * attempt. The event does not separate fee and net amount when the merchant is the treasury, and
- * its puller may be a keeper wallet that this process does not know.
+ * Returns a pull from an on-chain event with the fee, net amount and source of the stored attempt.
+ * These values of the event can be wrong: the fee is missing if the merchant is the treasury, and
+ * the source is wrong if this process does not know the keeper wallet.
  */
 export const asSigned = (
   pull: Pull,
-  { amountGross, platformFee: fee, amountNet: net, feeOwed }: AttemptRow,
-): Pull => (pull.gross === amountGross ? { ...pull, fee, net, feeOwed, source: 'keeper' } : pull);
+  { amountGross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: AttemptRow,
+): Pull =>
+  pull.gross === amountGross ? { ...pull, fee, net, feeOwed, creditSpent, source: 'keeper' } : pull;

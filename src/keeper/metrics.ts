@@ -63,7 +63,6 @@ export function createMetrics(registry: Registry) {
   return metrics;
 }
 
-/** Metrics of the outcomes of payments. */
 function paymentMetrics(registry: Registry) {
   const { counter } = makers(registry);
   return {

@@ -1,7 +1,7 @@
-// Updates plans in the database from the plan accounts on chain. A pending plan becomes active once
-// its account has the recorded terms. The sunset, end, closing or re-creation of a plan is
-// recorded. A blocked plan is unblocked once its accounts allow payments. Subscriptions do not
-// change here, because each decision about a subscription reads the plan account itself.
+// Updates plans in the database from the plan accounts on chain. (1) A pending plan becomes active
+// once its account has the recorded terms. (2) The sunset, end, closing or re-creation of a plan is
+// recorded. (3) A blocked plan is unblocked once its accounts allow payments. Subscriptions do not
+// change here.
 import { type ChainAccount, planIn, tokenAccountIn } from '../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../chain/program/addresses.ts';
 import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';
@@ -24,10 +24,7 @@ import { assessPlan } from '../domain/collecting/plan-change.ts';
 import type { Context } from './context.ts';
 
 const BATCH = 100;
-/**
- * Seconds between two reads of the same plan. Streams report changes at once. These reads find
- * changes that the streams missed.
- */
+/** Seconds between two reads of the same plan. These reads find changes that the streams missed. */
 const EVERY_SECONDS = 3600;
 /** Seconds between two reads of the same blocked plan. */
 const BLOCKED_SECONDS = 300;

@@ -3,7 +3,10 @@
 // would make up most of a keeper's RPC requests.
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 
-/** The fields that decide whether a transaction is polled. Times are by performance.now(). */
+/**
+ * The state of a transaction from which polling and resending are decided. Times are by
+ * performance.now().
+ */
 export interface Polled {
   readonly takenAt: number;
   readonly polledAt: number;
@@ -29,8 +32,8 @@ export interface Root {
 }
 
 /**
- * Poll interval of a transaction that no endpoint has seen yet: three tenths of the transaction's
- * age, but at least SOONEST_MS and at most LATEST_MS.
+ * Bounds of the poll interval (ms) of a transaction that no endpoint has seen. Within these bounds,
+ * the interval is three tenths of the transaction's age.
  */
 const SOONEST_MS = 150;
 const LATEST_MS = 1000;
@@ -40,9 +43,9 @@ const LATEST_MS = 1000;
  */
 const STREAMED_MS = 2000;
 /**
- * Poll interval of a transaction that landed in a slot above the root. A block is usually rooted
- * within this interval (after 13 s). Polling continues because a fork may drop the transaction, or
- * the notification may have been wrong.
+ * Poll interval of a landed transaction whose block is not rooted yet. A block is usually rooted
+ * after 13 s. Polls before that notice if a fork dropped the block, or if the notification of the
+ * landing was wrong.
  */
 const LANDED_MS = 15_000;
 /**
@@ -50,7 +53,7 @@ const LANDED_MS = 15_000;
  */
 const ROOT_AGE_MS = 2000;
 
-/** Whether to poll the transaction's status now. Pure. */
+/** Whether to poll the transaction's status now. */
 export function shouldPoll(
   { takenAt, polledAt, sends, isOwn, status, slot }: Polled,
   root: Root,
@@ -65,14 +68,14 @@ export function shouldPoll(
 }
 
 /**
- * Resend interval of an unseen transaction. The interval is three times as long if the transaction
- * was not polled after its last send.
+ * Resend interval of an unseen transaction. If the transaction was not polled after its last send,
+ * it may have landed, so the interval is three times as long.
  */
 export const RESEND_MS = 2000;
 
 /**
  * Whether to send the transaction now, for the first time or again. False while a notification or a
- * poll shows that the transaction landed. Pure.
+ * poll shows that the transaction landed.
  */
 export function isSentAgain(
   {

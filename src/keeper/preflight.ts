@@ -1,5 +1,5 @@
-// Checks before the first payment that keypairs, program, mint, treasuries and chain match the
-// configuration. This file also creates the RPC client.
+// Before the first payment, checks that keypairs, program, mint, treasuries and chain match the
+// configuration. Also creates the RPC client.
 import { CLUSTERS, clusterMismatch, oneChain, SUBSCRIPTIONS_PROGRAM } from '../chain/clusters.ts';
 import { type Keypair, readKeypair } from '../chain/keypair.ts';
 import { type ChainAccount, tokenAccountIn } from '../chain/program/accounts.ts';
@@ -22,7 +22,7 @@ export interface Installation {
   readonly programId: string;
   readonly mint: string;
   readonly treasury: string;
-  /** The default keypair, then further keypairs that plans name as pullers. */
+  /** The keypairs in the order of the configuration. */
   readonly keypairs: readonly [Keypair, ...Keypair[]];
 }
 
@@ -81,8 +81,8 @@ async function treasuryFault(
 
 /**
  * Compares the chain with the configuration. Throws an OperatorError when they differ or when no
- * treasury can receive the fee. Throws RpcUnreachable or RpcError. Resolves with one message for
- * each treasury that cannot receive the fee while another treasury can.
+ * treasury can receive the fee. Otherwise returns one message for each treasury that cannot receive
+ * the fee. Throws RpcUnreachable or RpcError.
  */
 export async function verifyChain(
   rpc: Rpc,
@@ -92,30 +92,57 @@ export async function verifyChain(
   const mismatch = clusterMismatch(config.cluster, await rpc.getGenesisHash());
   if (mismatch !== null)
     throw new OperatorError(`${mismatch}. Correct SOLANA_CLUSTER or SOLANA_RPC_URL.`, 2);
-  const treasuries = [...new Set([treasury, ...(config.treasuries ?? [])])];
-  const { accounts } = await rpc.getMultipleAccounts([
+  const wallets = [...new Set([treasury, ...(config.treasuries ?? [])])];
+  const { program, token, treasuries } = await examineAccounts(rpc, config, {
     programId,
     mint,
-    ...treasuries.map((one) => tokenAccountAddress(one, mint).address),
-  ]);
-  const [program = null, mintAccount = null, ...receiving] = accounts;
-  if (program === null)
-    throw new OperatorError(
-      `There is no Subscriptions program at ${programId} on ${config.cluster}. Correct SUBSCRIPTIONS_PROGRAM_ID.`,
-      2,
-    );
-  if (mintAccount?.owner !== TOKEN_PROGRAM)
-    throw new OperatorError(
-      `There is no SPL Token mint at ${mint} on ${config.cluster}. Correct USDC_MINT.`,
-      2,
-    );
-  const faultsFound = await Promise.all(
-    treasuries.map((one, place) => treasuryFault(rpc, mint, one, receiving[place] ?? null)),
-  );
-  const faults = faultsFound.filter((fault) => fault !== undefined);
+    wallets,
+  });
+  const wrong = program ?? token;
+  if (wrong !== undefined) throw new OperatorError(wrong, 2);
+  const faults = treasuries.flatMap(({ fault }) => fault ?? []);
   const [first] = faults;
   if (first !== undefined && faults.length === treasuries.length) throw new OperatorError(first, 2);
   return faults;
+}
+
+/** For each account of the configuration, a message if the account is unusable, else undefined. */
+export interface AccountFaults {
+  program: string | undefined;
+  token: string | undefined;
+  /** Empty when the program or the mint is unusable, because then no treasury is checked. */
+  treasuries: { wallet: string; fault: string | undefined }[];
+}
+
+/** Reads program, mint and treasuries. Throws RpcUnreachable or RpcError. */
+export async function examineAccounts(
+  rpc: Rpc,
+  { cluster }: Pick<Config, 'cluster'>,
+  { programId, mint, wallets }: { programId: string; mint: string; wallets: readonly string[] },
+): Promise<AccountFaults> {
+  const { accounts } = await rpc.getMultipleAccounts([
+    programId,
+    mint,
+    ...wallets.map((wallet) => tokenAccountAddress(wallet, mint).address),
+  ]);
+  const [program = null, mintAccount = null, ...receiving] = accounts;
+  const faults = {
+    program:
+      program === null
+        ? `There is no Subscriptions program at ${programId} on ${cluster}. Correct SUBSCRIPTIONS_PROGRAM_ID.`
+        : undefined,
+    token:
+      mintAccount?.owner !== TOKEN_PROGRAM
+        ? `There is no SPL Token mint at ${mint} on ${cluster}. Correct USDC_MINT.`
+        : undefined,
+  };
+  if (faults.program !== undefined || faults.token !== undefined)
+    return { ...faults, treasuries: [] };
+  const treasuries = wallets.map(async (wallet, place) => {
+    const fault = await treasuryFault(rpc, mint, wallet, receiving[place] ?? null);
+    return { wallet, fault };
+  });
+  return { ...faults, treasuries: await Promise.all(treasuries) };
 }
 
 // On localnet the node's clock and slots are not checked, because developers set the node's clock.

@@ -13,10 +13,7 @@ import type { Context } from './context.ts';
 import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 
-/**
- * Returns the addresses and the fee rate by which the pulls of a subscription and their fees are
- * recognised.
- */
+/** Returns the addresses and the fee rate that identify a subscription's pulls and their fees. */
 export function partiesOf(
   {
     programId,
@@ -44,7 +41,7 @@ const PAGE = 1000;
 const AT_ONCE = 8;
 /**
  * Time limit (ms) for reading a history. Anyone can make a history long by naming the account in
- * many transactions. Without the limit the caller's lease would expire.
+ * many transactions. Without a limit, reading could outlast the lease of the claim.
  */
 const PATIENCE_MS = 10_000;
 

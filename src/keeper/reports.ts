@@ -15,8 +15,8 @@ import type { KeeperMetrics } from './metrics.ts';
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts the payments of a committed update. If the subscriber did not cause a failure, `alert` is
- * the reason of the failure, and an alert with this reason is raised.
+ * Counts and logs the payments of a committed update. `alert` is the reason why a payment cannot be
+ * collected if the subscriber is not the cause. Such a reason raises an alert.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
@@ -82,7 +82,8 @@ export function alarm(
 
 /**
  * Counts the network fee of a final transaction. If the transaction landed, all its payments share
- * the fee. If it failed, only the payments that caused the failure share the fee.
+ * the fee. If the transaction failed, only the payments that caused the failure share the fee, so
+ * that no other merchant bears this fee.
  */
 export function reportTransaction(
   { metrics, log, programId }: { metrics: KeeperMetrics; log: Log; programId: string },
@@ -90,8 +91,6 @@ export function reportTransaction(
   { err }: SignatureStatus,
 ): void {
   const lamports = Number(transactionFee(bytes));
-  // After a failure, the network fee counts only for the payment whose instruction failed, because
-  // that payment's merchant caused the fee.
   const charged = [...payments.values()].filter(
     ({ attempt, row }) => err === null || isCharged(programId, { attempt, row }, err),
   );

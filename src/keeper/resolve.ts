@@ -39,7 +39,6 @@ export interface FinalAttempt extends PendingAttempt {
   readonly status: SignatureStatus;
 }
 
-/** The result of settling a batch. */
 export interface ResolveResult {
   /** Payments that are settled or are now claimed by another keeper. */
   readonly done: InFlightPayment[];
@@ -53,13 +52,13 @@ export interface ResolveResult {
 }
 
 /**
- * If the account is in a later period than the attempt, the keeper tries to settle the attempt this
- * many times (75 s in total) before it accepts an incomplete history of the account.
+ * Number of tries (75 s in total) after which an incomplete history may decide the outcome of an
+ * attempt. The history decides if the account is already in a later period than the attempt.
  */
 const PATIENT_TRIES = 4;
 /**
- * Number of failed look-ups of the history (15 minutes in total) after which an attempt may be
- * settled as unexplained.
+ * Number of failed look-ups of the history (15 minutes in total) after which an attempt may end as
+ * unexplained.
  */
 const MAX_SETTLE_TRIES = 8;
 /** Maximum number of attempts of a batch that are looked up concurrently. */
@@ -196,7 +195,7 @@ export class Resolver {
 /**
  * Returns the outcome of a landed payment. If the payment paid a later period than the signed
  * period, other pulls may have paid the periods in between, and only the history shows these pulls.
- * Returns undefined for up to PATIENT_TRIES tries while the history is incomplete.
+ * If the history is incomplete, returns undefined for the first PATIENT_TRIES tries.
  */
 async function paid(
   context: Context,
@@ -221,9 +220,8 @@ async function paid(
 
 /**
  * Returns the outcome of an attempt whose signature no endpoint knows and whose blockhash has
- * expired. Undefined while the outcome is uncertain. After MAX_SETTLE_TRIES failed look-ups the
- * outcome is `unexplained` if the attempt's period is over, because that period can no longer be
- * collected.
+ * expired. Returns undefined while the outcome is uncertain. After MAX_SETTLE_TRIES tries, if the
+ * period is over and can no longer be collected, returns `unexplained`.
  */
 async function endOfDead(
   context: Context,
@@ -251,9 +249,9 @@ async function endOfDead(
 }
 
 /**
- * Uses the history of the account to derive the outcome of an attempt that no endpoint has seen.
- * The attempt landed if the history of any endpoint lists it. The attempt expired if other pulls
- * add up to the amount that the account counts as pulled, or if the account is gone.
+ * Uses the account's history to find the outcome of an attempt that no endpoint has seen. If the
+ * history of any endpoint lists the attempt, it landed. If the account is gone, or other pulls add
+ * up to the amount that the account counts as pulled, the attempt expired.
  */
 async function endInHistory(
   context: Context,
@@ -279,16 +277,15 @@ async function endInHistory(
     return (await context.absence.gone([pda])).has(pda) ? { kind: 'expired' } : undefined;
   }
   const signedFor = unixSeconds(attempt.periodStart);
-  // An account in an earlier period shows that the attempt did not land. A landed attempt would
-  // have moved the account to the attempt's period.
+  // A landed attempt would have moved the account to the attempt's period or a later one.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // An account in a later period shows nothing about the attempt, so the history decides. Endpoints
-  // need some time until their history lists the attempt.
+  // An account in a later period does not show whether the attempt landed, so the history decides.
+  // Endpoints need some time until their history lists a landed attempt.
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
-  // If a new account has the address now, the attempt may have landed before the old account was
-  // closed. The history that was read shows whether it did, if that history includes a transaction
-  // of the new account's time.
+  // If a new account has replaced the old account at the subscription's address, the attempt may
+  // have landed on the old account. Only a history that reaches the start of the new account shows
+  // that.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

@@ -1,7 +1,6 @@
-// Sends signed transactions. Right before a send, the rows of all payments in the transaction are
-// read. If a payment is cancelled or claimed by another keeper, the transaction is not sent, but
-// stays open until its blockhash expires, because an earlier send may still land. The chain is read
-// before the send if a notification came after the signing, or if another keeper signed.
+// Sends signed transactions. Right before each send, the subscription rows of its payments are
+// read. If a subscription was cancelled or another keeper claimed it, nothing is sent. The
+// transaction stays open until its blockhash expires, because an earlier send may still land.
 import { setTimeout as pause } from 'node:timers/promises';
 import { pullPeriod } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -50,7 +49,7 @@ export async function sendAll(
     const verdicts = left.map((one) => ({ one, verdict: verdictOf(one, counts) }));
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
-    // If Postgres responded slowly, the rows are too old for a send and the loop reads them again.
+    // If Postgres responded slowly, the rows are too old for a send, so the loop reads them again.
     const withinMs = CHECKED_MS - (performance.now() - checkedAt);
     const isFresh = withinMs > 0;
     if (isFresh) await sendRound(context, allowed, checkedAt);
@@ -61,9 +60,8 @@ export async function sendAll(
 }
 
 /**
- * Returns each subscription's number of change notifications (`notices`) by subscription id. The
- * result omits subscriptions whose claim this keeper has lost, and subscriptions from which nothing
- * may be collected any more.
+ * Returns the counter `notices` of each subscription by id. The result omits a subscription if this
+ * keeper has lost its claim, or if nothing may be collected from it any more.
  */
 async function notificationCounts(
   { sql }: Context,
@@ -75,9 +73,9 @@ async function notificationCounts(
 }
 
 /**
- * Decides whether a transaction may be sent. `stop`: a payment is cancelled, claimed by another
- * keeper, or forbidden by the last read of the chain. `read`: the chain must be read first, because
- * a notification came or another process signed. `send`: every other case.
+ * Decides whether a transaction may be sent. `stop`: a subscription was cancelled, another keeper
+ * claimed a payment, or the last read of the chain forbids a payment. `read`: the chain must be
+ * read first, because a subscription has changed or another process signed the transaction.
  */
 function verdictOf(
   { payments, size }: InFlightTransaction,
@@ -155,13 +153,14 @@ function mayBeSent(
   const account = registeredAccount(row, view.subscription);
   if (account?.expiresAt !== 0n) return false;
   const period = pullPeriod(account, view.plan, unixSeconds(attempt.periodStart));
-  return amountDue(row, period) === attempt.amountGross + attempt.feeOwed;
+  const { amountGross, feeOwed, creditSpent } = attempt;
+  return amountDue(row, period) === amountGross + feeOwed + creditSpent;
 }
 
 /**
- * Reads the chain again and marks which of these payments may be sent. A cancellation on chain is
- * recorded with its event and stops the payment, although the program would allow the pull until
- * the period ends. Throws RpcUnreachable or RpcError.
+ * Reads the chain again and marks which of these payments may be sent. If a subscription was
+ * cancelled on chain, the cancellation is recorded and the payment is not sent, although the
+ * program would allow the pull until the period ends. Throws RpcUnreachable or RpcError.
  */
 async function recheck(
   context: Context,

@@ -18,9 +18,9 @@ interface Decided<Row> {
 }
 
 /**
- * Reschedules each payment that the subscriber's wallet cannot afford in addition to its `signed`
- * payments and its earlier payments of the batch. A rescheduled payment does not count as failed.
- * The keeper decides about this payment again after the other payments have landed.
+ * Reschedules the payments that a wallet cannot afford after (1) its payments in `signed`, and (2)
+ * its payments that come earlier in `decided`. A rescheduled payment does not count as failed. The
+ * keeper decides about it again after the other payments have landed.
  */
 export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],

@@ -102,8 +102,8 @@ export class SideQueue {
   }
 
   /**
-   * Renews the leases of the work's rows. Returns the work without the rows whose claim was lost.
-   * The other rows get the row version that the renewal wrote.
+   * Renews the leases of the work's rows. Returns the work with the new row versions, and without
+   * the rows whose claim was lost.
    */
   async #renewed(work: SideWork): Promise<SideWork> {
     const leases = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);

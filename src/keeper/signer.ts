@@ -87,8 +87,8 @@ export class Signer {
       // If no endpoint can be reached, the generous default compute limits stay in use.
       if (error instanceof RpcUnreachable) return terms;
       if (!(error instanceof RpcError)) throw error;
-      // An RPC endpoint that refuses a version 1 transaction in a simulation would refuse the
-      // payments too.
+      // If an RPC endpoint refuses version 1 transactions, it would refuse the payments too. The
+      // version is therefore determined again.
       this.#versions.refused(error);
       return { ...terms, version: await this.#versions.current() };
     }
@@ -189,9 +189,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
 });
 
 /**
- * The memo of a transaction is the hash of a text. Returns one payment's part of this text. The
- * part differs between attempts for the same period, so their transactions differ even if they have
- * the same blockhash.
+ * Returns one payment's part of the text whose hash is the transaction's memo. The part differs
+ * between attempts for the same period, so the attempts' transactions differ even if the blockhash
+ * is the same.
  */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

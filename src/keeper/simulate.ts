@@ -1,5 +1,5 @@
-// Simulates a payment before the payment is committed, if an earlier attempt for the same period
-// failed on chain. A payment whose simulation fails is not sent, which saves the network fee.
+// If an earlier attempt for the same period failed on chain, the payment is simulated before it is
+// committed. If the simulation fails, the payment is not sent, which saves the network fee.
 import {
   classifyPullError,
   describeTransactionError,
@@ -70,8 +70,8 @@ async function simulate(
       layout: { pulls: transferPlaces(bytes, programId, row.subscriptionPda) },
       logs,
       gross: collect.amounts.gross,
-      // The subscriber's token account was not read in the simulated state, so it is left out here.
-      // A failure that only this account explains is found at the next read of the accounts.
+      // The simulation does not return the subscriber's token account. If only that account shows
+      // the reason of the failure, the keeper finds the reason when it next reads the accounts.
       subscriberAccount: undefined,
     });
     if (failure.kind === 'subscriber') return failure.reason;

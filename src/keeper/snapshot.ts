@@ -33,8 +33,8 @@ export const isReached = (view: View, slot: bigint) => view instanceof Error || 
 
 interface SnapshotOptions extends ReadOptions {
   /**
-   * Returns the slot that a read of the row's accounts should reach. If no endpoint has reached
-   * this slot, the accounts are older, and the `slot` of the row's view is lower.
+   * Returns the slot that a read of the row's accounts should reach. If no endpoint has reached it,
+   * the snapshot has older accounts, and the `slot` of the row's view shows that.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
   /**

@@ -1,9 +1,11 @@
-// Decides about one signed offer. The keeper reads the accounts itself, builds the message again,
-// and signs only if the wallet signed this message or appended only assertions. The keeper commits
-// transaction, reserved lamports and payment attempt together, before it sends the transaction.
+// Decides about one signed offer. The keeper reads the accounts, builds the message again and
+// compares it with the message that the wallet signed. The keeper signs only if the two differ in
+// nothing but assertions that the wallet added. Before the send, the transaction, reserved lamports
+// and payment attempt are committed together.
 import type { Keypair } from '../chain/keypair.ts';
+import { subscriptionAddress } from '../chain/program/addresses.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
-import { timeOf } from '../chain/time.ts';
+import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   readWalletSigned,
   signAsSponsor,
@@ -11,8 +13,9 @@ import {
   sponsoredMessage,
   type WalletSigned,
 } from '../chain/transactions/sponsored.ts';
-import { findCheckoutSession } from '../db/checkout-sessions.ts';
+import { type CheckoutSessionRow, findCheckoutSession } from '../db/checkout-sessions.ts';
 import { type Brake, lockBrake, readBrake } from '../db/collection-holds.ts';
+import { creditsAddUp } from '../db/plan-changes.ts';
 import { findPlan, type PlanRow } from '../db/plans.ts';
 import type { Transaction } from '../db/postgres/connect.ts';
 import { readSponsorUsage, readWeekOfFees } from '../db/sponsor-budgets.ts';
@@ -28,9 +31,16 @@ import {
   refuseSponsorship,
   type SponsorshipTerms,
 } from '../db/sponsorships.ts';
+import { findLiveRegistration } from '../db/subscriptions.ts';
 import { isHeld, isSuspended, isWaiting } from '../domain/collecting/brake.ts';
 import { NO_DISCOUNT } from '../domain/collecting/price.ts';
 import { type BuiltSponsored, buildSponsored } from '../domain/sponsoring/build.ts';
+import {
+  findSignedChange,
+  isCreditTime,
+  type SponsoredChange,
+  sponsoredChangeOf,
+} from '../domain/sponsoring/change.ts';
 import { type Ground, readGround, type SponsorNetwork } from '../domain/sponsoring/ground.ts';
 import {
   floorOf,
@@ -40,17 +50,21 @@ import {
   type SponsorLimits,
 } from '../domain/sponsoring/limits.ts';
 import { isAllowedBudget, maxFeeOf } from '../domain/sponsoring/transaction-budget.ts';
+import { holdCancel } from '../domain/subscribing/cancel.ts';
+import { offeredTrial } from '../domain/subscribing/first-payment.ts';
+import { PaymentUnderWay, takeOver } from '../domain/subscribing/plan-credit.ts';
 import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
+import { simulateOffer } from './sponsor-simulate.ts';
 
 /**
- * Thrown to roll back the commit. `refusal` is the reason to refuse the offer. Without a `refusal`,
- * another keeper has decided about the offer, or a later turn will decide.
+ * Thrown to roll back the commit. If `refusal` is set, the offer is refused for this reason. If
+ * `refusal` is missing, another keeper has decided about the offer, or a later turn will decide.
  */
 class NotCommitted extends Error {
   readonly refusal: Refusal | undefined;
 
-  constructor(refusal: Refusal | undefined) {
+  constructor(refusal?: Refusal) {
     super('the sponsorship is not committed');
     this.refusal = refusal;
   }
@@ -65,7 +79,6 @@ interface Terms {
   readonly parties: { accountWallet: string; subscriberWallet: string };
 }
 
-/** Returns the addresses of the installation in the form that buildSponsored takes. */
 const networkOf = ({
   programId,
   mint,
@@ -73,38 +86,68 @@ const networkOf = ({
   treasuries,
 }: Context): SponsorNetwork => ({ programId, mint, keepers, treasuries });
 
+/** `later`: not decided yet, so a later turn decides about the offer. */
+type Decision = 'committed' | 'refused' | 'later';
+
 /**
- * Adds the sponsor's signature to an offer's transaction and commits it, or refuses the offer for
- * good. Returns whether it committed under `claimId`. Throws if the chain or the database is
- * unreachable. A later turn then decides about the offer.
+ * Adds the sponsor's signature to an offer's transaction and commits the transaction under
+ * `claimId`, or refuses the offer for good. Throws if the chain or the database is unreachable. A
+ * later turn then decides about the offer.
  */
 export async function decideOffer(
   context: Context,
   limits: SponsorLimits,
   offer: SignedSponsoredOffer,
   claimId: string,
-): Promise<boolean> {
+): Promise<Decision> {
   const { sql, keypairs, log } = context;
   const keypair = keypairs.get(offer.sponsor);
-  if (keypair === undefined) return false;
+  if (keypair === undefined) return 'later';
   const merchant = offer.planId === null ? undefined : await findSponsoredPlan(sql, offer.planId);
   const refuse = async (refusal: Refusal, facts: Readonly<Record<string, unknown>> = {}) => {
     log.info({ offer: offer.id, refusal, ...facts }, 'sponsored transaction not signed');
-    await refuseSponsorship(sql, termsOf(offer, merchant), refusal);
-    return false;
+    await refuseOffer(context, offer, merchant, refusal);
+    return 'refused' as const;
   };
   try {
     const judged = await judge(context, limits, offer, merchant);
+    if (judged === 'later') return judged;
     if ('refusal' in judged) return await refuse(judged.refusal, { change: judged.change });
-    return await commitSponsored(context, limits, { offer, keypair, claimId, ...judged });
+    await commitSponsored(context, limits, { offer, keypair, claimId, ...judged });
+    return 'committed';
   } catch (error) {
+    // A payment of the replaced subscription is open. Its outcome is known soon, so a later turn
+    // decides about the offer.
+    if (error instanceof PaymentUnderWay) return 'later';
     if (error instanceof NotCommitted)
-      return error.refusal === undefined ? false : refuse(error.refusal);
+      return error.refusal === undefined ? 'later' : await refuse(error.refusal);
     // The API (`serve`) writes the offers. An offer that cannot be decoded is refused, so that it
     // does not delay other offers.
-    if (isFaulty(error)) return refuse('would_fail', { err: error });
+    if (isFaulty(error)) return await refuse('would_fail', { err: error });
     throw error;
   }
+}
+
+/**
+ * Refuses an offer for good. If the offer was for a cancellation, still cancels the subscription,
+ * but only in the database. Otherwise a wallet without SOL could not cancel. A lapsed offer is
+ * asked for again.
+ */
+async function refuseOffer(
+  { sql, deliveries }: Context,
+  offer: SignedSponsoredOffer,
+  merchant: SponsoredPlan | undefined,
+  refusal: Refusal,
+): Promise<void> {
+  const { purpose, subscriptionPda } = offer;
+  const holds = purpose === 'cancel' && refusal !== 'lapsed' && subscriptionPda !== null;
+  await sql.begin(async (tx) => {
+    const isDecided = await refuseSponsorship(tx, termsOf(offer, merchant), refusal);
+    if (!isDecided || !holds) return;
+    const id = await findLiveRegistration(tx, subscriptionPda);
+    if (id !== undefined) await holdCancel(tx, { id });
+  });
+  if (holds) deliveries.notify();
 }
 
 const termsOf = (
@@ -120,6 +163,8 @@ const termsOf = (
   planId: merchant === undefined ? null : offer.planId,
   subscriptionPda: offer.subscriptionPda,
   checkoutSessionId: offer.checkoutSessionId,
+  replaces: offer.replaces,
+  creditAt: offer.creditAt,
 });
 
 interface Judged {
@@ -130,13 +175,20 @@ interface Judged {
   readonly timeline: string | null;
 }
 
+/**
+ * Computes the address of an offer's subscription account; null without a plan. The address in the
+ * offer must equal this address, because the keeper later finds the account by the offer's address.
+ */
+const accountOf = ({ programId }: Context, wallet: string, plan: PlanRow | null) =>
+  plan === null ? null : subscriptionAddress(programId, plan.planPda, wallet).address;
+
 /** Builds the message again, compares it with the signed message, and simulates the transaction. */
 async function judge(
   context: Context,
   limits: SponsorLimits,
   offer: SignedSponsoredOffer,
   merchant: SponsoredPlan | undefined,
-): Promise<Judged | { refusal: Refusal; change?: string }> {
+): Promise<Judged | { refusal: Refusal; change?: string } | 'later'> {
   const { sql, rpc, rules } = context;
   const { purpose, wallet, sponsor, withdraws, id } = offer;
   const budget = {
@@ -149,33 +201,43 @@ async function judge(
     return { refusal: 'changed' };
   if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const plan = offer.planId === null ? null : ((await findPlan(sql, offer.planId)) ?? null);
+  if (offer.subscriptionPda !== accountOf(context, wallet, plan))
+    return { refusal: 'changed', change: 'its account' };
   const session = await sessionOf(context, offer);
   if (session === undefined) return { refusal: 'changed', change: 'its session' };
+  const changed = await changeOf(context, offer, plan, session);
+  if (changed !== undefined && 'refusal' in changed) return changed;
   const parties = { accountWallet: merchant?.accountWallet ?? '', subscriberWallet: wallet };
   const brake = await readBrake(sql, [parties]);
   const network = networkOf(context);
   const read = { commitment: 'confirmed', minSlot: brake.readsFromSlot } as const;
-  const ground = await readGround(rpc, network, { wallet, plan, sponsor }, read);
+  const party = { wallet, plan, sponsor, replaced: changed };
+  const ground = await readGround(rpc, network, party, read);
+  if (offer.creditAt !== null && !isCreditTime(offer.creditAt, ground.now))
+    return { refusal: 'lapsed' };
   const feeBps = merchant?.feeBps ?? rules.feeBps;
   const { minimumAmount } = limits;
   const discount = session ?? NO_DISCOUNT;
-  const asked = { purpose, wallet, sponsor, plan, withdraws, discount, feeBps, minimumAmount };
+  const trialHours = plan === null ? null : offeredTrial(plan, session);
+  const terms = { discount, trialHours, feeBps, minimumAmount };
+  const asked = { purpose, wallet, sponsor, plan, withdraws, ...terms, change: changed };
   const built = buildSponsored(network, asked, ground);
   if ('refusal' in built) return built;
-  const message = sponsoredMessage(
-    { sponsor, wallet },
-    built.instructions,
-    { blockhash: signed.blockhash, reference: id, budget },
-    built.reopens ? 0 : undefined,
-  );
+  const message = sponsoredMessage({ sponsor, wallet }, built.instructions, {
+    blockhash: signed.blockhash,
+    reference: built.changesPlan ? null : id,
+    budget,
+  });
   const change = sponsoredChange(message, signed.message);
   if (change !== undefined) return { refusal: 'changed', change };
-  const { err } = await rpc.simulateTransaction(offer.signed, {
-    commitment: 'processed',
-    ownBlockhash: true,
-    minSlot: brake.readsFromSlot,
-  });
-  if (err !== null) return { refusal: err === 'BlockhashNotFound' ? 'lapsed' : 'would_fail' };
+  const outcome = await simulateOffer(rpc, offer, brake.readsFromSlot);
+  if (outcome === 'later') return outcome;
+  if (outcome !== 'lands') {
+    // If another open transaction of the wallet has changed the accounts, the buyer is told that a
+    // transaction is under way.
+    const { isUnderWay } = await readSponsorUsage(sql, termsOf(offer, merchant));
+    return { refusal: isUnderWay ? 'under_way' : outcome };
+  }
   const { timeline } = brake;
   return { terms: { plan, merchant, parties }, built, ground, signed, timeline };
 }
@@ -194,6 +256,21 @@ async function sessionOf({ sql }: Context, offer: SignedSponsoredOffer) {
   return isHeldByWallet ? session : undefined;
 }
 
+/** Returns the change of plan that an offer makes; undefined if the offer makes none. */
+async function changeOf(
+  { sql, rules }: Context,
+  { replaces, creditAt, wallet, purpose }: SignedSponsoredOffer,
+  plan: PlanRow | null,
+  session: CheckoutSessionRow | null,
+): Promise<SponsoredChange | { refusal: Refusal; change?: string } | undefined> {
+  if (replaces === null || creditAt === null)
+    return (session?.replaces ?? null) === null ? undefined : { refusal: 'change_of_plan' };
+  const request = await findSignedChange(sql, { replaces, wallet }, plan, session);
+  if (request === undefined || purpose !== 'subscribe')
+    return { refusal: 'changed', change: 'its change of plan' };
+  return sponsoredChangeOf(sql, request, { creditAt, leastPayment: rules.minimumAmount });
+}
+
 /**
  * Signs the transaction and commits it with the reserved lamports. Throws NotCommitted if a budget
  * is used up, if collection is stopped, or if another keeper has decided.
@@ -202,15 +279,15 @@ async function commitSponsored(
   context: Context,
   limits: SponsorLimits,
   parts: Judged & { offer: SignedSponsoredOffer; keypair: Keypair; claimId: string },
-): Promise<boolean> {
+): Promise<void> {
   const { sql, rpc, log } = context;
   const { offer, keypair, claimId, terms, built, ground, signed } = parts;
   const rent = async (isOpened: boolean, length: number) =>
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
-    // The keeper does not trust the block height and slot in the offer, because the API wrote them.
-    // The block height and slot of the latest blockhash are upper bounds. With these upper bounds,
-    // the transaction never counts as expired while it can land.
+    // The keeper does not trust the block height and slot that the API wrote into the offer. The
+    // keeper stores the height and slot of the latest blockhash, which are at least as high. The
+    // transaction therefore never counts as expired while it can land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),
@@ -236,6 +313,7 @@ async function commitSponsored(
       platformFee: built.payment.fee,
       amountNet: built.payment.net,
       feeOwed: built.payment.feeOwed,
+      creditSpent: built.payment.creditSpent,
     },
   };
   const cost = { fee, rent: authorityRent + subscriptionRent };
@@ -244,15 +322,32 @@ async function commitSponsored(
   await sql.begin(async (tx) => {
     const refusal = stoppedBy(await lockBrake(tx, [terms.parties]), parts);
     if (refusal !== undefined) throw new NotCommitted(refusal === 'wait' ? undefined : refusal);
+    if (!(await locksCredit(tx, offer, built.payment?.creditSpent))) throw new NotCommitted();
     await reserve(tx, limits, one, money);
   });
   log.info({ offer: offer.id, signature, reserved }, 'sponsored transaction committed');
-  return true;
 }
 
 /**
- * Returns why the transaction must not be committed, or undefined if it may be committed. `wait`
- * means that Postgres has failed over. A later turn then reads the accounts again.
+ * Locks the credit of a change of plan until the commit. Returns false if the payment was computed
+ * with more than the credit is now: a refund or another change came between. Throws NotCommitted if
+ * the wallet's credits do not add up, because the API (`serve`) may write them. Throws
+ * PaymentUnderWay.
+ */
+async function locksCredit(
+  tx: Transaction,
+  { replaces, creditAt }: SignedSponsoredOffer,
+  creditSpent = 0n,
+): Promise<boolean> {
+  if (replaces === null || creditAt === null) return true;
+  const taken = await takeOver(tx, { id: replaces, when: 'now', at: unixSeconds(creditAt) });
+  if (!(await creditsAddUp(tx, replaces))) throw new NotCommitted('changed');
+  return taken !== undefined && taken.credit >= creditSpent;
+}
+
+/**
+ * Returns why the transaction must not be committed, or undefined if it may be committed. `wait`:
+ * Postgres has failed over, so a later turn reads the accounts again.
  */
 function stoppedBy(
   brake: Brake,

@@ -1,4 +1,5 @@
-// Metrics of sponsored transactions. Operators build alerts on their names and meanings.
+// Metrics of sponsored transactions. Operators build alerts on the names and meanings of these
+// metrics, so both must stay stable.
 import { Gauge, type Registry } from 'prom-client';
 import type { Sql } from '../db/postgres/connect.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
@@ -6,7 +7,7 @@ import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
 
 /** Metrics of the lamports that a sponsor spends, each with its help text. */
 const KINDS = {
-  spent: 'Network fees of sponsored transactions that landed, by merchant',
+  spent: 'Network fees of sponsored transactions that landed, and of closings, by merchant',
   reserved: 'Lamports that open sponsored transactions can cost at most, by merchant',
   out: 'Rent of sponsored accounts that has not come back, by merchant',
   returned: 'Rent of sponsored accounts that came back, by merchant',
@@ -27,6 +28,31 @@ export function sponsorMetrics(registry: Registry) {
     byKind,
     day: gauge('day_lamports', 'Lamports that sponsoring cost or reserved in the last 24 hours'),
     budget: gauge('budget_lamports', 'SPONSOR_LAMPORTS_PER_DAY; 0: nothing is sponsored'),
+    leaving: gauge(
+      'leaving_day_lamports',
+      'Lamports that cancelling, closing and revoking cost or reserved in the last 24 hours',
+    ),
+    closing: gauge(
+      'closing_day_lamports',
+      'Network fees of closings that take rent back, of accounts with one in the last 24 hours',
+    ),
+    leavingBudget: gauge(
+      'leaving_budget_lamports',
+      'SPONSOR_LEAVING_LAMPORTS_PER_DAY; 0: nothing is sponsored',
+    ),
+    merchantDay: gauge(
+      'merchant_day_lamports',
+      'Lamports that sponsoring cost or reserved in the last 24 hours, without leaving, by merchant',
+      ['merchant'],
+    ),
+    merchantBudget: gauge(
+      'merchant_budget_lamports',
+      'SPONSOR_MERCHANT_LAMPORTS_PER_DAY; 0: nothing is sponsored',
+    ),
+    merchantCap: gauge(
+      'merchant_out_budget_lamports',
+      'SPONSOR_MERCHANT_LAMPORTS_OUT, for rent that is out or reserved; 0: nothing is sponsored',
+    ),
     overdue: gauge(
       'overdue_lamports',
       'Rent that is out although the subscription ended more than seven days ago',
@@ -47,13 +73,20 @@ export async function measureSponsoring(
     readSponsoringByMerchant(sql),
     readSponsoringFacts(sql),
   ]);
-  const { byKind, day, budget, overdue, refused } = metrics;
-  for (const kind of KIND_NAMES) byKind[kind].reset();
-  for (const { merchant, ...lamports } of merchants)
-    for (const kind of KIND_NAMES)
-      byKind[kind].set({ merchant: merchant ?? 'none' }, Number(lamports[kind]));
+  const { byKind, merchantDay, day, leaving, closing, overdue, refused } = metrics;
+  for (const gauge of [...Object.values(byKind), merchantDay]) gauge.reset();
+  for (const { merchant, ...lamports } of merchants) {
+    const labels = { merchant: merchant ?? 'none' };
+    for (const kind of KIND_NAMES) byKind[kind].set(labels, Number(lamports[kind]));
+    merchantDay.set(labels, Number(lamports.day));
+  }
   day.set(Number(facts.day));
-  budget.set(Number(limits?.perDay ?? 0n));
+  leaving.set(Number(facts.leaving));
+  closing.set(Number(facts.closing));
+  metrics.budget.set(Number(limits?.perDay ?? 0n));
+  metrics.leavingBudget.set(Number(limits?.leaving ?? 0n));
+  metrics.merchantBudget.set(Number(limits?.perMerchant ?? 0n));
+  metrics.merchantCap.set(Number(limits?.merchantOut ?? 0n));
   overdue.set(Number(facts.overdue));
   refused.set(facts.refused);
 }

@@ -1,70 +1,138 @@
 // Takes back the rent of sponsored accounts: closes subscriptions (1) that were cancelled and have
 // expired, or (2) whose authority was closed or replaced. Only the wallet can close an authority.
-import { authorityIn, clockIn, subscriptionIn } from '../chain/program/accounts.ts';
+import {
+  authorityIn,
+  type ChainAccount,
+  clockIn,
+  subscriptionIn,
+} from '../chain/program/accounts.ts';
 import { authorityAddress, CLOCK_SYSVAR } from '../chain/program/addresses.ts';
 import { revokeAbandoned, revokeDelegation } from '../chain/program/instructions.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
+import { isWitnessed } from '../chain/rpc/expiry.ts';
 import { signTransaction } from '../chain/transactions/subscriptions.ts';
-import { computeUnitLimit, computeUnitPrice } from '../chain/transactions/system-instructions.ts';
-import { markReturned, readRentOut, type RentOut } from '../db/sponsorships.ts';
+import { claimRentOut, markReturned, recheckRent, type RentOut } from '../db/sponsor-rent.ts';
+import { closingInstructions, mayClose } from './close.ts';
 import type { Context } from './context.ts';
 
 /** Number of sponsorships that one turn checks. One request reads their accounts and the clock. */
 const CHECKED = 49;
-const CLOSING_UNITS = 50_000;
+
+/** Which rent of a sponsorship has come back according to one endpoint. */
+interface Back {
+  readonly authority: boolean;
+  readonly subscription: boolean;
+}
 
 /**
- * Checks the sponsored accounts whose rent has not come back, and closes those that the sponsor may
- * close. A later turn reads at `finalized` whether an account was closed. Resolves with true if
- * more accounts may be due for a check.
+ * Checks sponsored accounts whose rent has not come back, and closes the accounts that the sponsor
+ * may close. A later turn reads, at commitment `finalized`, whether an account was closed. Resolves
+ * with true if more accounts may be due for a check.
  */
 export async function takeRentBack(context: Context): Promise<boolean> {
-  const { sql, rpc, programId, mint } = context;
-  const out = await readRentOut(sql, CHECKED);
+  const { sql, rpc, programId } = context;
+  const out = await claimRentOut(sql, CHECKED);
   if (out.length === 0) return false;
-  const parties = out.flatMap(({ wallet, subscriptionPda }) => [
-    authorityAddress(programId, wallet, mint).address,
-    subscriptionPda ?? authorityAddress(programId, wallet, mint).address,
-  ]);
-  const found = await rpc.getMultipleAccounts([CLOCK_SYSVAR, ...parties], {
+  const addresses = out.flatMap((one) => addressesOf(context, one));
+  const found = await rpc.getMultipleAccounts([CLOCK_SYSVAR, ...addresses], {
     commitment: 'finalized',
   });
   const [clock = null, ...accounts] = found.accounts;
   const now = clockIn(clock);
+  const suspects: RentOut[] = [];
   for (const [place, one] of out.entries()) {
     try {
-      const authority = authorityIn(accounts[2 * place] ?? null, programId);
-      const account = subscriptionIn(
-        one.subscriptionPda === null ? null : (accounts[2 * place + 1] ?? null),
-        programId,
-      );
-      const gone = {
-        authority: one.authority && authority?.payer !== one.sponsor,
-        subscription: one.subscription && account?.payer !== one.sponsor,
-      };
-      await markReturned(sql, one.offerId, gone);
-      if (!one.subscription || gone.subscription || account === null) continue;
-      const isAbandoned = authority?.initId !== account.initId;
+      const [first = null, second = null] = accounts.slice(2 * place);
+      const back = backOf(context, one, first, second);
+      if (back.authority || back.subscription) suspects.push(one);
+      const account = one.subscription ? subscriptionIn(second, programId) : null;
+      if (account === null || back.subscription) continue;
+      const isAbandoned = authorityIn(first, programId)?.initId !== account.initId;
       const isOver = account.expiresAt !== 0n && account.expiresAt <= now;
       if (isOver || isAbandoned) await close(context, one, isOver ? 'expired' : 'abandoned');
     } catch (error) {
       if (!(error instanceof ChainDataError)) throw error;
-      await markReturned(sql, one.offerId, { authority: false, subscription: false });
     }
   }
+  await bookReturned(context, suspects);
   return out.length === CHECKED;
 }
 
+function addressesOf(
+  { programId, mint }: Context,
+  { wallet, subscriptionPda }: RentOut,
+): [string, string] {
+  const authority = authorityAddress(programId, wallet, mint).address;
+  return [authority, subscriptionPda ?? authority];
+}
+
 /**
- * Sends the transaction that closes an account, once. The transaction is not stored, because it
- * only returns the sponsor's own rent, and the program cannot close an account twice. The next
- * check shows whether the transaction landed.
+ * Returns which rent has come back. The rent of an account has come back if the account is gone, or
+ * was opened again and another payer paid its rent.
+ */
+function backOf(
+  { programId }: Context,
+  { sponsor, ...one }: RentOut,
+  authority: ChainAccount | null,
+  subscription: ChainAccount | null,
+): Back {
+  return {
+    authority: one.authority && authorityIn(authority, programId)?.payer !== sponsor,
+    subscription: one.subscription && subscriptionIn(subscription, programId)?.payer !== sponsor,
+  };
+}
+
+/**
+ * Records which rent of the suspects has come back. All endpoints that respond must agree, at a
+ * slot that is not older than `observedSlot`, because a single endpoint may lag or lie. If two or
+ * more endpoints are configured, at least two must respond. Otherwise the check is repeated in a
+ * minute.
+ */
+async function bookReturned(context: Context, suspects: readonly RentOut[]): Promise<void> {
+  const { sql, rpc } = context;
+  if (suspects.length === 0) return;
+  const addresses = suspects.flatMap((one) => addressesOf(context, one));
+  const responses = await rpc.getAccountsEverywhere(addresses, { commitment: 'finalized' });
+  const doubted: string[] = [];
+  for (const [place, one] of suspects.entries()) {
+    const seen = responses
+      .filter(({ slot }) => slot >= one.observedSlot)
+      .map(({ accounts }) => {
+        const [first = null, second = null] = accounts.slice(2 * place);
+        return witnessed(context, one, first, second);
+      });
+    const isEnough = isWitnessed(rpc, seen.length);
+    const back = {
+      authority: isEnough && seen.every(({ authority }) => authority),
+      subscription: isEnough && seen.every(({ subscription }) => subscription),
+    };
+    if (back.authority || back.subscription) await markReturned(sql, one.offerId, back);
+    else doubted.push(one.offerId);
+  }
+  await recheckRent(sql, doubted);
+}
+
+/** Calls backOf(). If an account cannot be decoded, its rent has not come back. */
+function witnessed(...args: Parameters<typeof backOf>): Back {
+  try {
+    return backOf(...args);
+  } catch (error) {
+    if (error instanceof ChainDataError) return { authority: false, subscription: false };
+    throw error;
+  }
+}
+
+/**
+ * If this keeper has claimed the closing of an account, sends the transaction once. The transaction
+ * is not stored, because it only returns the sponsor's own rent, and the program cannot close an
+ * account twice. A later check shows whether the transaction landed.
  */
 async function close(
-  { rpc, fees, keypairs, programId, mint, log }: Context,
+  context: Context,
   { offerId, sponsor, wallet, planPda, subscriptionPda }: RentOut,
   why: 'expired' | 'abandoned',
 ): Promise<void> {
+  const { rpc, fees, keypairs, programId, mint, log } = context;
   const keypair = keypairs.get(sponsor);
   if (keypair === undefined || planPda === null || subscriptionPda === null) return;
   const [{ blockhash }, price] = await Promise.all([rpc.getLatestBlockhash(), fees.price()]);
@@ -73,8 +141,12 @@ async function close(
     why === 'expired'
       ? revokeDelegation(programId, parties)
       : revokeAbandoned(programId, { ...parties, subscriber: wallet, mint });
-  const instructions = [computeUnitLimit(CLOSING_UNITS), computeUnitPrice(price), closing];
-  const { bytes, signature } = signTransaction(keypair, instructions, blockhash);
+  if (!(await mayClose(context, [subscriptionPda], price)).has(subscriptionPda)) return;
+  const { bytes, signature } = signTransaction(
+    keypair,
+    closingInstructions(closing, price),
+    blockhash,
+  );
   log.info({ offer: offerId, signature, why }, 'closing a sponsored account');
   await rpc.sendTransaction(bytes);
 }

@@ -10,6 +10,7 @@ import { periodSeconds } from '../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { findCheckoutSession } from '../db/checkout-sessions.ts';
 import { resolveAttempts } from '../db/payment-attempts.ts';
+import { readReplaced, type ReplacedRow } from '../db/plan-changes.ts';
 import { findPlan, type PlanRow } from '../db/plans.ts';
 import type { Transaction } from '../db/postgres/connect.ts';
 import {
@@ -21,11 +22,13 @@ import {
 import { claimRegistered } from '../db/subscription-leases.ts';
 import { makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { findLiveRegistration } from '../db/subscriptions.ts';
+import { listReplaced } from '../db/unregistered.ts';
 import { outcomeOf } from '../domain/collecting/attempt-end.ts';
 import { Books } from '../domain/collecting/books.ts';
 import type { ChainView, Pull } from '../domain/collecting/chain-view.ts';
 import { LEASE_SECONDS, writeAssessments } from '../domain/collecting/settlement.ts';
 import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
+import { keptIds } from '../domain/subscribing/offered-change.ts';
 import { type RegistrationToStore, storeRegistration } from '../domain/subscribing/registration.ts';
 import type { Context } from './context.ts';
 import { report } from './reports.ts';
@@ -49,9 +52,9 @@ export async function settleFailed(
 }
 
 /**
- * Settles a transaction that, as of `slot`, no endpoint knows and that can never land any more.
- * If the sponsor paid the account's rent, the transaction landed although no endpoint has its
- * history. While the attempt is open, no other transaction opens such an account.
+ * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. If the
+ * account exists and the sponsor paid its rent, the transaction did land, because no other
+ * transaction opens such an account while the attempt is open.
  */
 export async function settleExpired(
   context: Context,
@@ -61,7 +64,7 @@ export async function settleExpired(
   const { attempt, planId, subscriptionPda } = one;
   if (attempt !== null && planId !== null && subscriptionPda !== null) {
     const plan = await findPlan(context.sql, planId);
-    const seen = plan && (await readAccount(context, plan, subscriptionPda, slot));
+    const seen = plan && (await readAccounts(context, plan, subscriptionPda, slot));
     const account = seen?.subscription ?? null;
     const isOpen = account?.payer === one.sponsor && account.periodStart >= since(attempt);
     if (isOpen) {
@@ -73,8 +76,8 @@ export async function settleExpired(
 }
 
 /**
- * Returns the earliest period start (Unix seconds) that an account opened by the attempt's
- * transaction can have.
+ * Returns the earliest period start (Unix seconds) of an account that the attempt's transaction may
+ * have opened: one minute before the recorded start.
  */
 const since = ({ periodStart }: Attempt) => unixSeconds(periodStart) - 60n;
 
@@ -110,7 +113,9 @@ export async function settleLanded(
   }
   const plan = await findPlan(context.sql, planId);
   if (plan === undefined) throw new Error(`there is no plan ${planId}`);
-  const seen = await readAccount(context, plan, subscriptionPda, slot ?? least);
+  const { replaces } = one;
+  const replaced = replaces === null ? undefined : await readReplaced(context.sql, replaces);
+  const seen = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
   const { subscription } = seen;
   if (subscription === null) {
     // The paid period has ended, and the wallet has closed the account. `billing reconcile` reports
@@ -125,7 +130,13 @@ export async function settleLanded(
   }
   const at = slot === null ? null : await context.rpc.getBlockTime(slot);
   const pull = pullOf(one, attempt, subscription, at ?? subscription.periodStart);
-  const registration = await registrationOf(context, one, plan, { ...seen, subscription });
+  const account = { ...seen, subscription };
+  const registration = await registrationOf(context, one, plan, { account, pull, replaced });
+  if (seen.replacedRuns)
+    context.log.warn(
+      { offer: one.offerId, subscription: replaces, account: replaced?.subscriptionPda },
+      'replaced subscription runs on chain: its wallet has resumed it',
+    );
   const update = await context.sql.begin((tx) =>
     register(tx, context, { one, attempt, registration, pull, view: seen }),
   );
@@ -135,17 +146,28 @@ export async function settleLanded(
   context.onRead([{ ...update.row, ...update.state }]);
 }
 
-async function readAccount(
+/**
+ * The accounts of a sign-up. `replacedRuns` tells whether the replaced subscription runs on chain.
+ */
+interface Seen extends ChainView {
+  readonly replacedRuns: boolean;
+}
+
+/** Reads the accounts at commitment `finalized`, at `slot` or later. */
+async function readAccounts(
   { rpc, programId }: Context,
   plan: PlanRow,
   subscriptionPda: string,
   slot: bigint,
-): Promise<ChainView> {
-  const found = await rpc.getMultipleAccounts([CLOCK_SYSVAR, subscriptionPda, plan.planPda], {
+  replaced?: ReplacedRow,
+): Promise<Seen> {
+  const addresses = [CLOCK_SYSVAR, subscriptionPda, plan.planPda];
+  if (replaced !== undefined) addresses.push(replaced.subscriptionPda);
+  const found = await rpc.getMultipleAccounts(addresses, {
     commitment: 'finalized',
     minSlot: slot,
   });
-  const [clock = null, account = null, planAccount = null] = found.accounts;
+  const [clock = null, account = null, planAccount = null, other = null] = found.accounts;
   const onChain: PlanAccount | null = planIn(planAccount, programId);
   return {
     slot: found.slot,
@@ -157,6 +179,7 @@ async function readAccount(
     subscriberTokens: null,
     merchantTokens: null,
     treasuryTokens: null,
+    replacedRuns: subscriptionIn(other, programId)?.expiresAt === 0n,
   };
 }
 
@@ -166,7 +189,7 @@ async function readAccount(
  */
 function pullOf(
   { signature }: OpenSponsorship,
-  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed }: Attempt,
+  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: Attempt,
   account: SubscriptionAccount,
   at: bigint,
 ): Pull {
@@ -174,18 +197,27 @@ function pullOf(
   const later = (account.periodStart - at + length / 2n) / length;
   const periodStart = account.periodStart - (later > 0n ? later : 0n) * length;
   const periodEnd = periodStart + length;
-  return { signature, at, periodStart, periodEnd, gross, fee, net, feeOwed, source: 'keeper' };
+  const amounts = { gross, fee, net, feeOwed, creditSpent };
+  return { signature, at, periodStart, periodEnd, ...amounts, source: 'keeper' };
 }
 
 async function registrationOf(
   { sql }: Context,
   one: OpenSponsorship,
   plan: PlanRow,
-  { subscription, slot, now }: ChainView & { subscription: SubscriptionAccount },
+  {
+    account: { subscription, slot, now },
+    pull,
+    replaced,
+  }: {
+    account: ChainView & { subscription: SubscriptionAccount };
+    pull: Pull;
+    replaced: ReplacedRow | undefined;
+  },
 ): Promise<RegistrationToStore> {
   const { checkoutSessionId: id } = one;
   const session = id === null ? undefined : await findCheckoutSession(sql, id);
-  return {
+  const registration: RegistrationToStore = {
     appId: plan.appId,
     planId: plan.id,
     subscriptionPda: one.subscriptionPda ?? '',
@@ -209,11 +241,18 @@ async function registrationOf(
       discountPeriods: session.discountPeriods,
     }),
   };
+  const { replaces, creditAt } = one;
+  if (replaces === null || creditAt === null) return registration;
+  // The credit has not become smaller since the payment was computed: `hasOpenChange` blocks
+  // refunds and other changes of plan while the sponsorship is open.
+  const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
+  const change = { id: replaces, when: 'now', at, offerId: one.offerId } as const;
+  return { ...registration, ...keptIds(replaced, registration), allowSecond: true, change };
 }
 
 /**
  * Registers the subscription with its payment, and returns the written update. Returns undefined if
- * another keeper has settled the sponsorship, or if the account was registered before.
+ * another keeper has settled the sponsorship, or if the account is already registered.
  */
 async function register(
   tx: Transaction,
@@ -229,19 +268,23 @@ async function register(
     attempt: Attempt;
     registration: RegistrationToStore;
     pull: Pull;
-    view: ChainView;
+    view: Seen;
   },
 ): Promise<SubscriptionUpdate | undefined> {
   const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = one;
   if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
   const before = await findLiveRegistration(tx, registration.subscriptionPda);
   const id = await storeRegistration(tx, registration);
+  // The wallet resumed the replaced subscription before or after the change landed. The wallet has
+  // paid the price of a change, so the change is valid. Nothing is collected for the replaced
+  // subscription, and the merchant's list shows that it still runs.
+  if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
   const ended = { state: 'landed', reason: null, subscriptionId: id } as const;
   const chainNow = timeOf(view.now);
   if (before === id) {
-    // The database lost this registration and its payment, and the subscription was registered
-    // again. The attempt ends without a payment. The collect loop finds the payment in the
-    // account's on-chain history.
+    // The database had lost this registration and its payment, and the subscription was registered
+    // again. No payment is recorded here, because the collect loop finds the payment on chain and
+    // records it.
     await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
     await endSponsorship(tx, one, ended);
     await makeDue(tx, [id], { chainNow, slot: view.slot });

@@ -1,14 +1,18 @@
 // Decides about signed offers. Sends, polls and settles the committed transactions. When a keeper
 // stops, other keepers take over its transactions.
 //
-//   signed offer --decide--> refused
+//   signed offer --decide--> refused, or put off
+//   signed offer, undecided for ten minutes --> refused as lapsed
 //   signed offer --decide, commit--> open --send, poll--> final: landed | failed
 //   open, never seen --blockhash expired at every endpoint--> expired
 //   open --lease expired--> followed by another keeper
+//
+// tracker.ts cannot follow these transactions, because it follows payments of subscription rows.
+// A sign-up has no row before it is settled, and a cancellation or closing has no payment.
 import { randomUUID } from 'node:crypto';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
-import { readSignedOffers } from '../db/sponsored-offers.ts';
+import { lapseOffers, readSignedOffers } from '../db/sponsored-offers.ts';
 import {
   claimSponsorships,
   markSeen,
@@ -16,44 +20,61 @@ import {
   readOpenSponsorships,
   releaseSponsorships,
   renewSponsorships,
+  type Seen,
 } from '../db/sponsorships.ts';
+import { PaymentUnderWay } from '../domain/subscribing/plan-credit.ts';
 import { each } from '../each.ts';
 import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 import { findDead } from './dead.ts';
+import { RESEND_MS } from './poll-schedule.ts';
 import { decideOffer } from './sponsor-decide.ts';
 import { settleExpired, settleFailed, settleLanded } from './sponsor-settle.ts';
 
 /** Maximum number of offers about which one turn decides. */
 const OFFERS = 50;
-/** Maximum number of concurrent decisions or sends. Decisions commit one after another anyway. */
+/** Maximum number of concurrent decisions or sends. */
 const AT_ONCE = 8;
 /** Maximum number of open transactions that one keeper follows. */
 const MAX_FOLLOWED = 200;
 const [FOLLOWING_MS, IDLE_MS] = [250, 5000];
+/** Milliseconds until the next decision about an offer that could not be decided. */
+const PUT_OFF_MS = 1000;
+/** Milliseconds between two polls of a confirmed transaction. */
+const CONFIRMED_MS = 1000;
 const FAULT_PAUSE_MS = 60_000;
-const [RESEND_MS, RENEW_MS, ORPHANS_MS, EXPIRY_MS] = [2000, 3000, 3000, 2000];
+const [RENEW_MS, ORPHANS_MS, EXPIRY_MS, LAPSE_MS] = [3000, 3000, 2000, 30_000];
 
 /** An open transaction. Times are milliseconds of performance.now(). */
 interface Followed {
   readonly one: OpenSponsorship;
   sentAt: number;
+  polledAt: number;
   settleAt: number;
   status: SignatureStatus | null;
-  seen: 'processed' | 'confirmed' | null;
+  /** The state that the database has recorded; null before the first send. */
+  seen: Seen | null;
 }
 
 export class Sponsor {
   readonly #context: Context;
-  /** The id of this keeper's claims. */
+  readonly #onLanded: () => void;
   readonly #claimId = randomUUID();
   readonly #followed = new Map<string, Followed>();
+  /** Time of the next decision about each offer that was put off, by offer id. */
+  readonly #putOff = new Map<string, number>();
   #renewedAt = -Infinity;
   #orphansAt = -Infinity;
   #expiryAt = -Infinity;
+  #lapseAt = -Infinity;
 
-  constructor(context: Context) {
+  /**
+   * `onLanded` is called after a landed transaction was settled, because subscriptions may then be
+   * due: the new subscription, or one that a change of plan has replaced.
+   */
+  constructor(context: Context, onLanded: () => void) {
     this.#context = context;
+    this.#onLanded = onLanded;
   }
 
   /**
@@ -62,6 +83,7 @@ export class Sponsor {
    */
   async turn(maySign: boolean): Promise<boolean> {
     await this.#takeOver();
+    await this.#lapse();
     if (maySign) await this.#decide();
     if (this.#followed.size === 0) return false;
     await this.#renew();
@@ -73,7 +95,8 @@ export class Sponsor {
   }
 
   waitMs(): number {
-    return this.#followed.size > 0 ? FOLLOWING_MS : IDLE_MS;
+    if (this.#followed.size > 0) return FOLLOWING_MS;
+    return this.#putOff.size > 0 ? PUT_OFF_MS : IDLE_MS;
   }
 
   /**
@@ -90,6 +113,7 @@ export class Sponsor {
         this.#followed.set(one.offerId, {
           one,
           sentAt: -Infinity,
+          polledAt: -Infinity,
           settleAt: -Infinity,
           status: null,
           seen: one.seen,
@@ -103,16 +127,29 @@ export class Sponsor {
     this.#follow(await claimSponsorships(this.#context.sql, { claimId: this.#claimId, limit }));
   }
 
+  async #lapse(): Promise<void> {
+    if (performance.now() - this.#lapseAt < LAPSE_MS) return;
+    this.#lapseAt = performance.now();
+    const offers = await lapseOffers(this.#context.sql);
+    if (offers > 0) this.#context.log.warn({ offers }, 'signed offers lapsed undecided');
+  }
+
   async #decide(): Promise<void> {
     const { sql, sponsoring: limits, keypairs } = this.#context;
     const limit = Math.min(OFFERS, MAX_FOLLOWED - this.#followed.size);
     if (limits === undefined || limit <= 0) return;
     const offers = await readSignedOffers(sql, { sponsors: [...keypairs.keys()], limit });
-    await each(offers, AT_ONCE, async (offer) => {
-      if (await decideOffer(this.#context, limits, offer, this.#claimId)) {
-        this.#follow(await readOpenSponsorships(sql, [offer.id]));
-        await this.#send();
-      }
+    const waiting = new Set(offers.map(({ id }) => id));
+    for (const id of this.#putOff.keys()) if (!waiting.has(id)) this.#putOff.delete(id);
+    const now = performance.now();
+    const due = offers.filter(({ id }) => (this.#putOff.get(id) ?? now) <= now);
+    await each(due, AT_ONCE, async (offer) => {
+      const decision = await decideOffer(this.#context, limits, offer, this.#claimId);
+      if (decision === 'later') this.#putOff.set(offer.id, performance.now() + PUT_OFF_MS);
+      else this.#putOff.delete(offer.id);
+      if (decision !== 'committed') return;
+      this.#follow(await readOpenSponsorships(sql, [offer.id]));
+      await this.#send();
     });
   }
 
@@ -135,10 +172,11 @@ export class Sponsor {
       followed.sentAt = performance.now();
       try {
         await rpc.sendTransaction(followed.one.transaction);
+        if (followed.seen === null) await this.#see(followed, 'sent');
         metrics.sends.inc({ outcome: isFirst ? 'first' : 'again' });
       } catch (error) {
-        // The network may have the transaction despite the error. A later turn polls its status,
-        // and sends the transaction again if it has no status.
+        // The transaction may have reached the network despite the error. A later turn polls its
+        // status, and resends it if it has no status.
         if (!(error instanceof RpcError || error instanceof RpcUnreachable)) throw error;
         metrics.sends.inc({ outcome: 'failed' });
         const { signature } = followed.one;
@@ -148,18 +186,34 @@ export class Sponsor {
   }
 
   async #poll(): Promise<void> {
-    const { rpc, sql } = this.#context;
-    const followed = [...this.#followed.values()];
+    const { rpc } = this.#context;
+    const now = performance.now();
+    const followed = [...this.#followed.values()].filter(
+      ({ seen, polledAt }) => seen !== 'confirmed' || now - polledAt >= CONFIRMED_MS,
+    );
+    if (followed.length === 0) return;
     const signatures = followed.map(({ one }) => one.signature);
-    const { statuses } = await rpc.getSignatureStatuses(signatures, { history: true });
+    const { statuses, slot } = await rpc.getSignatureStatuses(signatures, { history: true });
     for (const [place, one] of followed.entries()) {
-      one.status = statuses[place] ?? null;
-      const commitment = one.status?.commitment;
-      const seen = commitment === 'finalized' ? 'confirmed' : (commitment ?? null);
-      if (seen === null || seen === one.seen || one.seen === 'confirmed') continue;
-      one.seen = seen;
-      await markSeen(sql, one.one.offerId, seen);
+      const [before, status] = [one.status, statuses[place] ?? null];
+      one.polledAt = now;
+      // This endpoint lags behind the endpoint that saw the transaction, so its answer is ignored.
+      if (status === null && before !== null && slot < before.slot) continue;
+      one.status = status;
+      if (status !== null) await this.#see(one, seenOf(status, before, one.seen));
+      else if (one.seen !== null) {
+        // A fork has dropped the transaction's block, so the transaction is sent again at once.
+        if (one.seen !== 'sent') one.sentAt = now - RESEND_MS;
+        await this.#see(one, 'sent');
+      }
     }
+  }
+
+  /** Records the transaction's state, which the page shows. */
+  async #see(followed: Followed, seen: Seen): Promise<void> {
+    if (followed.seen === seen) return;
+    followed.seen = seen;
+    await markSeen(this.#context.sql, followed.one.offerId, seen);
   }
 
   async #settle(): Promise<void> {
@@ -168,20 +222,21 @@ export class Sponsor {
       const { one, status } = followed;
       if (status?.commitment !== 'finalized' || now < followed.settleAt) continue;
       try {
-        if (status.err === null) await settleLanded(this.#context, one, status);
-        else await settleFailed(this.#context, one, status.err);
+        if (status.err === null) {
+          await settleLanded(this.#context, one, status);
+          this.#onLanded();
+        } else await settleFailed(this.#context, one, status.err);
         this.#followed.delete(one.offerId);
       } catch (error) {
-        if (!isFaulty(error)) throw error;
-        this.#fault(followed, error);
+        // A payment of the replaced subscription is open. That payment is settled first.
+        if (error instanceof PaymentUnderWay) followed.settleAt = performance.now() + CONFIRMED_MS;
+        else if (isFaulty(error)) this.#fault(followed, error);
+        else throw error;
       }
     }
   }
 
-  /**
-   * Delays the next attempt to settle the transaction, so that it does not block other
-   * transactions.
-   */
+  /** Waits FAULT_PAUSE_MS before the next try to settle this transaction. */
   #fault(followed: Followed, error: unknown): void {
     const { log, metrics } = this.#context;
     followed.settleAt = performance.now() + FAULT_PAUSE_MS;
@@ -195,8 +250,8 @@ export class Sponsor {
     this.#expiryAt = performance.now();
     const unseen = [...this.#followed.values()].filter(({ status }) => status === null);
     if (unseen.length === 0) return;
-    // With an amount of 0, findDead waits until two endpoints confirm the expiry, if two are
-    // configured.
+    // The amount 0 makes findDead require two endpoints that confirm the expiry, or one if only
+    // one is configured.
     const mortal = unseen.map(({ one }) => ({
       one,
       attempt: { ...one, amountGross: 0n },
@@ -208,4 +263,13 @@ export class Sponsor {
       this.#followed.delete(one.offerId);
     }
   }
+}
+
+/**
+ * Returns the state that the page shows. A confirmed transaction stays confirmed while a lagging
+ * endpoint still shows its block as processed.
+ */
+function seenOf(status: SignatureStatus, before: SignatureStatus | null, seen: Seen | null): Seen {
+  if (status.commitment !== 'processed') return 'confirmed';
+  return seen === 'confirmed' && before?.slot === status.slot ? 'confirmed' : 'processed';
 }

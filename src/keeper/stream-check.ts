@@ -1,7 +1,6 @@
-// Checks whether the streams lost messages, because a WebSocket drops messages without an error.
-// Every few minutes the program's signatures are listed from the chain and compared with the
-// signatures that the stream reported. A lost message starts the sweep at once. Without this check,
-// a change could stay unnoticed for up to SWEEP_MINUTES.
+// A WebSocket may drop messages without an error. Every few minutes this check compares the
+// program's signatures on chain with the signatures that the stream reported. A lost message starts
+// the sweep at once; otherwise a change could stay unnoticed for up to SWEEP_MINUTES.
 import { performance } from 'node:perf_hooks';
 import type { SignatureInfo } from '../chain/rpc/responses.ts';
 import type { Context } from './context.ts';

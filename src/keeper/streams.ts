@@ -23,8 +23,8 @@ import type { PlanWatch } from './plan-watch.ts';
 import type { Sweep } from './sweep.ts';
 
 /**
- * Maximum number of notifications that are kept while the chain cannot be read. Any further
- * notification is dropped, and the sweep is started to find the change.
+ * Maximum number of notifications that are kept while the chain cannot be read. Further
+ * notifications are dropped, and the sweep starts, because it finds the dropped changes.
  */
 const MAX_PENDING = 10_000;
 /**
@@ -33,10 +33,7 @@ const MAX_PENDING = 10_000;
  */
 const MAX_FAILURES = 10;
 const READ_AT_ONCE = 100;
-/**
- * Maximum number of turns of the loop in which the keeper requests the same transaction, when every
- * endpoint reports the transaction as missing.
- */
+/** Maximum number of repeated requests for a transaction that is missing at every endpoint. */
 const MAX_MISSES = 25;
 
 /** Pending notifications by account, wallet or transaction, each with its slot. */
@@ -113,8 +110,9 @@ export class Notifications {
 
   /** Queues the notification of a transaction that called the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotification): void {
-    // The keeper reads only transactions with a program call that emits no event. A call that emits
-    // an event changes an account that still exists afterwards, so the stream reports this account.
+    // A program call that emits an event leaves the changed account open, so account notifications
+    // show the change. A call without an event may close an account, and no account notification
+    // shows the closing. Only transactions with a call without an event are read.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
@@ -127,9 +125,8 @@ export class Notifications {
 
   /**
    * Reads the accounts named in the pending notifications. Always resolves with false, so that the
-   * loop waits before its next turn. Throws when the chain or the database cannot be reached. In
-   * that case the notifications are kept for the next turn. After MAX_FAILURES failed turns they
-   * are dropped and the sweep is started.
+   * loop waits. Throws if the chain or the database cannot be reached, and keeps the notifications
+   * for the next turn. After MAX_FAILURES failures, drops the notifications and starts the sweep.
    */
   async turn(): Promise<boolean> {
     const taken = this.#pending;
@@ -141,8 +138,8 @@ export class Notifications {
       return false;
     } catch (error) {
       this.#failures += 1;
-      // The usual cause of the error is an endpoint that has not reached the notification's slot
-      // yet.
+      // The most common failure is an endpoint that has not reached the slot of the notification
+      // yet. The next turn then succeeds.
       if (this.#failures < MAX_FAILURES && this.#pending.size + taken.size < MAX_PENDING)
         this.#pending.addOlder(taken);
       else {
@@ -204,16 +201,16 @@ export class Notifications {
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
         this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
-      // If an unreadable transaction changed an account, the change is found later: by the sweep,
-      // or when the keeper reads the account before the next payment.
+      // If an unreadable transaction changed an account, the sweep finds the change, or the keeper
+      // finds it when it decides about the next payment.
       else reportUnreadable([one]);
     }
     return addresses;
   }
 
   /**
-   * Returns the ids of the subscriptions to read: subscriptions whose wallet or account address is
-   * in `certain`, and subscriptions whose notification shows a change.
+   * Returns the ids of the subscriptions to read: those of the wallets and account addresses in
+   * `certain`, and those whose notification shows a change.
    */
   async #changedIds(
     notifications: ReadonlyMap<string, ProgramNotification>,

@@ -1,5 +1,5 @@
 // The sweep finds changes that the streams missed. It reads every subscription once per
-// SWEEP_MINUTES, and at once after a stream was interrupted or lost messages (stream-check.ts). The
+// SWEEP_MINUTES, or sooner after a stream was interrupted or lost messages (stream-check.ts). The
 // sweep only marks changed subscriptions as due. A collect loop then claims each due subscription
 // and decides what to do (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
@@ -11,8 +11,10 @@ import type { DuePlace } from '../db/subscription-leases.ts';
 import { type KeeperSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
 import { hasChanged, withPayment } from '../domain/collecting/changes.ts';
+import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
+import { readByPlan } from './sweep-plans.ts';
 
 /**
  * Number of subscriptions per step of the sweep. The accounts of one step are read in about four
@@ -20,6 +22,8 @@ import { readSnapshot } from './snapshot.ts';
  * its other accounts.
  */
 const BATCH = 128;
+/** Number of subscriptions per step if the sweep may read the accounts of a plan at once. */
+const LISTED_BATCH = 10_000;
 /**
  * Fraction of SWEEP_MINUTES in which one pass reads all subscriptions. The remaining time is a
  * reserve for delays, such as the death of a keeper that has not read its batch yet.
@@ -39,24 +43,22 @@ const STEP_SECONDS = 1;
 const CATCH_UP_PAUSE_MS = 50;
 
 /**
- * A position of the sweep: the number of the pass over all subscriptions (`lap`), and the place in
- * the order of due times.
+ * A position of the sweep: the number of the pass (`lap`), and the place in the order of due times.
  */
 interface Mark extends DuePlace {
   lap: bigint;
 }
 
 /**
- * Returns the position at which a sweep has read every subscription, if the sweep began right after
- * the place `after`. `last` is the place of the last subscription when the sweep started. A
- * subscription that is paid in the meantime moves behind `last`, but its accounts were read for the
- * payment. Pure.
+ * Returns the position at which the sweep, starting now, has read every subscription once. At the
+ * start of a pass, this position is `last`, the end of the pass. Otherwise it is the same place in
+ * the next pass. A payment may move a subscription behind `last`, but reads its accounts.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
 }
 
-/** Whether this step of the sweep has reached the position `mark`. Pure. */
+/** Whether this step of the sweep has reached the position `mark`. */
 function isPast({ nextLap, place }: SweepStep, mark: Mark): boolean {
   if (nextLap !== mark.lap) return nextLap > mark.lap;
   const byTime = place.dueAt.getTime() - mark.dueAt.getTime();
@@ -68,10 +70,15 @@ export class Sweep {
   readonly #context: Context;
   /** Seconds in which every subscription is read once. */
   readonly #everySeconds: number;
+  /**
+   * If a step has at least this many subscriptions of a plan, one request reads all accounts of the
+   * plan. 0: never.
+   */
+  readonly #listFrom: number;
   #isGap = false;
   /**
-   * Set after a stream was interrupted: the position at which the sweep has read every subscription
-   * at least once since then. Undefined when the sweep has reached this position.
+   * After an interruption of a stream: the position at which the sweep has read every subscription
+   * since the interruption. Undefined once the sweep has reached this position.
    */
   #goal: Mark | undefined;
   /**
@@ -81,9 +88,13 @@ export class Sweep {
   #missed: readonly string[] = [];
   #waitSeconds = 0;
 
-  constructor(context: Context, { minutes }: { readonly minutes: number }) {
+  constructor(
+    context: Context,
+    { sweepMinutes, sweepListFrom = 0 }: { sweepMinutes: number; sweepListFrom?: number },
+  ) {
     this.#context = context;
-    this.#everySeconds = 60 * minutes;
+    this.#everySeconds = 60 * sweepMinutes;
+    this.#listFrom = sweepListFrom;
   }
 
   /**
@@ -94,11 +105,10 @@ export class Sweep {
     const step = this.#missed.length === 0 ? await this.#step() : undefined;
     const isAgain = this.#missed.length > 0 && step === undefined;
     try {
-      if (this.#missed.length > 0) await this.readNow(this.#missed);
+      if (this.#missed.length > 0) await this.#read(this.#missed);
     } catch (error) {
-      // If the error is no outage of the chain or of Postgres, the batch is skipped, so that a bug
-      // or an unusual account cannot stop the sweep. The next pass over all subscriptions reads the
-      // batch again.
+      // After an outage of the chain or of Postgres, the next turn reads the batch again. After any
+      // other error the batch is skipped, so that an unusual account cannot stop the sweep.
       if (!(error instanceof RpcUnreachable) && outageOf(error) === undefined) this.#missed = [];
       throw error;
     }
@@ -138,9 +148,9 @@ export class Sweep {
     const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
     const seen = rows.filter(isChanged).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Most changes come from payments in flight, and the keeper records these changes when the
-    // payments are final. Such changes are left out here. The rows are read again, because a
-    // payment may have been settled in the meantime.
+    // Most changes come from payments in flight. The keeper records these changes when the payments
+    // are final, so they are left out here. A payment may have been settled since `rows` was read,
+    // so the rows are read again.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );
@@ -157,6 +167,11 @@ export class Sweep {
     await makeDue(sql, changed, { chainNow: timeOf(snapshot.now), slot: snapshot.slot });
   }
 
+  async #read(ids: readonly string[]): Promise<void> {
+    const left = this.#listFrom === 0 ? ids : await readByPlan(this.#context, ids, this.#listFrom);
+    for (const batch of chunks(left, BATCH)) await this.readNow(batch);
+  }
+
   async #step(): Promise<SweepStep | undefined> {
     const { sql } = this.#context;
     const everySeconds = this.#everySeconds;
@@ -164,7 +179,7 @@ export class Sweep {
     const step = await stepSweep(sql, {
       pace: { everySeconds, withinSeconds: SPREAD * everySeconds },
       hurry: this.#isGap || this.#goal !== undefined,
-      limit: BATCH,
+      limit: this.#listFrom === 0 ? BATCH : LISTED_BATCH,
     });
     this.#waitSeconds = step === undefined ? MAX_WAIT_SECONDS : (step.waitSeconds ?? STEP_SECONDS);
     if (step !== undefined && last !== undefined) {

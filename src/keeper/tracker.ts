@@ -22,17 +22,17 @@ import { reportSettled, reportTransaction } from './reports.ts';
 import type { ResolveResult, FinalAttempt, Resolver, PendingAttempt } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
-/** Maximum number of payments in flight. */
 const MAX_IN_FLIGHT = 8192;
 /**
- * Maximum number of payments that are signed but not sent yet. The number is limited because the
- * blockhash of a waiting transaction ages and no other keeper can send the transaction. When the
- * limit is reached, the collect loops wait until half of the limit is free again.
+ * Maximum number of payments that are signed but not sent yet. At the limit, the collect loops wait
+ * until half of the limit is free again. The limit is low because the blockhash of a waiting
+ * transaction ages, and no other keeper can send the transaction.
  */
 const MAX_UNSENT = 1024;
 /**
- * If sends have a rate limit, the queue holds at most as many transactions as can be sent in this
- * many seconds. A blockhash is valid for only about 30 s.
+ * If sends have a rate limit, the queue is full at as many transactions as the rate limit allows in
+ * this many seconds. Waiting uses up the life of the blockhash: 150 blocks, or 60 s at 400 ms per
+ * block.
  */
 const MAX_UNSENT_SECONDS = 10;
 /**
@@ -44,9 +44,8 @@ const [SENDERS, SETTLERS] = [2, 2];
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
- * The time between two polls is 1 ms for every POLLED_PER_MS payments in flight, but at least
- * SOONEST_POLL_MS. The time depends on the number of payments because each poll goes through all
- * payments.
+ * The time between two polls is 1 ms per POLLED_PER_MS payments in flight, because each poll goes
+ * through all payments. The time is never below SOONEST_POLL_MS.
  */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
@@ -59,9 +58,9 @@ const SETTLED_AT_ONCE = 256;
 const RECENT_MS = 45_000;
 const EXPIRY_CHECK_MS = 2000;
 /**
- * Milliseconds between two tries to settle a transaction. If the transaction's outcome is unknown,
- * this delay doubles from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. After an error caused by the
- * transaction's data, the delay is FAULT_PAUSE_MS.
+ * Milliseconds between two tries to settle a transaction. While the outcome is unknown, the delay
+ * doubles from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. If the transaction's data caused an error,
+ * the delay is FAULT_PAUSE_MS.
  */
 const SETTLE_AGAIN_MS = 5000;
 const SETTLE_LATEST_MS = 300_000;

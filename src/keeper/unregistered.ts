@@ -1,8 +1,7 @@
-// Finds live subscriptions on chain that are not registered. The addresses of their accounts come
-// from (1) the stream's notifications, (2) the database's offers and unregistered subscriptions
-// (every 5 minutes), and (3) the accounts of each plan (after a stream was interrupted, at most
-// hourly). domain/subscribing/unregistered.ts then registers each subscription or lists it for the
-// merchant.
+// Finds live subscriptions on chain that are not registered. The addresses come from (1) the
+// stream, (2) the offers and unregistered subscriptions in the database, every 5 minutes, and (3)
+// lists of all accounts of each plan, at most hourly after a stream was interrupted.
+// domain/subscribing/unregistered.ts registers the subscriptions or lists them for the merchant.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,
@@ -19,7 +18,7 @@ import type { Context } from './context.ts';
 
 /** Milliseconds between two reads of the offers and unregistered subscriptions in the database. */
 const EVERY_MS = 300_000;
-/** Minimum milliseconds between the starts of two listings of all plans' accounts. */
+/** Minimum milliseconds between two starts of a listing of all plans' accounts. */
 const LAP_MS = 3_600_000;
 /** Maximum number of offers, and of unregistered subscriptions, that one read returns. */
 const MAX_READ = 1000;
@@ -39,10 +38,7 @@ export class Unregistered {
   readonly #onRegistered: () => void;
   #pending = new Map<string, bigint>();
   #readAt = -Infinity;
-  /**
-   * Plans whose accounts are not listed yet. `#lapAt` is the time at which the listing of all
-   * plans' accounts started.
-   */
+  /** The plans that the current listing has not reached yet. `#lapAt` is the listing's start. */
   #plans: string[] = [];
   #lapAt = -Infinity;
   #isLapDue = true;
@@ -106,7 +102,9 @@ export class Unregistered {
     if (plan === undefined) return;
     try {
       const filter = liveSubscriptionFilter(plan);
-      const found = await rpc.getProgramAccounts(programId, filter, { addressesOnly: true });
+      const found = await rpc.getProgramAccounts(programId, filter, {
+        slice: { offset: 0, length: 0 },
+      });
       for (const batch of chunks(found, MAX_READ)) {
         const addresses = batch.map(({ address }) => address);
         const registered = await findRegistered(sql, addresses);

@@ -3,6 +3,7 @@
 // checked address instead of the name, so the proxy cannot connect to another address.
 import { isIP, type LookupFunction, Socket } from 'node:net';
 import { Pool } from 'undici';
+import { ADDRESS_TIMEOUT_MS } from '../sockets.ts';
 import { ProxyFailed } from './errors.ts';
 
 export interface Tunnel {
@@ -29,22 +30,32 @@ export class EgressProxy {
         : { 'proxy-authorization': `Basic ${Buffer.from(credentials).toString('base64')}` };
     this.#timeoutMs = timeoutMs;
     this.#pool = new Pool(origin, {
-      connect: { timeout: timeoutMs, rejectUnauthorized: true },
+      connect: {
+        timeout: timeoutMs,
+        autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+        rejectUnauthorized: true,
+      },
       headersTimeout: timeoutMs,
     });
   }
 
   /**
    * Tries the host's addresses in order. Opens a tunnel to the first address that the proxy can
-   * reach. Rejects with ProxyFailed, or with the error of the look-up.
+   * reach. As with a direct connection, an address gets ADDRESS_TIMEOUT_MS, and the last one the
+   * rest of the time. Rejects with ProxyFailed, or with the error of the look-up.
    */
   async open(
     { hostname, port }: { hostname: string; port: string },
     lookup: LookupFunction | undefined,
   ): Promise<Tunnel> {
-    const signal = AbortSignal.timeout(this.#timeoutMs);
+    const deadline = AbortSignal.timeout(this.#timeoutMs);
     let failure: unknown;
-    for (const host of await addressesOf(hostname, lookup)) {
+    const hosts = await addressesOf(hostname, lookup);
+    for (const host of hosts) {
+      const signal =
+        host === hosts.at(-1)
+          ? deadline
+          : AbortSignal.any([deadline, AbortSignal.timeout(ADDRESS_TIMEOUT_MS)]);
       const path = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
       try {
         const { socket, statusCode } = await this.#pool.connect({
@@ -58,7 +69,7 @@ export class EgressProxy {
         failure = new Error(`the proxy answered ${statusCode}`);
       } catch (error) {
         failure = error;
-        if (signal.aborted) break;
+        if (deadline.aborted) break;
       }
     }
     throw new ProxyFailed(failure);

@@ -1,7 +1,6 @@
 // Maps the error of a failed webhook request to a code. Merchants see the code in the list of
 // attempts. The error's message is not shown, because it can contain text from the network.
 
-/** Meaning of each error code. */
 export const failureMeanings = {
   timeout: 'No status line came within 5 seconds.',
   dns: 'The host’s name has no address, or the name servers did not answer.',
@@ -56,8 +55,8 @@ const byCode: Record<string, Failure> = {
 };
 
 // Node's names for OpenSSL's verification results and alerts. The prefix of an alert's name differs
-// between versions of Node. Other TLS errors begin with ERR_SSL_ or ERR_TLS_. `wrong version
-// number` is not a protocol_version failure, because a server without TLS causes this error.
+// between versions of Node. `wrong version number` counts as `tls`, because a server without TLS
+// causes it.
 const tlsFaults: readonly (readonly [RegExp, Failure])[] = [
   [
     /^UNABLE_TO_(GET_ISSUER_CERT|GET_ISSUER_CERT_LOCALLY|VERIFY_LEAF_SIGNATURE)$/,
@@ -79,7 +78,7 @@ export function classify(error: unknown): Failure {
   if (error instanceof AggregateError) return classify(error.errors[0]);
   if (!(error instanceof Error)) return 'error';
   const { code, name, message, syscall, cause } = error as NodeJS.ErrnoException;
-  // undici's errors for a response that is not HTTP. Some of these errors differ from the error of
+  // These errors of undici mean that a response is not HTTP. Some of them differ from the error of
   // a closed connection only in their message.
   if (name === 'HTTPParserError' || /^bad (response|upgrade)$/.test(message)) return 'protocol';
   // An ECONNREFUSED or ETIMEDOUT from a name server means that the name could not be resolved.

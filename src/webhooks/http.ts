@@ -14,7 +14,10 @@ import type { SsrfGuard } from './ssrf-guard.ts';
 export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
-/** Maximum bytes kept from the start of a response until undici has parsed its headers. */
+/**
+ * Until undici has parsed the headers of a response, the response's first bytes are kept. After
+ * this number of bytes, no further chunk is kept.
+ */
 const MAX_HEAD_BYTES = 4096;
 /**
  * An idle connection is closed after this time (ms). Servers close idle connections after 5 s
@@ -183,8 +186,8 @@ export class WebhookClient {
         // Keeps the socket's first error, because after a TLS alert undici reports only that the
         // connection ended.
         socket.once('error', (fault: Error) => (connection.fault = fault));
-        // This listener gets the bytes before undici parses them, because undici reads the socket
-        // in its own listener of `readable`.
+        // undici reads the socket with read(), and read() emits `data` before it returns. This
+        // listener therefore gets the bytes before undici parses them.
         socket.on('data', (chunk: Buffer) => connection.onBytes?.(chunk));
         callback(null, socket);
       };
@@ -222,9 +225,9 @@ export class WebhookClient {
   }
 
   /**
-   * Removes a connection from the idle list and destroys it. With `inUse: false`, a connection that
-   * carries a request is not destroyed. The Exchange of the request then handles the end of the
-   * connection.
+   * Destroys a connection and removes it from the idle list. With `inUse: false`, a connection that
+   * carries a request is not destroyed, because the request's Exchange handles the connection's
+   * end.
    */
   #drop(connection: Connection, inUse = true): void {
     const list = this.#idle.get(connection.origin);
@@ -236,8 +239,8 @@ export class WebhookClient {
 }
 
 /**
- * Resolves after the event loop has polled all sockets once more. Only this poll detects that the
- * server closed the connection directly after its response.
+ * Resolves after the event loop has polled all sockets once more. Only this further poll detects
+ * that the server closed the connection directly after its response.
  */
 function nextPoll(): Promise<void> {
   // The first callback may run before the next poll. The second callback always runs after it.
@@ -295,7 +298,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     };
   }
 
-  // Without this method, undici treats the handler as an old-style handler.
+  // undici treats a handler without this method as a handler of its older interface.
   onRequestStart(): void {
     return;
   }

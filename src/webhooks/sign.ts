@@ -19,10 +19,10 @@ export function signingKeys(secret: string): SigningKeys {
 }
 
 /**
- * Returns the headers of one request as name, value, name, value. `timestamp` is in Unix seconds.
- * `id` is the event's id, the same for every attempt. During a secret rotation, webhook-signature
- * has a signature by the newest and by the previous secret. X-Service-Signature is by the newest
- * secret only.
+ * Returns the headers of one request as name, value, name, value. `id` is the event's id, the same
+ * for every attempt. `timestamp` is in Unix seconds. webhook-signature also has a signature by the
+ * previous secret if `previous` is given (secret rotation). X-Service-Signature is always by the
+ * newest secret.
  */
 export function signedHeaders(
   [newest, previous]: readonly [SigningKeys, (SigningKeys | undefined)?],

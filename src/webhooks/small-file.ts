@@ -1,4 +1,5 @@
-// Reads a small file of a merchant's website. As for webhooks, the SSRF guard checks the address.
+// Reads a small file of a merchant's website. The SSRF guard checks the address, as it does for
+// webhooks.
 import { type Answer, WebhookClient } from './http.ts';
 import { createSsrfGuard, guardOptions, type GuardConfig } from './ssrf-guard.ts';
 

@@ -10,6 +10,7 @@ import { testDatabase } from '../fixtures/postgres.ts';
 import { startServe } from '../fixtures/serve.ts';
 
 const program = fileURLToPath(new URL('../../bin/billing.js', import.meta.url));
+const dist = new URL('../../dist/', import.meta.url).href;
 
 /**
  * Runs it with only the given environment, because tap makes every Node process load a part of tap.
@@ -33,16 +34,24 @@ async function packagesOf(
   return packagesIn(dir);
 }
 
-/** The packages that a record names. */
+/** The packages that a record names: those that a file of dist bundles, by its source map. */
 async function packagesIn(dir: string): Promise<string[]> {
   const names = new Set<string>();
+  const note = (path: string) => {
+    const [, name] = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path) ?? [];
+    if (name !== undefined) names.add(name);
+  };
   for (const file of await readdir(dir)) {
     const { result } = JSON.parse(await readFile(join(dir, file), 'utf8')) as {
       result: { url: string }[];
     };
-    for (const { url } of result) {
-      const [, name] = /^file:.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url) ?? [];
-      if (name !== undefined) names.add(name);
+    for (const { url } of result.filter((script) => script.url.startsWith('file:'))) {
+      note(url);
+      if (!url.startsWith(dist)) continue;
+      const { sources } = JSON.parse(await readFile(new URL(`${url}.map`), 'utf8')) as {
+        sources: string[];
+      };
+      for (const source of sources) note(source);
     }
   }
   return [...names].sort();

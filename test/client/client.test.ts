@@ -280,7 +280,7 @@ void t.test('the export is a stream', async (t) => {
     platformFee: '3',
     amountNet: '9007199254740990',
   });
-  const stream = await client().exportTransactions({
+  const stream = await client().file('/merchant/apps/{appId}/transactions/export', {
     path: { appId: merchant.appId },
     query: { status: ['succeeded'] },
   });

@@ -8,10 +8,11 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { stringify } from 'yaml';
 import { scenarios } from '../fixtures/alert-scenarios.ts';
+import { deploy, RULE_FILES } from '../fixtures/monitoring.ts';
 import { tool } from '../fixtures/tools.ts';
 
 const execute = promisify(execFile);
-const rules = fileURLToPath(new URL('../../deploy/prometheus/alerts.yaml', import.meta.url));
+const rules = RULE_FILES.map((name) => fileURLToPath(new URL(`prometheus/${name}`, deploy)));
 
 void t.test('each fault fires exactly its alert, and none fires in normal operation', async (t) => {
   const promtool = await tool('promtool');
@@ -33,7 +34,7 @@ void t.test('each fault fires exactly its alert, and none fires in normal operat
     ],
   }));
   const file = join(t.testdir(), 'tests.yaml');
-  await writeFile(file, stringify({ rule_files: [rules], evaluation_interval: '1m', tests }));
+  await writeFile(file, stringify({ rule_files: rules, evaluation_interval: '1m', tests }));
   const { stdout, stderr } = await execute(promtool, ['test', 'rules', file]).catch(
     (error: unknown) => error as { stdout: string; stderr: string },
   );

@@ -24,6 +24,8 @@ interface Service {
   depends_on?: Record<string, { condition: string }>;
   healthcheck?: { test?: string[]; disable?: boolean };
   ports?: string[];
+  profiles?: string[];
+  logging?: { options: Record<string, string> };
 }
 
 interface Compose {
@@ -69,11 +71,17 @@ void t.test(
     );
     t.same(Object.keys(compose.services).toSorted(), [
       'dispatch',
+      'grafana',
       'keeper',
       'migrate',
       'postgres',
+      'prometheus',
       'serve',
     ]);
+    for (const [name, { logging, profiles }] of Object.entries(compose.services)) {
+      t.match(logging?.options, { 'max-size': /^\d+m$/, 'max-file': /^\d$/ }, `${name}: log files`);
+      t.equal(profiles !== undefined, ['prometheus', 'grafana'].includes(name), name);
+    }
     for (const name of [...daemons, 'migrate']) {
       const service = compose.services[name] ?? {};
       const { environment = {}, secrets = [] } = service;
@@ -118,7 +126,17 @@ void t.test(
       ),
       'nothing is open to the network',
     );
-    t.ok(Object.hasOwn(compose.volumes, 'postgres'));
+    for (const name of ['postgres', 'prometheus', 'grafana'])
+      t.ok(Object.hasOwn(compose.volumes, name), name);
+    const monitoring = await read<{
+      scrape_configs: { static_configs: { targets: string[] }[] }[];
+    }>('deploy/prometheus/compose.yaml');
+    t.same(
+      monitoring.scrape_configs.flatMap((job) =>
+        job.static_configs.flatMap(({ targets }) => targets),
+      ),
+      daemons.map((name) => `${name}:9464`),
+    );
   },
 );
 
@@ -218,5 +236,38 @@ void t.test(
       stdout: process.version,
       stderr: '',
     });
+  },
+);
+
+void t.test(
+  'Grafana finds its data source and the dashboard where compose mounts them',
+  async (t) => {
+    const { grafana, prometheus } = compose.services;
+    const mounted = new Map(
+      (grafana?.volumes ?? []).map((volume) => {
+        const [from = '', to = ''] = volume.split(':');
+        return [to, from.replace(/^\.\//, 'deploy/')];
+      }),
+    );
+    const provisioning = mounted.get('/etc/grafana/provisioning') ?? '';
+    const { providers } = await read<{ providers: { type: string; options: { path: string } }[] }>(
+      `${provisioning}/dashboards/billing.yaml`,
+    );
+    t.equal(providers[0]?.type, 'file');
+    const path = `${mounted.get(providers[0]?.options.path ?? '') ?? ''}/billing.json`;
+    const dashboard = JSON.parse(await readFile(new URL(path, root), 'utf8')) as {
+      uid: string;
+      title: string;
+      schemaVersion: number;
+      templating: { list: { name: string; type: string; query: string }[] };
+    };
+    t.ok(dashboard.uid !== '' && dashboard.title !== '' && dashboard.schemaVersion > 30);
+    const { datasources } = await read<{
+      datasources: { type: string; url: string; isDefault: boolean; access?: string }[];
+    }>(`${provisioning}/datasources/prometheus.yaml`);
+    t.match(datasources, [{ type: 'prometheus', url: 'http://prometheus:9090', isDefault: true }]);
+    t.ok(prometheus?.ports?.every((port) => port.endsWith(':9090')));
+    const variable = dashboard.templating.list.find(({ name }) => name === 'datasource');
+    t.match(variable, { type: 'datasource', query: datasources[0]?.type });
   },
 );

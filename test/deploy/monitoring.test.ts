@@ -3,8 +3,16 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { parse } from 'yaml';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
-import { deploy, expressions, panels, rules } from '../fixtures/monitoring.ts';
+import {
+  deploy,
+  EXPORTED,
+  expressions,
+  panels,
+  RULE_FILES,
+  rules,
+} from '../fixtures/monitoring.ts';
 import { readSamples, type Sample } from '../fixtures/samples.ts';
 
 interface Matcher {
@@ -27,14 +35,13 @@ const KEYWORDS = new Set(['and', 'or', 'unless', 'offset', 'bool']);
  */
 function readExpression(expr: string): { selectors: Selector[]; labels: string[] } {
   const labels: string[] = [];
-  const rest = expr.replaceAll(
-    /\b(?:by|without|on|ignoring)\s*\(([^)]*)\)/g,
-    (_, names: string) => {
+  const rest = expr
+    .replaceAll(/\b(?:by|without|on|ignoring)\s*\(([^)]*)\)/g, (_, names: string) => {
       labels.push(...names.split(',').map((name) => name.trim()));
       return '';
-    },
-  );
-  // A name and its matchers. A name before a bracket is a function.
+    })
+    .replaceAll(/\[[^\]]*\]/g, '');
+  // A name and its matchers. A name before a bracket is a function; `[6h:1m]` is a range.
   const found = /\b([a-z_:][\w:]*)\b(?!\s*\()(\{(?:[^}"]|"[^"]*")*\})?/gi;
   const selectors = [...rest.matchAll(found)]
     .filter(([, name = '']) => !KEYWORDS.has(name))
@@ -76,10 +83,10 @@ const withPayments: Sample[] = [
     metric: 'billing_merchant_lamports_total',
     labels: { merchant: 'a', outcome },
   })),
-  ...['spent', 'reserved', 'out', 'returned', 'lost'].map((kind) => ({
-    metric: `billing_sponsor_lamports_${kind}`,
-    labels: { merchant: 'a' },
-  })),
+  ...[
+    ...['spent', 'reserved', 'out', 'returned', 'lost'].map((kind) => `lamports_${kind}`),
+    'merchant_day_lamports',
+  ].map((name) => ({ metric: `billing_sponsor_${name}`, labels: { merchant: 'a' } })),
 ];
 
 /**
@@ -127,7 +134,8 @@ async function scrape(t: Test): Promise<Sample[]> {
 void t.test(
   'every selector of a rule or a panel picks samples that the daemons have, and every label is one of theirs',
   async (t) => {
-    const samples = [...(await scrape(t)), ...withPayments];
+    const exported = Object.entries(EXPORTED).map(([metric, labels]) => ({ metric, labels }));
+    const samples = [...(await scrape(t)), ...withPayments, ...exported];
     t.ok(samples.length > 200);
     for (const [label, values = []] of Object.entries(unseen)) {
       const withIt = samples.filter(({ labels }) => labels[label] !== undefined);
@@ -143,7 +151,7 @@ void t.test(
     const known = new Set([...samples.flatMap(({ labels }) => Object.keys(labels)), ...added]);
     for (const { name, expr } of expressions) {
       const { selectors, labels } = readExpression(expr);
-      t.ok(selectors.length > 0, name);
+      t.ok(selectors.length > 0 || expr === 'vector(1)', name);
       for (const selector of selectors)
         t.ok(
           samples.some((sample) => matches(selector, sample)),
@@ -205,10 +213,13 @@ void t.test('every alert has a severity, a description and a link to the runbook
     'a section of the runbook for each alert, and none for another',
   );
   for (const { alert, labels, annotations, for: wait } of rules) {
-    t.match(labels.severity, /^(page|ticket)$/, alert);
+    t.match(labels.severity, /^(page|ticket|none)$/, alert);
     t.match(wait ?? '0s', /^\d+[smh]$/, alert);
     t.ok((annotations.summary ?? '').length > 20, alert);
-    t.equal(annotations.runbook, `docs/runbook.md#${alert.toLowerCase()}`);
+    t.equal(
+      annotations.runbook_url,
+      `{{ $externalLabels.docs }}/runbook.md#${alert.toLowerCase()}`,
+    );
   }
 });
 
@@ -234,3 +245,11 @@ void t.test(
     ]);
   },
 );
+
+void t.test('links to the runbook are absolute: Prometheus is given where docs/ is', async (t) => {
+  const { global, rule_files } = parse(
+    await readFile(new URL('prometheus/prometheus.yaml', deploy), 'utf8'),
+  ) as { global: { external_labels: { docs: string } }; rule_files: string[] };
+  t.match(global.external_labels.docs, /^https:\/\/.*[^/]$/);
+  t.same(rule_files, RULE_FILES);
+});

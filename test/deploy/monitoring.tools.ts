@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { stringify } from 'yaml';
-import { deploy, expressions } from '../fixtures/monitoring.ts';
+import { deploy, expressions, RULE_FILES } from '../fixtures/monitoring.ts';
 import { tool } from '../fixtures/tools.ts';
 
 const execute = promisify(execFile);
@@ -17,8 +17,10 @@ void t.test('promtool accepts the rules, the queries and the configuration', asy
   const recorded = expressions.map(({ expr }, place) => ({ record: `query:${place}`, expr }));
   await writeFile(queries, stringify({ groups: [{ name: 'queries', rules: recorded }] }));
   const file = (name: string) => fileURLToPath(new URL(name, deploy));
-  await execute(promtool, ['check', 'rules', file('prometheus/alerts.yaml'), queries]);
-  await execute(promtool, ['check', 'config', file('prometheus/prometheus.yaml')]);
+  const files = RULE_FILES.map((name) => file(`prometheus/${name}`));
+  await execute(promtool, ['check', 'rules', ...files, queries]);
+  for (const name of ['prometheus.yaml', 'compose.yaml'])
+    await execute(promtool, ['check', 'config', file(`prometheus/${name}`)]);
   t.pass();
 });
 

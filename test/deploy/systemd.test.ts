@@ -82,7 +82,9 @@ void t.test(
     for (const [name, text] of units) {
       const role = /^billing-(\w+)/.exec(name)?.[1];
       const credentials = valuesOf(text, 'LoadCredential').map((value) => value.split(':'));
-      const environment = valuesOf(text, 'Environment').map((value) => value.split('='));
+      const environment = valuesOf(text, 'Environment')
+        .map((value) => value.split('='))
+        .filter(([variable]) => variable !== 'METRICS_PORT');
       for (const [variable = '', path = ''] of environment) {
         t.ok(
           credentials.some(([id = '']) => path === `%d/${id}`),
@@ -104,6 +106,27 @@ void t.test(
       );
     }
     t.end();
+  },
+);
+
+void t.test(
+  "each daemon has a metrics port of its own, which Prometheus scrapes and the runbook's commands name",
+  async (t) => {
+    const portOf = (unit: string) =>
+      valuesOf(units.get(`${unit}.service`) ?? '', 'Environment')
+        .find((value) => value.startsWith('METRICS_PORT='))
+        ?.slice('METRICS_PORT='.length);
+    const ports = ['serve', 'keeper', 'dispatch'].map((daemon) => portOf(`billing-${daemon}`));
+    t.same(ports, ['9464', '9465', '9466']);
+    t.equal(portOf('billing-serve@'), '1%i');
+    t.equal(portOf('billing-dispatch@'), '1910%i');
+    const prometheus = await readFile(new URL('../prometheus/prometheus.yaml', folder), 'utf8');
+    for (const port of ports) t.match(prometheus, `'127.0.0.1:${port}'`);
+    const runbook = await readFile(new URL('../../docs/runbook.md', folder), 'utf8');
+    for (const [, port, metrics] of runbook.matchAll(
+      /:(946\d)\/metrics \| .*billing_(webhook|due|keeper|merchant|rpc|loop|log)/g,
+    ))
+      t.equal(port, metrics === 'webhook' ? '9466' : '9465', metrics ?? '');
   },
 );
 

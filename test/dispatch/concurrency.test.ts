@@ -41,7 +41,7 @@ void t.test('slow and failing endpoints leave two places of their half to new on
     [2, 1],
     [1, 1],
   ] as const) {
-    const concurrency = new Concurrency({ total, perEndpoint: () => 1000 });
+    const concurrency = new Concurrency({ total, perEndpoint: () => 1000, perEndpointOfAll: 1000 });
     endpoint(concurrency, 'slow', 'slow');
     endpoint(concurrency, 'failing', 'failing');
     t.equal(fill(concurrency).length, slow, `of ${total} places`);
@@ -54,7 +54,11 @@ void t.test('slow and failing endpoints leave two places of their half to new on
 });
 
 void t.test('new endpoints use the half that slow ones leave, and no more', async (t) => {
-  const concurrency = new Concurrency({ total: 20, perEndpoint: () => 1000 });
+  const concurrency = new Concurrency({
+    total: 20,
+    perEndpoint: () => 1000,
+    perEndpointOfAll: 1000,
+  });
   endpoint(concurrency, 'new', 'new');
   const places = fill(concurrency);
   t.equal(places.length, 10);
@@ -65,7 +69,7 @@ void t.test('new endpoints use the half that slow ones leave, and no more', asyn
 });
 
 void t.test('the first response decides the pace', async (t) => {
-  const concurrency = new Concurrency({ total: 8, perEndpoint: () => 10 });
+  const concurrency = new Concurrency({ total: 8, perEndpoint: () => 10, perEndpointOfAll: 10 });
   for (const [isGood, ms, pace] of [
     [true, 5, 'fast'],
     [true, 900, 'slow'],

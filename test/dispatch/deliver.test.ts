@@ -56,10 +56,25 @@ void t.test('a queued delivery is posted once, signed, and logged', async (t) =>
     { eventId: string }[]
   >`select event_id from all_deliveries where id = ${id}`;
   t.equal(request?.headers['webhook-id'], event?.eventId);
+  const traceId = event?.eventId.replaceAll('-', '');
+  t.match(request?.headers.traceparent, new RegExp(`^00-${traceId}-[0-9a-f]{16}-01$`));
   t.match(await deliveryState(sql, id), { status: 'delivered', attempts: 1, finishedAt: Date });
   t.match(await attemptsOf(sql, id), [
     { number: 1, httpStatus: 200, error: null, response: Buffer.from('ok'), address: '127.0.0.1' },
   ]);
+});
+
+void t.test('a receiver gets the trace of the request that caused the event', async (t) => {
+  const database = await testDatabase(t);
+  const { sql } = database;
+  const receiver = await startReceiver(t);
+  const app = await seedApp(sql, receiver.url);
+  const [id = ''] = await queueDeliveries(sql, app, 1);
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00';
+  await sql`update events set traceparent = ${traceparent}`;
+  await runDispatcher(t, database);
+  await attempted(sql, id);
+  t.equal(receiver.requests[0]?.headers.traceparent, traceparent);
 });
 
 void t.test(

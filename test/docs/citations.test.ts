@@ -1,4 +1,4 @@
-// A page that a comment, a text or another page cites is a file of the repository.
+// A page or a test that a comment, a text or another page cites is in the repository.
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -59,6 +59,58 @@ void t.test('a page that is not there is noticed', (t) => {
   t.same(missing('src/log.ts', '(decisions.md, Money) and shared/service.md'), [
     'decisions.md',
     'shared/service.md',
+  ]);
+  t.end();
+});
+
+void t.test('every test file that a page cites by its path is in the repository', async (t) => {
+  const pages = ['README.md', ...(await readdir(join(root, 'docs'))).map((name) => `docs/${name}`)];
+  let cited = 0;
+  for (const page of pages.filter((name) => name.endsWith('.md'))) {
+    const text = await readFile(join(root, page), 'utf8');
+    for (const [path] of text.matchAll(/\btest\/[\w./-]+\.(test|tools|browser|long)\.tsx?\b/g)) {
+      cited += 1;
+      t.ok(existsSync(join(root, path)), `${page} cites ${path}`);
+    }
+  }
+  t.ok(cited > 3, String(cited));
+});
+
+const plain = (text: string) => text.replaceAll(/\s+/g, ' ').replaceAll('’', "'");
+
+/** The tests that docs/postgres-notes.md cites by file and title. */
+function citedTests(notes: string): { file: string; title: string }[] {
+  const items = notes.matchAll(/^ +- `([\w-]+\.test\.ts)`: ([^]*?)\.$(?=\n(?:\n|\d| *-|$))/gm);
+  return [...items].flatMap(([, file = '', titles = '']) =>
+    plain(titles)
+      .split('; ')
+      .map((title) => ({ file, title })),
+  );
+}
+
+void t.test('every test that docs/postgres-notes.md cites has that title', async (t) => {
+  const notes = await readFile(join(root, 'docs/postgres-notes.md'), 'utf8');
+  const cited = citedTests(notes);
+  t.equal(
+    new Set(cited.map(({ file }) => file)).size,
+    new Set(notes.match(/`[\w-]+\.test\.ts`/g)).size,
+    'each file that is named',
+  );
+  t.ok(cited.length > 10, String(cited.length));
+  for (const { file, title } of cited) {
+    const source = plain(await readFile(join(root, 'test/db/postgres', file), 'utf8'));
+    const isThere = [...source.matchAll(/\btest\( ?(['"`])(.+?)\1,/g)].some(
+      ([, , found = '']) => found.replace(/, \$\{\w+\}$/, '') === title,
+    );
+    t.ok(isThere, `${file}: ${title}`);
+  }
+});
+
+void t.test('a citation is a file and its titles', (t) => {
+  t.same(citedTests('   - `a.test.ts`: one of\n     two; three.\n   - `b.test.ts`: four.\n'), [
+    { file: 'a.test.ts', title: 'one of two' },
+    { file: 'a.test.ts', title: 'three' },
+    { file: 'b.test.ts', title: 'four' },
   ]);
   t.end();
 });

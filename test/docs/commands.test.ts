@@ -64,12 +64,12 @@ void t.test(
 
 void t.test('every npm script that a page names is there', async (t) => {
   for (const page of await pages())
-    for (const [, name = ''] of (await readPage(page)).matchAll(/npm run ([a-z:]+)/g))
+    for (const [, name = ''] of (await readPage(page)).matchAll(/npm run ([a-z:-]+)/g))
       t.type(scripts[name], 'string', `${page}: ${name}`);
   t.equal(
     scripts.sandbox,
     'node -- bin/billing.js sandbox',
-    'what test/cli/local/sandbox.test.ts starts',
+    'what test/cli/local/sandbox-screen.long.ts starts',
   );
 });
 
@@ -95,6 +95,7 @@ const runners: Record<string, Record<string, string>> = {
   'chain.md': { sh: 'docs/cheatcodes.tools.ts' },
   'merchants.md': { ts: 'client/package.test.ts' },
   'operators.md': { sh: 'docs/operators.tools.ts' },
+  'postgres-pair.md': { sh: 'failover/archived.ts' },
   'quick-start.md': { sh: 'docs/quick-start.tools.ts' },
   'runbook.md': { sh: 'docs/operators.tools.ts' },
   'subscribers.md': { ts: 'docs/subscribers.test.ts' },

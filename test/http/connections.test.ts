@@ -11,6 +11,7 @@ import {
   Connections,
 } from '../../src/http/connections.ts';
 import { testApi } from '../fixtures/http.ts';
+import { until } from '../fixtures/webhooks.ts';
 
 const portOf = (server: Server) => (server.address() as AddressInfo).port;
 
@@ -52,8 +53,8 @@ async function limited(
 ): Promise<{ server: Server; connections: Connections; refused: string[] }> {
   const refused: string[] = [];
   const server = createServer((request, response) => {
-    connections.admit(request.socket, response);
-    Readable.from(Array<Buffer>(parts).fill(part)).pipe(response);
+    connections.admit(request, response);
+    if (request.method === 'GET') Readable.from(Array<Buffer>(parts).fill(part)).pipe(response);
   });
   const connections = new Connections(server, {
     ...connectionLimits,
@@ -110,10 +111,10 @@ async function clientOf(t: Test, server: Server, localAddress = '127.0.0.1'): Pr
   return socket;
 }
 
-/** Sends a request and waits for its first bytes. */
-async function use(server: Server, socket: Socket): Promise<void> {
+/** Sends a request and waits until the server has its head. Only a GET is answered. */
+async function use(server: Server, socket: Socket, method = 'GET'): Promise<void> {
   const asked = once(server, 'request');
-  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  socket.write(`${method} / HTTP/1.1\r\nhost: x\r\n\r\n`);
   await asked;
 }
 
@@ -134,10 +135,49 @@ void t.test('at the limit of an address the oldest silent connection makes place
   for (const socket of [busy, silent[1], other, next]) t.notOk(socket.destroyed);
 });
 
+void t.test('a connection that waits for its client makes place', async (t) => {
+  const { server, refused } = await limited(t, { perAddress: 3 });
+  const asked = async (socket: Socket, request: string) => {
+    const seen = once(server, 'request');
+    socket.write(request);
+    await seen;
+  };
+  const post = 'POST / HTTP/1.1\r\nhost: x\r\n';
+  const [silent, length, chunked, other] = [
+    await clientOf(t, server),
+    await clientOf(t, server),
+    await clientOf(t, server),
+    await clientOf(t, server, '127.0.0.2'),
+  ] as const;
+  await asked(length, `${post}content-length: 100\r\n\r\n{`);
+  await asked(chunked, `${post}transfer-encoding: chunked\r\n\r\n1\r\n{\r\n`);
+  for (const oldest of [silent, length, chunked]) {
+    const next = await clientOf(t, server);
+    await closed(oldest);
+    await asked(next, `${post}content-length: 1\r\n\r\n{`);
+  }
+  t.equal(refused.length, 3);
+  // The three whole bodies are in work.
+  await closed(await clientOf(t, server));
+  t.notOk(other.destroyed);
+});
+
+void t.test('at the limit of the process an unread answer makes place', async (t) => {
+  const { server } = await limited(t, { connections: 2 });
+  const opened = once(server, 'connection') as Promise<[Socket]>;
+  const unread = await clientOf(t, server);
+  const [held] = await opened;
+  await use(server, unread);
+  await use(server, await clientOf(t, server), 'PUT');
+  await until(() => Promise.resolve(held.writableLength > 0));
+  await use(server, await clientOf(t, server), 'PUT');
+  await closed(unread);
+});
+
 void t.test('where every connection has a request in hand, the new one is closed', async (t) => {
   const { server, refused } = await limited(t, { perAddress: 2 });
   const busy = [await clientOf(t, server), await clientOf(t, server)];
-  for (const socket of busy) await use(server, socket);
+  for (const socket of busy) await use(server, socket, 'PUT');
   await closed(await clientOf(t, server));
   t.same(refused, ['address 127.0.0.1']);
   t.notOk(busy.some(({ destroyed }) => destroyed));
@@ -174,6 +214,24 @@ void t.test('a quarter of the connections may wait, half of those of an address'
   leave();
   t.ok(connections.wait(two));
 });
+
+void t.test(
+  'an unknown route is answered without its body, and the connection closed',
+  async (t) => {
+    const api = await testApi(t);
+    await api.app.listen({ host: '127.0.0.1', port: 0 });
+    for (const [route, status] of [
+      ['POST /x', 404],
+      ['POST /merchant/nothing', 404],
+      ['PUT /merchant/apps/x', 405],
+      ['POST /healthz', 405],
+    ] as const) {
+      const socket = await client(t, portOf(api.app.server));
+      socket.write(`${route} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{`);
+      t.match(await text(socket), new RegExp(`^HTTP/1.1 ${status}[^]*\r\nconnection: close\r\n`));
+    }
+  },
+);
 
 void t.test('a connection without a complete request head is closed after 10 s', async (t) => {
   const api = await testApi(t);

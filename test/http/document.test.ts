@@ -43,6 +43,7 @@ const bodies: Record<string, Record<string, unknown>> = {
   'PATCH /merchant/apps/{appId}/webhooks/{webhookId}': { disabled: false },
   'POST /merchant/apps/{appId}/events/sample': { type: 'ping' },
   'POST /subscriber/transactions': { transaction: 'AQ==' },
+  'POST /subscriber/subscriptions/{subscriptionId}/change': { planId: missing, when: 'now' },
   'POST /merchant/transactions': { transaction: 'AQ==' },
   'POST /subscriber/subscriptions': {
     appId: missing,
@@ -59,6 +60,9 @@ const images: Record<string, Buffer> = {
 /** A query that fits, of each operation that asks for one. */
 const queries: Record<string, string> = {
   'GET /merchant/apps/{appId}/access': '?externalId=c-1',
+  'GET /merchant/apps/{appId}/customer': '?externalId=c-1',
+  'GET /subscriber/subscriptions/{subscriptionId}/change': `?planId=${missing}&when=now`,
+  'GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change': `?planId=${missing}&when=now`,
 };
 
 const api = await testApi(t);
@@ -123,7 +127,9 @@ const mine = await furnished(subscriber.wallet);
 const other = await furnished(randomAddress());
 
 const fill = (path: string, ids: Record<string, string>) =>
-  path.replace(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? missing);
+  path
+    .replace('{month}', '2026-01')
+    .replace(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? missing);
 const ask = (
   { method, name }: { method: Method; name: string },
   url: string,
@@ -160,7 +166,7 @@ void t.test('a malformed or unknown id is 404; another merchant’s row is 403',
   for (const operation of inPath) {
     const { path, name } = operation;
     const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;
-    const names = [...path.matchAll(/\{(\w+)\}/g)].map(
+    const names = [...path.replace('{month}', '').matchAll(/\{(\w+)\}/g)].map(
       ([, given]) => given as keyof typeof mine.ids,
     );
     for (const parameter of names) {
@@ -258,7 +264,7 @@ void t.test(
       ({ path, operation }) =>
         !path.endsWith('/webhooks') && operation.parameters?.some(({ name }) => name === 'cursor'),
     );
-    t.equal(lists.length, 16);
+    t.equal(lists.length, 17);
     const cursors: string[] = [];
     for (const { path, name } of lists) {
       const token = path.startsWith('/subscriber') ? subscriber.token : mine.token;

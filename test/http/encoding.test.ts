@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
+import { PNG } from 'pngjs';
 import t from 'tap';
 import { testApi } from '../fixtures/http.ts';
 
@@ -42,6 +43,20 @@ void t.test('a compressed body is refused with its reason', async (t) => {
     for (const payload of [body, gzipSync(body)])
       t.match(await create(encoding, payload), refused(/Content-Encoding is not supported/));
   t.equal((await create('identity', body)).status, 201);
+
+  // A body that is not JSON.
+  const merchant = await api.merchant();
+  const store = (encoding: string, payload: Buffer) =>
+    api.call('POST', `/merchant/apps/${merchant.appId}/logo`, {
+      token: merchant.token,
+      payload,
+      headers: { 'content-type': 'image/png', 'content-encoding': encoding },
+    });
+  const image = PNG.sync.write(new PNG({ width: 8, height: 8 }));
+  for (const encoding of ['gzip', 'br'])
+    for (const payload of [image, gzipSync(image)])
+      t.match(await store(encoding, payload), refused(/Content-Encoding is not supported/));
+  t.equal((await store('identity', image)).status, 200);
 });
 
 void t.test('a query that is not percent-encoded UTF-8 is refused, naming it', async (t) => {

@@ -238,7 +238,7 @@ void t.test('an unknown Expect header is ignored', async (t) => {
 
 void t.test('a slow client is cut off, and others are served meanwhile', async (t) => {
   const { api, port } = await listening(t);
-  t.equal(api.app.server.requestTimeout, 30_000, 'thirty seconds for a whole request');
+  t.equal(api.app.server.requestTimeout, 20_000, 'twenty seconds for a whole request');
   t.ok(api.app.server.headersTimeout > 0 && api.app.server.headersTimeout <= 60_000);
   // The same server with shorter patience.
   api.app.server.requestTimeout = 300;

@@ -224,10 +224,10 @@ void t.test(
         headers: { 'x-forwarded-for': address },
       });
     const nonces: number[] = [];
-    for (let n = 0; n < 12; n += 1) nonces.push((await from('203.0.113.7')).status);
-    t.same(nonces, [...Array<number>(10).fill(200), 429, 429]);
+    for (let n = 0; n < 62; n += 1) nonces.push((await from('203.0.113.7')).status);
+    t.same(nonces, [...Array<number>(60).fill(200), 429, 429]);
     t.equal((await from('203.0.113.8')).status, 200, 'another address');
-    for (let n = 0; n < 10; n += 1) await from(`2001:db8:1:2::${n}`);
+    for (let n = 0; n < 60; n += 1) await from(`2001:db8:1:2::${n}`);
     t.equal(
       (await from('2001:db8:1:2:ffff::1')).status,
       429,
@@ -349,9 +349,41 @@ void t.test(
   },
 );
 
+void t.test(
+  'offers of checkouts, sign-ins and refused sign-ins each have a budget of their own',
+  async (t) => {
+    const api = await testApi(t, {
+      requestsPerMinute: { free: 4, pro: 1000 },
+      trustProxy: ['127.0.0.1'],
+    });
+    const wallet = randomAddress();
+    const call = async (method: 'GET' | 'POST', url: string, from: string, more: object = {}) =>
+      api.call(method, url, { headers: { 'x-forwarded-for': from }, ...more });
+    const offer = (from = '203.0.113.7') =>
+      call('POST', '/checkout/plans/x/offers', from, { body: { wallet } });
+    const nonce = (from = '203.0.113.7') => call('POST', '/auth/nonce', from, { body: { wallet } });
+    const verify = (from: string) =>
+      call('POST', '/auth/verify', from, {
+        body: { wallet, nonce: 'x', signature: '1'.repeat(64) },
+      });
+    const offers = [];
+    for (let n = 0; n < 25; n += 1) offers.push((await offer()).status);
+    t.same(offers, [...Array<number>(24).fill(404), 429]);
+    t.match((await offer()).headers, { 'retry-after': /^\d+$/, 'ratelimit-limit': '24' });
+    t.equal((await nonce()).status, 200, 'signing in is not concerned');
+
+    const address = '198.51.100.1';
+    const refused = [];
+    for (let n = 0; n < 5; n += 1) refused.push((await verify(address)).status);
+    t.same(refused, [...Array<number>(4).fill(401), 429]);
+    t.match((await nonce(address)).headers, { 'retry-after': /^\d+$/, 'ratelimit-remaining': '0' });
+    t.equal((await offer(address)).status, 404, 'offers are not concerned');
+  },
+);
+
 void t.test('an address with a port is the address', async (t) => {
   const api = await testApi(t, {
-    requestsPerMinute: { free: 2, pro: 1000 },
+    requestsPerMinute: { free: 1, pro: 1000 },
     trustProxy: ['127.0.0.1', '10.0.0.0/8', 'fd00::/8'],
   });
   const from = async (forwarded: string) =>
@@ -361,6 +393,7 @@ void t.test('an address with a port is the address', async (t) => {
         headers: { 'x-forwarded-for': forwarded },
       })
     ).status;
+  for (let n = 0; n < 4; n += 1) await Promise.all([from('203.0.113.7'), from('2001:db8::1')]);
   t.same(
     [
       await from('203.0.113.7:4711'),
@@ -376,9 +409,9 @@ void t.test('an address with a port is the address', async (t) => {
 });
 
 void t.test('X-Forwarded-For is believed of configured proxies only', async (t) => {
-  const api = await testApi(t, { requestsPerMinute: { free: 3, pro: 1000 } });
+  const api = await testApi(t, { requestsPerMinute: { free: 1, pro: 1000 } });
   const statuses: number[] = [];
-  for (let n = 0; n < 5; n += 1) {
+  for (let n = 0; n < 8; n += 1) {
     const headers = { 'x-forwarded-for': `203.0.113.${n}` };
     statuses.push(
       (
@@ -389,7 +422,7 @@ void t.test('X-Forwarded-For is believed of configured proxies only', async (t) 
       ).status,
     );
   }
-  t.same(statuses, [200, 200, 200, 429, 429]);
+  t.same(statuses, [...Array<number>(6).fill(200), 429, 429]);
 });
 
 void t.test('X-Forwarded-For from a peer that is not trusted is warned of once', async (t) => {

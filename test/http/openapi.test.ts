@@ -67,7 +67,13 @@ const promised = `
   POST /merchant/apps/{appId}/events/{eventId}/replay, POST /merchant/apps/{appId}/replays, GET /merchant/apps/{appId}/replays/{replayId},
   POST /merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret, GET /merchant/apps/{appId}/transactions/{transactionId},
   GET /merchant/subscriptions, GET /merchant/transactions, GET /merchant/events,
-  POST /merchant/transactions, GET /plans/{planId}, GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline, GET /healthz, GET /readyz`
+  POST /merchant/transactions, GET /plans/{planId}, GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline,
+  GET /subscriber/subscriptions/{subscriptionId}/change, POST /subscriber/subscriptions/{subscriptionId}/change,
+  GET /subscriber/subscriptions/{subscriptionId}/plans, GET /merchant/apps/{appId}/statements/{month},
+  GET /merchant/apps/{appId}/statements/{month}/csv, GET /merchant/apps/{appId}/statements/{month}/page,
+  GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change,
+  GET /merchant/apps/{appId}/customer, GET /merchant/apps/{appId}/refunds,
+  GET /merchant/apps/{appId}/attention, GET /merchant/apps/{appId}/search, GET /merchant/publishing-cost, GET /healthz, GET /readyz`
   .split(',')
   .map((line) => line.trim());
 
@@ -113,7 +119,7 @@ void t.test('every property and parameter is described, and ids in paths are UUI
     for (const { parameters = [], operationId } of Object.values(operations))
       for (const { name, in: place, description, schema } of parameters) {
         if (description === undefined) undescribed.push(`${operationId} ${name}`);
-        if (place === 'path') t.equal(schema.format, 'uuid', `${path} ${name}`);
+        if (place === 'path' && name !== 'month') t.equal(schema.format, 'uuid', `${path} ${name}`);
       }
   t.same(undescribed, []);
 });

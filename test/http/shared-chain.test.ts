@@ -1,4 +1,6 @@
 // Requests of the API share the RPC endpoint: how many requests each costs, and whose goes next.
+import { randomBytes } from 'node:crypto';
+import bs58 from 'bs58';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
@@ -184,6 +186,33 @@ void t.test('callers take turns, each with its oldest request', async (t) => {
   t.equal(addresses.length, 2, 'the second request has what the others asked for');
   for (const address of [...one, ...other]) t.ok(addresses[1]!.includes(address));
   t.equal(addresses[1]!.length, 70, 'and one of the flood');
+});
+
+void t.test('sends count against the rate, and callers take turns with them', async (t) => {
+  const times: { at: number; caller: string }[] = [];
+  const { chain } = await sharedChain(
+    t,
+    (...given) => {
+      const [{ method, params }] = given;
+      if (method !== 'sendTransaction') return emptyChain(...given);
+      const bytes = Buffer.from(params[0] as string, 'base64');
+      times.push({ at: performance.now(), caller: bytes.subarray(65).toString() });
+      return bs58.encode(bytes.subarray(1, 65));
+    },
+    10,
+  );
+  const send = (caller: string) =>
+    new Promise((resolve, reject) => {
+      const bytes = Buffer.concat([Buffer.from([1]), randomBytes(64), Buffer.from(caller)]);
+      actingFor(caller, () => void chain.sendTransaction(bytes).then(resolve, reject));
+    });
+  const flood = Array.from({ length: 30 }, () => send('many'));
+  const reads = Array.from({ length: 5 }, () => chain.getTransaction(randomAddress()));
+  await send('one');
+  t.ok(times.filter(({ caller }) => caller === 'many').length < 20, 'one is not the last');
+  await Promise.all([...flood, ...reads.map((read) => read.catch(() => undefined))]);
+  const ms = times.at(-1)!.at - times[0]!.at;
+  t.ok(ms >= 2000, `31 sends and 5 reads took ${Math.round(ms)} ms`);
 });
 
 void t.test('requests that are sent together get their own accounts', async (t) => {

@@ -8,31 +8,43 @@ import t from 'tap';
 import { findKeyHolders, listApiKeys } from '../../src/db/api-keys.ts';
 import { listApps } from '../../src/db/apps.ts';
 import { listCheckoutSessions } from '../../src/db/checkout-sessions.ts';
+import { readCustomer } from '../../src/db/customers.ts';
 import { listDeliveries } from '../../src/db/deliveries.ts';
 import { listEndpoints } from '../../src/db/endpoints.ts';
 import { readFeed } from '../../src/db/event-feed.ts';
 import { listEvents } from '../../src/db/events.ts';
 import { findMerchants } from '../../src/db/merchants.ts';
-import { listTransactions } from '../../src/db/payments.ts';
+import { anyTransaction, listTransactions } from '../../src/db/payments.ts';
 import { listPlans } from '../../src/db/plans.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
+import { listRefundsOfApp } from '../../src/db/refunds.ts';
 import {
   countMatching,
   countUnsent,
   queueDeliveriesAgain,
   queueUnsent,
 } from '../../src/db/replays.ts';
+import { findByExternalId, findById, findByWalletPart } from '../../src/db/search.ts';
 import {
   listSubscriptionsOfApp,
   listSubscriptionsOfWallet,
 } from '../../src/db/subscription-lists.ts';
+import { walletPart } from '../../src/domain/accounts/search.ts';
 import { everything } from '../../src/domain/outbox/replay.ts';
 import { manyRows } from '../fixtures/many-rows.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 const rows = Number(process.env.PLAN_ROWS ?? 10_000);
 const limit = 21;
+const anyRefund = {
+  status: null,
+  subscriptionId: null,
+  subscriberWallet: null,
+  externalId: null,
+  since: null,
+  until: null,
+};
 const absent = '01999999-0000-7000-8000-000000000000';
 
 interface Node {
@@ -269,7 +281,12 @@ void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_00
   }).map(({ time, page, ...filters }): List => ({
     name: named('transactions', { ...filters, ...time }, page),
     ask: (handle) =>
-      listTransactions(handle, appId, { ...filters, ...time, ...statusOf(filters) }, page),
+      listTransactions(
+        handle,
+        appId,
+        { ...anyTransaction, ...filters, ...time, ...statusOf(filters) },
+        page,
+      ),
     // Each row's plan and subscription are read; the cursor's row, and the subscription that
     // is named.
     most: filters.status === null && filters.planId === null ? 2 + 3 * limit : undefined,
@@ -339,8 +356,52 @@ void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_00
     ...combinations({ wallet: many.wallets, page: pages(plain) }).map(({ wallet, page }): List => ({
       name: named('subscriptions of a wallet', { wallet }, page),
       ask: (handle) => listSubscriptionsOfWallet(handle, wallet, page),
-      most: 4 * limit,
+      // One that is past due reads its last failed payment, too.
+      most: 5 * limit,
     })),
+    // A customer's subscriptions are read, and of each at most a page.
+    ...many.customers.flatMap((whose): List[] =>
+      pages(payment).flatMap((page): List[] => [
+        {
+          name: named('transactions of a customer', whose, page),
+          ask: (handle) => listTransactions(handle, appId, { ...anyTransaction, ...whose }, page),
+          most: 6 * limit,
+        },
+        {
+          name: named('refunds of a customer', whose, page),
+          ask: (handle) => listRefundsOfApp(handle, appId, { ...anyRefund, ...whose }, page),
+          most: 6 * limit,
+        },
+        {
+          name: named('a customer', whose, page),
+          ask: (handle) => readCustomer(handle, appId, whose),
+          most: 6 * limit,
+        },
+      ]),
+    ),
+    {
+      name: 'refunds',
+      ask: (handle: Sql) => listRefundsOfApp(handle, appId, anyRefund, first),
+      most: limit,
+    },
+    {
+      name: 'refunds of a subscription',
+      ask: (handle: Sql) =>
+        listRefundsOfApp(handle, appId, { ...anyRefund, subscriptionId: subscription }, first),
+      most: 1 + limit,
+    },
+    // Each hit's plan is read besides; a part of a wallet may be checked in a few more rows.
+    {
+      name: 'a search for the start of an external id',
+      ask: (handle: Sql) => findByExternalId(handle, appId, 'customer1'),
+      most: 4 * limit,
+    },
+    {
+      name: 'a search for a part of a wallet',
+      ask: (handle: Sql) => findByWalletPart(handle, appId, walletPart('criber1234')!),
+      most: 4 * limit,
+    },
+    { name: 'a search for an id', ask: (handle: Sql) => findById(handle, appId, event), most: 6 },
     { name: 'webhook endpoints', ask: (handle: Sql) => listEndpoints(handle, appId), most: 1 },
     {
       name: 'the holder of a key',

@@ -17,6 +17,7 @@ const collected = (id: string, wallet: string, gross: bigint) => {
     amounts: { gross, fee: 0n, net: gross },
     treasury: 'treasury',
     feeOwed: 0n,
+    creditSpent: 0n,
     isDoubted: false,
   };
   const decision: Decision = { update: updateOf(row), collect };

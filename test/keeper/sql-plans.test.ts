@@ -344,6 +344,8 @@ void t.test(
       'releaseWaiting',
       // One row by its id.
       'claimRegistered',
+      // In test/http/sql-plans.test.ts.
+      'listRefundsOfApp',
       // No statements.
       'claimKeysOf',
       'claimsTable',

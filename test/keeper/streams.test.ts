@@ -24,7 +24,7 @@ void t.test(
     await stage.quiet();
     await keeper.stop();
     const { context } = stage.parts();
-    const sweep = new Sweep(context, { minutes: 60 });
+    const sweep = new Sweep(context, { sweepMinutes: 60 });
     let woken = 0;
     const notices = new Notifications(context, {
       sweep,
@@ -106,7 +106,7 @@ async function streamAlone(t: Test, replaced: (stage: Stage) => Partial<Rpc> = (
   const { context, collector } = stage.parts(replaced(stage));
   let gaps = 0;
   const notices = new Notifications(context, {
-    sweep: new Sweep(context, { minutes: 60 }),
+    sweep: new Sweep(context, { sweepMinutes: 60 }),
     plans: new PlanWatch(context),
     inFlight: { explains: () => false, isOwn: () => false },
     onDue: () => undefined,

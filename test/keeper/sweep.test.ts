@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
-import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
+import { RpcError, RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { silent, startStage } from '../fixtures/billing.ts';
@@ -38,7 +38,7 @@ async function swept(t: Test, count: number) {
       const { context } = stage.parts(rpc);
       const onRead = (read: readonly { id: string }[]) =>
         looks.push(read.map(({ id }) => id).sort());
-      return new Sweep({ ...context, onRead }, { minutes: MINUTES });
+      return new Sweep({ ...context, onRead }, { sweepMinutes: MINUTES });
     },
     /**
      * Sets the start of the lap to `secondsAgo` (negative: in the future) and the length of the
@@ -269,7 +269,7 @@ void t.test('a read makes only changed subscriptions due, at the chain’s time'
   const before = await stage.row(still);
   const { context } = stage.parts();
   const looked = stage.now();
-  await new Sweep(context, { minutes: MINUTES }).readNow([still.id, cancelled.id]);
+  await new Sweep(context, { sweepMinutes: MINUTES }).readNow([still.id, cancelled.id]);
   t.same(await stage.row(still), before);
   const { dueAt, cancelRequestedAt } = await stage.row(cancelled);
   t.equal(cancelRequestedAt, null, 'what follows from it is done under a claim');
@@ -301,7 +301,7 @@ void t.test('an endpoint that lags does not undo a change that was read', async 
     0n,
     'it knows of no cancellation',
   );
-  await new Sweep(context, { minutes: MINUTES }).readNow(
+  await new Sweep(context, { sweepMinutes: MINUTES }).readNow(
     [subscription.id],
     await stage.rpc.getSlot(),
   );
@@ -345,10 +345,10 @@ void t.test(
       (await stage.sql<{ id: string }[]>`select id from subscriptions where notices > 0`)
         .map(({ id }) => id)
         .sort();
-    await new Sweep(context, { minutes: MINUTES }).readNow(all);
+    await new Sweep(context, { sweepMinutes: MINUTES }).readNow(all);
     t.same(await noticed(), [cancelled.id, foreign.id].sort());
     await stage.sql`update payment_attempts set state = 'expired', resolved_at = now() where subscription_id = ${paid.id}`;
-    await new Sweep(context, { minutes: MINUTES }).readNow(all);
+    await new Sweep(context, { sweepMinutes: MINUTES }).readNow(all);
     t.same(await noticed(), all.sort(), 'nobody is going to record it');
   },
 );
@@ -380,12 +380,69 @@ void t.test(
         }),
       ],
     );
-    await new Sweep(context, { minutes: MINUTES }).readNow([toppedUp.id, poor.id]);
+    await new Sweep(context, { sweepMinutes: MINUTES }).readNow([toppedUp.id, poor.id]);
     await collect();
     t.same(
       taken.map(({ id }) => id),
       [toppedUp.id],
     );
     t.equal((await stage.row(poor)).failedAttempts, 1);
+  },
+);
+
+void t.test(
+  'with SWEEP_LIST_FROM one request reads the active subscriptions of a plan; changed, missing and past-due ones are read one by one',
+  async (t) => {
+    const stage = await startStage(t);
+    const [plan, small] = [await stage.plan(), await stage.plan()];
+    const still = [await stage.subscriber(plan), await stage.subscriber(plan)];
+    const cancelled = await stage.subscriber(plan);
+    const poor = await stage.subscriber(plan, { usdc: 0n });
+    const alone = await stage.subscriber(small);
+    const keeper = await stage.startKeeper();
+    await stage.until(
+      'the others are paid',
+      async () => (await stage.sql`select 1 from payments where status = 'succeeded'`).length === 4,
+    );
+    await stage.quiet();
+    await keeper.stop();
+    const reads: string[][] = [];
+    const { context } = stage.parts();
+    const parties = {
+      subscriber: cancelled.wallet.address,
+      plan: plan.pda,
+      subscription: cancelled.pda,
+    };
+    await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
+    const listed: string[] = [];
+    const { rpc } = context;
+    const sweep = (refuses: boolean) =>
+      new Sweep(
+        {
+          ...context,
+          onRead: (rows) => reads.push(rows.map(({ id }) => id).sort()),
+          rpc: {
+            ...rpc,
+            getProgramAccounts: (...given) => {
+              listed.push(given[1][1]?.bytes ?? '');
+              if (refuses) throw new RpcError('rpc-1', 'getProgramAccounts', -32601, 'not found');
+              return rpc.getProgramAccounts(...given);
+            },
+          },
+        },
+        { sweepMinutes: MINUTES, sweepListFrom: 2 },
+      );
+    const all = [...still, cancelled, poor, alone].map(({ id }) => id).sort();
+    await stage.sql`update sweeps set starts_at = now()`;
+    await sweep(false).turn();
+    t.same(listed, [plan.pda]);
+    t.same(reads, [all, [cancelled, poor, alone].map(({ id }) => id).sort()]);
+    const { dueAt } = await stage.row(cancelled);
+    t.ok(dueAt!.getTime() / 1000 <= stage.now(), 'it is due');
+
+    reads.length = 0;
+    await stage.sql`update sweeps set starts_at = now()`;
+    await sweep(true).turn();
+    t.same(reads.at(-1), all, 'an endpoint that refuses the method is read as without it');
   },
 );

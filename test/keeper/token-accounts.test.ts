@@ -27,7 +27,7 @@ async function followed(t: Test, { most = 100, count = 1 } = {}) {
   await stage.quiet();
   await keeper.stop();
   const { context, collector } = stage.parts();
-  const sweep = new Sweep(context, { minutes: 60 });
+  const sweep = new Sweep(context, { sweepMinutes: 60 });
   const notices = new Notifications(context, {
     sweep,
     plans: new PlanWatch(context),

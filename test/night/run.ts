@@ -1,7 +1,7 @@
 // `npm run night`: every fault, with a table at its end. Exits with 1 where one was not seen or not
 // healed in time, or something was lost or doubled.
 import { parseArgs } from 'node:util';
-import { hasPostgresPair } from '../fixtures/postgres-pair.ts';
+import { hasDebianPostgres } from '../fixtures/debian-postgres.ts';
 import { faults } from './faults.ts';
 import { night, type Row, table } from './night.ts';
 import { pairFaults } from './pair-faults.ts';
@@ -28,7 +28,7 @@ const how = {
 };
 const isChosen = ({ name }: { name: string }) => chosen.has(name);
 const rows = await night({ faults: faults.filter(isChosen), openDatabase: openPostgres, ...how });
-if (await hasPostgresPair())
+if (await hasDebianPostgres())
   rows.push(
     ...(await night({ faults: pairFaults.filter(isChosen), openDatabase: openPair, ...how })),
   );

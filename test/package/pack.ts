@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { run, type Build } from '../fixtures/command.ts';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
+import { installNodes, nodeVersions as versions } from '../fixtures/nodes.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { shellBlocks } from '../fixtures/shell-blocks.ts';
 
@@ -25,7 +26,6 @@ interface Locked {
 
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const versions = [20, 24];
 
 const work = await mkdtemp(join(tmpdir(), 'billing-pack-'));
 t.teardown(() => rm(work, { recursive: true, force: true }));
@@ -35,7 +35,7 @@ const folder = async (name: string) => {
 };
 const [empty, opt, nodes] = [await folder('empty'), await folder('opt'), await folder('nodes')];
 const npm = (cwd: string, ...args: string[]) => execute('npm', args, { cwd, maxBuffer: 1 << 26 });
-const nodeOf = (version: number) => join(nodes, 'node_modules', `node${version}`, 'bin', 'node');
+let nodeOf: (version: number) => string = () => process.execPath;
 const asDependency = join(empty, 'node_modules', 'billing', 'bin', 'billing.js');
 const unpacked = join(opt, 'bin', 'billing.js');
 
@@ -50,7 +50,9 @@ async function packagesIn(at: string): Promise<[string, Locked][]> {
 async function runsDaemons(t: Test, build: Build) {
   t.match(await run(t, ['--help'], {}, build), { code: 0, stdout: /Usage: billing/ });
   const env = await daemonEnv(t);
-  t.match(await run(t, ['migrate', '--json'], env, build), { code: 0, stdout: '{"applied":[]}' });
+  const migrated = await run(t, ['migrate', '--json'], env, build);
+  t.match(migrated, { code: 0, stderr: '' });
+  t.match(JSON.parse(migrated.stdout), { applied: [] });
   for (const daemon of daemons) {
     const running = await startReady(t, daemon, env, build);
     running.child.kill('SIGTERM');
@@ -98,14 +100,7 @@ void t.test('npm pack makes an archive of the run-time files, with the lock file
     'which is no part of it',
   );
   t.notOk((await readdir(root)).includes('npm-shrinkwrap.json'), 'the checkout is left as it was');
-  const platform = `${process.platform}-${process.arch}`;
-  await writeFile(join(nodes, 'package.json'), '{ "private": true }');
-  await npm(
-    nodes,
-    'install',
-    '--ignore-scripts',
-    ...versions.map((version) => `node${version}@npm:node-${platform}@${version}`),
-  );
+  nodeOf = await installNodes(nodes);
   for (const version of versions)
     t.match((await execute(nodeOf(version), ['--version'])).stdout, new RegExp(`^v${version}\\.`));
 });

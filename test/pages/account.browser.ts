@@ -1,10 +1,12 @@
 // The account page in a browser: cancel, resume, repair and close, judged by the chain and the
 // database.
-import t from 'tap';
+import type { Page } from 'playwright-core';
+import t, { type Test } from 'tap';
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
 import { walletTransaction } from '../../src/chain/transactions/wallet.ts';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
+import { approveForeign } from '../fixtures/subscribe-scene.ts';
 
 t.teardown(closeBrowser);
 
@@ -37,6 +39,9 @@ void t.test(
     await page.getByRole('button', { name: 'Payments' }).click();
     await page.getByText('Succeeded').waitFor();
     await inspect(t, page, 'account');
+    const link = await page.getByRole('link', { name: 'Open receipt' }).getAttribute('href');
+    await checkReceipt(t, stage, page, link ?? '');
+    await page.goto('/account');
 
     await page.getByRole('button', { name: /Cancel subscription/ }).click();
     await page.getByText('Cancelled. Nothing more is collected').waitFor();
@@ -64,6 +69,7 @@ void t.test(
     chain.passSeconds(Math.ceil(((paidThrough?.getTime() ?? 0) - chain.now()) / 1000) + 60);
     await stage.until('it is cancelled', async () => (await row()).status === 'cancelled');
     await page.reload();
+    await page.getByRole('term').filter({ hasText: 'Ended' }).waitFor();
     await page.getByRole('button', { name: /Close and get/ }).click();
     await page.getByText('The deposit is back in your wallet').waitFor();
     const { value } = await chain.rpc<{ value: unknown }>(
@@ -79,6 +85,101 @@ void t.test(
     t.same(faults, []);
   },
 );
+
+void t.test(
+  'a subscriber changes the plan, with what is paid before the wallet signs',
+  async (t) => {
+    const stage = await startStage(t);
+    const { chain, served } = stage;
+    const plan = await stage.plan();
+    const other = await stage.plan({ name: 'Coffee for two', amount: '20000000' });
+    await served.sql`
+    update plans set app_id = (select app_id from plans where id = ${plan.id})
+    where id = ${other.id}`;
+    const subscriber = chain.wallet();
+    const wallet = createTestWallet(chain.rpcUrl, subscriber.keypair);
+    const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
+    await page.goto(`/s/${plan.id}`);
+    await page.getByRole('button', { name: /Subscribe with/ }).click();
+    await page.getByText('Paid until').waitFor();
+
+    await page.goto('/account');
+    const delegate = chain.wallet().keypair.publicKey.toBase58();
+    await approveForeign(stage, { wallet, keypair: subscriber.keypair }, delegate);
+    await page.getByRole('button', { name: 'Change plan' }).click();
+    await page.getByRole('button', { name: /Coffee for two/ }).click();
+    await page.getByText('Another approval ends').first().waitFor();
+    await page.getByTitle(delegate).first().waitFor();
+    await page.getByText('Credit for what you have paid').waitFor();
+    await page.getByRole('button', { name: 'Change when the paid period ends' }).waitFor();
+    await page.getByRole('heading', { name: 'Now', exact: true }).waitFor();
+    await page.getByRole('heading', { name: 'At the end of the paid period' }).waitFor();
+    await page.getByText('Nothing', { exact: true }).waitFor();
+    const amounts = await page.getByRole('article').innerText();
+    t.match(amounts, /\d+\.\d\d USDC/);
+    t.notMatch(amounts, /\d\.\d{3,}/, 'to the cent');
+    await inspect(t, page, 'account-change');
+    await page.getByRole('button', { name: 'Change now' }).click();
+    await page.getByText('Your plan is changed.').waitFor();
+    await page.getByRole('heading', { name: 'Coffee for two' }).waitFor();
+    await page.getByText('Replaced by another plan').waitFor();
+    await page.getByText('Replaced', { exact: true }).waitFor();
+    t.equal(await page.locator('.badge').filter({ hasText: 'Ends' }).count(), 0);
+    t.notMatch(await page.locator('main').innerText(), /\d\.\d{3,}/, 'to the cent');
+    await inspect(t, page, 'account-changed');
+    const rows = await served.sql<{ replaces: string | null; replacedBy: string | null }[]>`
+    select replaces, replaced_by from subscriptions order by id`;
+    t.equal(rows.length, 2);
+    t.ok(rows[0]?.replacedBy !== null && rows[1]?.replaces !== null);
+    t.same(faults, []);
+  },
+);
+
+/** The receipt behind a link of the account page, and what the buyer types on it. */
+async function checkReceipt(
+  t: Test,
+  { served, merchant }: Stage,
+  page: Page,
+  link: string,
+): Promise<void> {
+  const [event] = await served.sql<{ body: string }[]>`
+    select body from events where type = 'payment_success'`;
+  const { data } = JSON.parse(event?.body ?? '') as { data: Record<string, string> };
+  t.equal(link, `${data.receiptUrl ?? ''}?lang=en`, 'the event has the same URL');
+  const profile = (body: object) =>
+    served.call('PATCH', '/merchant/profile', { token: merchant.token, body });
+  await profile({ legalName: 'Coffee Ltd', legalAddress: '1 High Street\nLondon', taxId: 'GB 1' });
+
+  await page.goto(link);
+  await page.getByText('Coffee Ltd').waitFor();
+  await page.getByText(data.txSignature ?? '').waitFor();
+  await page.getByRole('button', { name: 'Print' }).waitFor();
+  const times = await page.locator('time').allInnerTexts();
+  // In the form of the account page, with the reader's own time: the browser is British, in Berlin.
+  t.match(times[0], /^\d{1,2} [A-Z][a-z]+ \d{4}, \d\d:\d\d UTC \(.*(GMT\+[12]|CES?T)\)$/);
+  await inspect(t, page, 'receipt');
+  await page.getByLabel('Name').fill('Alice <b>');
+  await page.getByLabel('Address').fill('2 Low Street\nParis');
+  await page.getByRole('button', { name: 'Show with my details' }).click();
+  await page.getByText('Print or save this page now').waitFor();
+  await page.getByText('Alice <b>', { exact: true }).waitFor();
+  await inspect(t, page, 'receipt-unsaved');
+  await page.emulateMedia({ media: 'print' });
+  t.notOk(await page.locator('form').isVisible(), 'the form is not printed');
+  t.ok(await page.getByText('Coffee Ltd').isVisible());
+  t.notOk(await page.locator('time .no-print').first().isVisible(), 'only UTC is printed');
+  await page.emulateMedia({ media: null });
+
+  await profile({ keepBuyerDetails: true });
+  await page.goto(link);
+  t.equal(await page.getByLabel('Name').inputValue(), '', 'nothing was kept');
+  await page.getByLabel('Name').fill('Alice');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.locator('strong', { hasText: 'Alice' }).waitFor();
+  await page.getByRole('link', { name: 'Deutsch' }).click();
+  await page.getByRole('heading', { name: 'Zahlungsbeleg' }).waitFor();
+  t.equal(await page.getByLabel('Name').inputValue(), 'Alice');
+}
 
 async function pdaOf(sql: Stage['served']['sql']): Promise<string> {
   const [row] = await sql<

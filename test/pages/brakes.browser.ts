@@ -38,5 +38,11 @@ void t.test('a plan can be reported, and is not available while suspended', asyn
   await page.reload();
   await page.getByRole('img', { name: 'QR code of this page' }).waitFor();
   t.equal(await page.getByRole('heading', { name: 'Not available' }).count(), 0);
+
+  await page.goto('/account');
+  await page.getByRole('heading', { name: 'See and manage your subscriptions' }).waitFor();
+  const report = page.getByRole('link', { name: 'Report abuse' });
+  t.equal(await report.getAttribute('href'), 'mailto:abuse@operator.example');
+  await inspect(t, page, 'account before sign-in');
   t.same(faults, []);
 });

@@ -55,6 +55,8 @@ void t.test(
     const urls = { successUrl: `${shop.origin}/done?a=1`, cancelUrl: `${shop.origin}/pricing` };
     const { id, path } = await session(stage, plan.id, { externalId: 'customer-1', ...urls });
 
+    const again = await session(stage, plan.id, { externalId: 'customer-1' });
+
     const first = await visitor(stage, { width: 390 });
     await first.page.goto(path);
     const button = first.page.getByRole('button', { name: 'Subscribe with Test wallet' });
@@ -88,9 +90,19 @@ void t.test(
     );
     await second.page.reload();
     await second.page.getByText('This checkout is complete').waitFor();
+    t.equal(await second.page.getByText('Not available').count(), 0);
+    await second.page.getByText('The subscription has begun').waitFor();
     await inspect(t, second.page, 'checkout-complete');
     t.equal(await second.page.getByRole('button', { name: /^Subscribe with/ }).count(), 0);
     t.equal((await sql`select 1 from subscriptions`).length, 1, 'used twice, subscribed once');
+
+    // Another checkout of the same customer.
+    await second.page.goto(again.path);
+    await second.page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await second.page.getByText('You have a subscription of this merchant already').waitFor();
+    t.equal(await second.page.getByRole('button', { name: /Try again|^Subscribe/ }).count(), 0);
+    t.notMatch(await second.page.locator('.panel').innerText(), /allowSecond|[0-9a-f]{8}-/);
+    await inspect(t, second.page, 'checkout-second');
   },
 );
 

@@ -53,7 +53,9 @@ void t.test(
     select extra_events from webhook_endpoints`;
     t.same(endpoint?.extraEvents, ['renewal_upcoming', 'refund_recorded']);
     await page.getByRole('button', { name: 'Send a test' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('Answered 410').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
 
     // The wallet signs again before a secret is replaced; without that signature nothing happens.
     const signatures = () => selling.asked.filter((method) => method.startsWith('sign')).length;
@@ -96,6 +98,15 @@ void t.test(
     await page.getByRole('link', { name: /^Open/ }).waitFor();
     await inspect(t, page, 'dashboard-plans');
 
+    // A hundred times the price may be a slip, and a published amount never changes.
+    await page.getByRole('button', { name: 'New plan' }).click();
+    await page.getByLabel('Name').fill('Dear tea');
+    await page.getByLabel('Amount in USDC').fill('950');
+    await page.getByRole('button', { name: 'Create and publish' }).click();
+    await page.getByText('Dear tea is created, but not published').waitFor();
+    await page.getByRole('cell', { name: /Pending .*950/ }).waitFor();
+    t.match(await sql`select status from plans where name = 'Dear tea'`, [{ status: 'pending' }]);
+
     // A site to return to, then a link for one customer.
     await page.getByRole('link', { name: 'Settings' }).click();
     await page.getByLabel('Sites that a checkout may lead back to').fill('https://tea.example');
@@ -117,7 +128,10 @@ void t.test(
     const logo = { name: 'logo.png', mimeType: 'image/png', buffer: Buffer.from('no image') };
     await page.getByLabel('Image file').setInputFiles(logo);
     await page.getByText('must be a PNG image that can be decoded').waitFor();
-    const buffer = PNG.sync.write(new PNG({ width: 64, height: 64 }));
+    const image = new PNG({ width: 64, height: 64 });
+    // Orange, which is visible in both colour schemes.
+    image.data.fill(Buffer.from([0xd9, 0x6b, 0x0f, 0xff]));
+    const buffer = PNG.sync.write(image);
     await page.getByLabel('Image file').setInputFiles({ ...logo, buffer });
     await page.getByRole('img', { name: 'The logo of this app' }).waitFor();
     t.match(faults.splice(0), [/status of 409/, /status of 400/], 'the two refusals');
@@ -233,8 +247,19 @@ void t.test(
     await inspect(t, page, 'dashboard-overview');
     await page.getByRole('link', { name: 'Settings' }).click();
     await page.getByLabel('E-mail').fill('ada@example.test');
-    await page.getByRole('button', { name: 'Save' }).last().click();
-    await page.getByText('Saved.').waitFor();
+    const you = page.locator('form', { has: page.getByLabel('E-mail') });
+    await you.getByRole('button', { name: 'Save' }).click();
+    await you.getByText('Saved.').waitFor();
+    const receipts = page.locator('form', { has: page.getByLabel('Legal name') });
+    await receipts.getByLabel('Legal name').fill('Coffee Ltd');
+    await receipts.getByLabel('Address', { exact: true }).fill('1 High Street\nLondon');
+    await receipts.getByLabel('Tax id', { exact: true }).fill('GB 1');
+    await receipts.getByLabel(/Keep what buyers type/).check();
+    await receipts.getByRole('button', { name: 'Save' }).click();
+    await receipts.getByText('Saved.').waitFor();
+    t.match(await sql`select * from merchants where legal_name is not null`, [
+      { legalName: 'Coffee Ltd', legalAddress: '1 High Street\nLondon', keepBuyerDetails: true },
+    ]);
     await inspect(t, page, 'dashboard-settings');
     t.same([...faults, ...shop.faults], []);
   },

@@ -60,8 +60,27 @@ void t.test('an unknown language is English; the switch changes it, and is kept'
   await page.getByText('Noch keine Abos').waitFor();
   await page.getByRole('combobox', { name: 'Sprache' }).selectOption('ja');
   await page.getByText('まだ購読はありません').waitFor();
+  await inspect(t, page, 'language-ja-account-empty');
   await page.reload();
   await page.getByText('まだ購読はありません').waitFor();
+  t.same(faults, []);
+});
+
+void t.test('a signed-in subscriber’s page is in each language', async (t) => {
+  const stage = await startStage(t, { keeper: false });
+  const { id } = await stage.plan();
+  const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);
+  const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
+  await page.goto(`/s/${id}`);
+  await page.getByRole('button', { name: /^Subscribe with/ }).click();
+  await page.getByText('You are subscribed').first().waitFor();
+  await page.goto('/account');
+  await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
+  for (const code of Object.keys(shown)) {
+    await page.getByRole('combobox').selectOption(code);
+    await page.locator(`html[lang^=${code}]`).waitFor();
+    await inspect(t, page, `language-${code}-account-signed-in`);
+  }
   t.same(faults, []);
 });
 

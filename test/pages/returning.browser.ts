@@ -9,7 +9,7 @@ import {
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
 import { walletTransaction } from '../../src/chain/transactions/wallet.ts';
 import { closeBrowser, startStage } from '../fixtures/browser.ts';
-import { look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
+import { approveForeign, look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
 
 t.teardown(closeBrowser);
 
@@ -25,6 +25,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await one.press();
     await one.sees('You are subscribed already');
     t.equal(await one.registrations(), 1);
+    t.equal(await one.page.getByRole('term').filter({ hasText: 'Today' }).count(), 0);
     await look(t, one, 'already');
   });
 
@@ -47,6 +48,51 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     t.equal(await one.registrations(), 1);
   });
 
+  await t.test('an approval of another program is named before it is replaced', async (t) => {
+    const one = await scene(stage);
+    const { page } = one;
+    const revokes = async () => {
+      const owner = one.wallet.address;
+      await stage.land(one.keypair, (blockhash) =>
+        walletTransaction(owner, [revokeApproval({ owner, mint: chain.mint })], blockhash),
+      );
+    };
+    const approvesOther = async () => {
+      const delegate = chain.wallet().keypair.publicKey.toBase58();
+      await approveForeign(stage, one, delegate);
+      return delegate;
+    };
+    const approve = page.getByRole('button', { name: /^Approve payments again/ });
+    await one.press();
+    await one.sees('Paid until');
+
+    const first = await approvesOther();
+    await page.reload();
+    await one.press();
+    await page.getByTitle(first).waitFor();
+    t.notMatch(await page.locator('.panel').innerText(), /withdrew/);
+    await look(t, one, 'approval-elsewhere');
+    const second = await approvesOther();
+    await approve.click();
+    await page.getByTitle(second).waitFor();
+    t.equal(await one.delegate(), second, 'not replaced before it was named');
+    await approve.click();
+    await one.sees('Payments are approved again');
+    t.equal(await one.delegate(), one.authority);
+
+    await revokes();
+    await page.goto('/account');
+    await one.sees('Your wallet withdrew its approval');
+    const third = await approvesOther();
+    await approve.click();
+    await page.getByTitle(third).waitFor();
+    await look(t, one, 'account-approval-elsewhere');
+    t.equal(await one.delegate(), third);
+    await approve.click();
+    await one.sees('Payments are approved again');
+    t.equal(await one.delegate(), one.authority);
+  });
+
   await t.test(
     'a wallet whose authority was created anew sees that its subscription cannot be paid',
     async (t) => {
@@ -63,7 +109,36 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await one.press();
       await one.sees('This subscription cannot be paid any more');
       await look(t, one, 'authority-rotated');
+      await one.page.goto('/account');
+      await one.page.getByRole('heading', { name: 'Coffee club' }).waitFor();
+      await one.sees('This subscription cannot be paid any more');
+      await look(t, one, 'account-replaced');
       t.equal(await one.registrations(), 1);
+    },
+  );
+
+  await t.test(
+    'a subscription whose authority was closed says once that it cannot be paid, and how to go on',
+    async (t) => {
+      const one = await scene(stage);
+      const user = one.wallet.address;
+      await one.press();
+      await one.sees('Paid until');
+      const revoke = revokeAuthority(chain.programId, { user, mint: chain.mint });
+      await stage.land(one.keypair, (blockhash) => walletTransaction(user, [revoke], blockhash));
+      chain.passSeconds(731 * 3600);
+      await stage.until('it is past due', async () => {
+        const [row] = await served.sql`
+          select 1 from subscriptions where plan_id = ${one.planId} and status = 'past_due'`;
+        return row !== undefined;
+      });
+      await one.page.goto('/account');
+      await one.sees('Your wallet closed the account that authorizes payments');
+      await one.page.getByRole('button', { name: /^Cancel subscription/ }).waitFor();
+      const card = await one.page.locator('article').innerText();
+      t.equal(card.split('cannot be paid any more').length - 1, 1, 'said once');
+      t.notMatch(card, 'Approve payments again');
+      await look(t, one, 'authority-closed');
     },
   );
 
@@ -94,15 +169,69 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   });
 
   await t.test(
+    'a wallet whose first payment failed cancels, and buys again for the rest of the period',
+    async (t) => {
+      const one = await scene(stage, {
+        beforeSigning: async () => {
+          await chain.rpc('surfnet_setTokenAccount', one.wallet.address, chain.mint, { amount: 0 });
+        },
+      });
+      await one.press();
+      await one.sees('The first payment failed');
+      t.equal(await one.page.locator('.tick').count(), 0);
+      t.equal(await one.page.getByText('has begun').count(), 0);
+      await look(t, one, 'first-failed');
+      one.wallet.switches.beforeSigning = undefined;
+      await one.page.goto('/account');
+      await one.page.getByRole('button', { name: /^Cancel subscription/ }).click();
+      await one.sees('Cancelled. Nothing more is collected.');
+      t.equal(await one.page.getByText('you keep what you have paid for').count(), 0);
+      await one.page.getByRole('link', { name: 'Resume the subscription' }).waitFor();
+      await stage.until('it has ended', async () => {
+        const [row] = await served.sql`
+          select 1 from subscriptions
+          where plan_id = ${one.planId} and status in ('cancelled', 'expired')`;
+        return row !== undefined;
+      });
+      await look(t, one, 'cancelled-unpaid');
+      chain.fund(one.wallet.address, { usdc: 10_000_000n });
+      chain.passSeconds(500 * 3600);
+      chain.mineBlocks(5);
+      await one.page.reload();
+      await one.page.getByRole('link', { name: 'Resume the subscription' }).click();
+      await one.press();
+      await one.sees('Your earlier subscription to this plan still runs');
+      // Of the period of 730 hours, 230 are left.
+      const line = (name: string | RegExp) =>
+        one.page.getByRole('term').filter({ hasText: name }).locator('..').innerText();
+      t.match(await line('Today'), '3.15 USDC');
+      t.match(await line('Then every month, from'), '10.00 USDC');
+      await look(t, one, 'buy-again');
+      await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+      await one.sees('Paid until');
+      t.equal(await one.registrations(), 2);
+      t.match(await line(/^Paid$/), /Paid\s+3\.\d\d USDC/, 'to the cent');
+      await look(t, one, 'bought-again');
+    },
+  );
+
+  await t.test(
     'a plan that has ended, is pending, or does not exist is named as such',
     async (t) => {
       const one = await scene(stage);
-      for (const status of ['ended', 'sunset'] as const) {
-        await served.sql`update plans set status = ${status} where id = ${one.planId}`;
+      const { sql } = served;
+      await sql`update apps set website_url = 'https://tea.example/'`;
+      await one.page.reload();
+      await one.sees('Says that its website is');
+      await look(t, one, 'unproven-website');
+      await sql`update apps set website_url = null`;
+      for (const status of ['pending', 'sunset', 'ended'] as const) {
+        await sql`update plans set status = ${status} where id = ${one.planId}`;
         await one.page.reload();
         await one.sees('Not available');
+        await look(t, one, status);
       }
-      await look(t, one, 'ended');
+      t.equal(await one.page.getByRole('term').filter({ hasText: 'Today' }).count(), 0);
       await one.page.goto('/s/01999999-0000-7000-8000-000000000000');
       await one.sees('This link leads nowhere');
       await look(t, one, 'nowhere');
@@ -110,6 +239,14 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await one.sees('This link leads nowhere');
     },
   );
+
+  await t.test('the merchant’s own wallet is told to use another', async (t) => {
+    const one = await scene(stage);
+    await one.wallet.switchAccount(one.page, stage.merchant.keypairOnChain);
+    await one.press();
+    await one.sees('This is the merchant’s own wallet');
+    await look(t, one, 'own-wallet');
+  });
 
   await t.test('a wallet subscribes by keyboard alone', async (t) => {
     const one = await scene(stage);

@@ -116,5 +116,5 @@ void t.test('the dashboard goes on after an expired token', async (t) => {
   await page.getByRole('link', { name: 'Subscriptions', exact: true }).click();
   await again(page).click();
   await page.getByText('No subscriptions yet').waitFor();
-  t.match(page.url(), /#\/subscriptions$/);
+  await page.waitForURL(/#\/subscriptions\?app=/);
 });

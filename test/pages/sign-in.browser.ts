@@ -1,5 +1,6 @@
 // How wallets with different features sign in on the pages.
 import t from 'tap';
+import { shortAddress } from '../../src/pages/shared/text.ts';
 import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { createTestWallet, type WalletSwitches } from '../fixtures/page-wallet.ts';
@@ -24,11 +25,65 @@ void t.test('the subscribe page', async (t) => {
       t.equal(await one.registrations(), 1);
     });
 
+  await t.test(
+    'a device that cannot sign messages signs a transaction, and goes on so',
+    async (t) => {
+      const one = await scene(stage, {
+        features: ['signIn', 'signMessage', 'signTransaction'],
+        accountFeatures: ['signTransaction'],
+        rejects: 'signIn',
+        rejection: 'Ledger accounts cannot sign messages',
+        throws: 'failure',
+      });
+      await one.press();
+      await one.sees(subscribed);
+      t.same(one.wallet.asked, ['connect', 'signIn', 'signTransaction', 'signTransaction']);
+      await one.page.goto('/account');
+      await one.page.getByRole('button', { name: 'Sign out' }).click();
+      await one.page.getByRole('button', { name: /^Sign in with/ }).click();
+      await one.page.getByRole('button', { name: /^Cancel subscription/ }).waitFor();
+      t.same(one.wallet.asked.slice(4), ['connect', 'signTransaction'], 'the way is remembered');
+    },
+  );
+
+  await t.test('each way is tried until one works', async (t) => {
+    const one = await scene(stage, {
+      features: ['signOffchainMessage', 'signMessage', 'signIn', 'signTransaction'],
+      rejects: 'signIn',
+      throws: 'nothing',
+    });
+    await one.press();
+    await one.sees(subscribed);
+    const ways = ['signIn', 'signMessage', 'signOffchainMessage', 'signTransaction'];
+    t.same(one.wallet.asked, ['connect', ...ways, 'signTransaction']);
+  });
+
+  await t.test('a signature that the service refuses is a failure too', async (t) => {
+    const one = await scene(stage, { features: ['signMessage', 'signTransaction'] });
+    let refused = 0;
+    await one.page.route('**/auth/verify', (route) => {
+      refused += 1;
+      if (refused > 1) return route.continue();
+      const body = { ...(route.request().postDataJSON() as object), signature: '1'.repeat(64) };
+      return route.continue({ postData: JSON.stringify(body) });
+    });
+    await one.press();
+    await one.sees(subscribed);
+    t.same(one.wallet.asked, ['connect', 'signMessage', 'signTransaction', 'signTransaction']);
+  });
+
+  await t.test('a refusal of the user is none', async (t) => {
+    const one = await scene(stage, { rejects: 'signIn' });
+    await one.press();
+    await one.sees('You are not signed in');
+    t.same(one.wallet.asked, ['connect', 'signIn']);
+  });
+
   await t.test('an account that signIn answers with is named when it differs', async (t) => {
     const other = randomAddress();
     const one = await scene(stage, { signsInAs: other });
     await one.press();
-    await one.sees(other);
+    await one.sees(`Your wallet signed in with the account ${shortAddress(other)}`);
     t.equal(await one.registrations(), 0);
     one.wallet.switches.signsInAs = undefined;
     await one.page.getByRole('button', { name: /^(Subscribe with|Try again)/ }).click();

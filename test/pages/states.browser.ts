@@ -1,11 +1,18 @@
 // States of the subscribe page on the way to a subscription, selected by the test wallet's
 // settings. Those after it: returning.browser.ts. Payments are checked on chain and in the
 // database.
+import bs58 from 'bs58';
 import t from 'tap';
 import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { call } from '../fixtures/localnet.ts';
 import { ASSERTION_PROGRAM, createTestWallet } from '../fixtures/page-wallet.ts';
-import { look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
+import {
+  approveForeign,
+  holdRequests,
+  look,
+  scene,
+  subscribed,
+} from '../fixtures/subscribe-scene.ts';
 
 t.teardown(closeBrowser);
 
@@ -40,6 +47,47 @@ void t.test('states of the subscribe page', async (t) => {
     await look(t, one, 'several');
   });
 
+  await t.test('a wallet that signs no transactions is named, with the reason', async (t) => {
+    const one = await scene(stage, { features: ['signMessage'] });
+    await one.sees('it signs no Solana transactions');
+    await look(t, one, 'obstacle');
+  });
+
+  await t.test('a service that cannot be reached is told, and tried again', async (t) => {
+    const one = await scene(stage);
+    await one.page.route('**/auth/nonce', (route) => route.abort());
+    await one.press();
+    await one.sees('cannot be reached');
+    await look(t, one, 'unreachable');
+    await one.page.unrouteAll();
+    await one.press();
+    await one.sees(subscribed);
+  });
+
+  await t.test('a sign-in that is not accepted is told', async (t) => {
+    const one = await scene(stage, { features: ['signMessage', 'signTransaction'] });
+    // The page sends the message with another account's signature.
+    await one.page.route('**/auth/verify', (route) => {
+      const body = route.request().postDataJSON() as object;
+      return route.continue({ postData: { ...body, signature: bs58.encode(new Uint8Array(64)) } });
+    });
+    await one.press();
+    await one.sees('Your sign-in was not accepted');
+    await look(t, one, 'not-accepted');
+  });
+
+  await t.test('a transaction that the network refused is told', async (t) => {
+    const one = await scene(stage, {
+      beforeSigning: async () => {
+        await chain.rpc('surfnet_setAccount', one.wallet.address, { lamports: 5000 });
+      },
+    });
+    await one.press();
+    await one.sees('The transaction failed');
+    t.equal(await one.registrations(), 0);
+    await look(t, one, 'failed');
+  });
+
   await t.test('a wallet on another network is refused before it is asked to sign', async (t) => {
     const one = await scene(stage, { network: 'mainnet' });
     await one.press();
@@ -63,6 +111,22 @@ void t.test('states of the subscribe page', async (t) => {
       await one.page.getByRole('button', { name: /^(Subscribe with|Try again)/ }).click();
       await one.sees(subscribed);
       t.equal(await one.registrations(), 1);
+    });
+
+  for (const [throws, rejection, text] of [
+    ['object', 'User rejected the request.', 'You declined in your wallet. Nothing was paid.'],
+    [
+      'object',
+      'Blind signing is off',
+      'Your wallet declined: Blind signing is off. Nothing was paid.',
+    ],
+    ['nothing', '', 'Your wallet failed and gave no reason. Nothing was paid.'],
+    ['failure', '', 'Your wallet failed and gave no reason. Nothing was paid.'],
+  ] as const)
+    await t.test(`a wallet throws ${throws} with the message "${rejection}"`, async () => {
+      const one = await scene(stage, { rejects: 'sign', throws, rejection });
+      await one.press();
+      await one.sees(text);
     });
 
   await t.test('a page that waits for the wallet can stop and begin again', async (t) => {
@@ -91,6 +155,43 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1, 'of the new account');
   });
 
+  await t.test('a lock or switch of the wallet changes nothing about what was paid', async (t) => {
+    const one = await scene(stage);
+    const { page, wallet } = one;
+    const letGo = await holdRequests(one, '**/subscriber/transactions');
+    await one.press();
+    await one.sees('Sending your transaction');
+    await wallet.lock(page);
+    await wallet.switchAccount(page, chain.wallet().keypair);
+    letGo();
+    await one.sees('Paid until');
+    await wallet.switchAccount(page, chain.wallet().keypair);
+    t.match(await page.locator('.panel').innerText(), subscribed);
+    t.notMatch(
+      await page.locator('.panel').innerText(),
+      /Nothing was paid|switched|Subscribe with/,
+    );
+    await look(t, one, 'switched-later');
+    await wallet.switchAccount(page, one.keypair);
+    t.equal(await one.registrations(), 1);
+    await page.goto('/account');
+    await page.getByRole('button', { name: /^Sign in with/ }).click();
+    const cancel = page.getByRole('button', { name: /^Cancel subscription/ });
+    await cancel.waitFor();
+    await wallet.lock(page);
+    const go = await holdRequests(one, '**/subscriber/transactions');
+    await cancel.click();
+    await one.sees('Waiting for the network');
+    t.equal(wallet.asked.filter((what) => what === 'connect').length, 3, 'asked to unlock');
+    await wallet.switchAccount(page, chain.wallet().keypair);
+    go();
+    await one.sees('Cancelled. Nothing more is collected');
+    await one.sees('Your wallet switched accounts');
+    await look(t, one, 'account-switched-later');
+    await page.getByRole('button', { name: 'Sign in again' }).click();
+    await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
+  });
+
   await t.test(
     'a wallet without enough USDC sees where to send it, and subscribes once it is there',
     async (t) => {
@@ -117,6 +218,20 @@ void t.test('states of the subscribe page', async (t) => {
       await one.sees(subscribed);
     },
   );
+
+  await t.test('a wallet is told of the approval that it loses before it signs', async (t) => {
+    const one = await scene(stage, {}, { width: 390 });
+    const delegate = chain.wallet().keypair.publicKey.toBase58();
+    await approveForeign(stage, one, delegate);
+    await one.press();
+    await one.sees('Your USDC account is approved to another program');
+    await one.page.getByTitle(delegate).waitFor();
+    t.equal(one.wallet.asked.includes('signTransaction'), false);
+    await look(t, one, 'other-approval');
+    await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await one.sees(subscribed);
+    t.equal(await one.delegate(), one.authority);
+  });
 
   await t.test('a wallet without enough SOL sees the missing amount', async (t) => {
     const one = await scene(stage, {}, { gifts: { lamports: 1_000_000n }, dark: true });
@@ -169,6 +284,65 @@ void t.test('states of the subscribe page', async (t) => {
     t.equal(await one.registrations(), 1);
   });
 
+  await t.test(
+    'a wallet that fails after it has sent has paid, and the page sees it',
+    async (t) => {
+      const one = await scene(stage, {
+        features: ['signMessage', 'signAndSendTransaction'],
+        failsAfterSending: true,
+      });
+      await one.press();
+      await one.sees(subscribed);
+      await one.sees('Paid until');
+      t.equal(await one.registrations(), 1);
+      await one.page.goto('/account');
+      await one.page.getByRole('button', { name: /^Cancel subscription/ }).click();
+      await one.sees('Cancelled. Nothing more is collected');
+    },
+  );
+
+  await t.test(
+    'a wallet that fails without sending has not paid, once that is certain',
+    async (t) => {
+      const one = await scene(stage, {
+        features: ['signMessage', 'signAndSendTransaction'],
+        rejects: 'sign',
+        rejection: 'Transaction rejected: unexpected error',
+        throws: 'failure',
+      });
+      await one.page.clock.install();
+      await one.press();
+      await one.sees('Looking whether your transaction was sent all the same');
+      t.notMatch(await one.page.locator('.panel').innerText(), /Nothing was paid/);
+      await look(t, one, 'looking');
+      await one.page.clock.fastForward(110_000);
+      await one.sees('Your wallet says: Transaction rejected: unexpected error. Nothing was paid.');
+      await look(t, one, 'failed-unsent');
+      one.wallet.switches.rejects = undefined;
+      await one.page.getByRole('button', { name: 'Try again' }).click();
+      await one.sees(subscribed);
+      t.equal(await one.registrations(), 1);
+    },
+  );
+
+  await t.test('while a request may have been sent, no later refusal says otherwise', async () => {
+    const one = await scene(stage, {
+      features: ['signMessage', 'signAndSendTransaction'],
+      rejects: 'sign',
+      rejection: 'Something failed',
+      throws: 'failure',
+    });
+    await one.press();
+    await one.sees('Looking whether your transaction was sent all the same');
+    await one.page.getByRole('button', { name: 'Stop waiting' }).click();
+    Object.assign(one.wallet.switches, {
+      rejection: 'User rejected the request.',
+      throws: 'refusal',
+    });
+    await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await one.sees('You declined in your wallet. It is not certain yet whether anything was paid.');
+  });
+
   await t.test('a wallet whose transaction lapsed sends the next one by itself', async (t) => {
     const one = await scene(stage, {
       features: ['signMessage', 'signTransaction', 'signAndSendTransaction'],
@@ -194,7 +368,8 @@ void t.test('states of the subscribe page', async (t) => {
         one.wallet.asked.includes('signAndSendTransaction') ? route.abort() : route.continue(),
       );
       await one.press();
-      await one.sees('cannot be reached');
+      // The page goes on asking: the wallet has sent the transaction.
+      await one.sees('Waiting for the network to confirm');
       await one.page.unrouteAll();
       await one.page.goto(`/s/${one.planId}`);
       await one.press();

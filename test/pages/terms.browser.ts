@@ -21,7 +21,7 @@ async function visit(stage: Stage, gifts?: { usdc: bigint }) {
   };
   const account = async () => {
     await page.goto('/account');
-    await page.getByRole('heading', { name: 'Coffee club' }).waitFor();
+    await page.getByRole('heading', { name: 'Coffee club' }).first().waitFor();
   };
   return { page, faults, line, offer, account };
 }
@@ -80,6 +80,59 @@ void t.test('trial, discount and pause', async (t) => {
     t.same(faults, []);
   });
 
+  await t.test(
+    'a wallet that cancelled in its trial buys again, for the rest of the running period',
+    async (t) => {
+      const plan = await stage.plan({ trialHours: 168 });
+      const { page, faults, line, offer, account } = await visit(stage);
+      await offer(`/s/${plan.id}`);
+      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      await page.getByText('Free until').waitFor();
+      await account();
+      await page.getByRole('button', { name: /^Cancel subscription/ }).click();
+      await page.getByText('Cancelled. Nothing more is collected').waitFor();
+      await inspect(t, page, 'terms-trial-cancelled');
+      stage.chain.passSeconds(500 * 3600);
+      await stage.until('it has ended', async () => {
+        const [ended] = await sql`
+          select 1 from subscriptions where plan_id = ${plan.id} and status = 'cancelled'`;
+        return ended !== undefined;
+      });
+      await offer(`/s/${plan.id}`);
+      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      // Of the period of 730 hours, 230 are left. Nothing is signed before this is shown.
+      const subscribe = page.getByRole('button', { name: 'Subscribe', exact: true });
+      await subscribe.waitFor();
+      await line('Today', '3.15 USDC');
+      await line('Then every month, from', '10.00 USDC');
+      await inspect(t, page, 'terms-buy-again');
+      t.same(await paid(plan.id), []);
+      await subscribe.click();
+      await page.getByText('Paid until').waitFor();
+      await line('Paid', /^3\.15/);
+      const [amount = 0n, ...others] = await paid(plan.id);
+      t.same(others, []);
+      t.ok(amount > 3_149_000n && amount <= 3_150_685n, `${amount}`);
+      await account();
+      await page.getByText('Active', { exact: true }).waitFor();
+      await inspect(t, page, 'terms-bought-again');
+      t.same(faults, []);
+    },
+  );
+
+  await t.test('a wallet that has a free trial left is told so before it signs', async (t) => {
+    const plan = await stage.plan();
+    const { page, faults, line, offer } = await visit(stage);
+    await offer(`/s/${plan.id}`);
+    // The page was opened before the plan had a trial.
+    await sql`update plans set trial_hours = 48 where id = ${plan.id}`;
+    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByText('This wallet gets a free trial of 2 days').waitFor();
+    await line('Free trial, once per wallet', '2 days');
+    await inspect(t, page, 'terms-has-trial');
+    t.same(faults, []);
+  });
+
   await t.test('a subscription that the merchant force-cancelled is not shown', async (t) => {
     const plan = await stage.plan();
     const { page, faults, offer } = await visit(stage);
@@ -92,6 +145,7 @@ void t.test('trial, discount and pause', async (t) => {
     await offer(`/s/${plan.id}`);
     await page.getByRole('button', { name: /^Subscribe with/ }).click();
     await page.getByText('The merchant has ended your subscription to this plan.').waitFor();
+    await inspect(t, page, 'terms-ended-by-merchant');
     t.equal(await page.getByText('You are subscribed').count(), 0);
     t.same(faults, []);
   });

@@ -211,6 +211,7 @@ void t.test('the next treasury that the plan names takes the fee', async (t) => 
     platformFee: 50_000n,
     amountNet: 4_950_000n,
     feeOwed: 0n,
+    creditSpent: 0n,
   });
   t.equal(await stage.balance(backup.address), 50_001n);
   await treasuryState(stage, 'initialized', stage.treasury.address);

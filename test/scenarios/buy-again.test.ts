@@ -1,7 +1,7 @@
 // A wallet whose subscription has ended while its account on chain still runs buys again: the
 // account is resumed, and only the rest of its running period is charged.
 import t from 'tap';
-import { unixSeconds } from '../../src/chain/time.ts';
+import { timeOf, unixSeconds } from '../../src/chain/time.ts';
 import { startApiStage, type ApiStage, type Buyer } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
 
@@ -58,8 +58,18 @@ void t.test(
     stage.passHours(3 * DAY - 1);
 
     const account = (await stage.onChain(first))!;
-    const standing = await buyer.get<{ usdcNeeded: string }>(`plans/${plan.id}/standing`);
+    const standing = await buyer.get<{ usdcNeeded: string; schedule: { dueAt: string }[] }>(
+      `plans/${plan.id}/standing`,
+    );
     const shown = BigInt(standing.body.data.usdcNeeded);
+    const end = timeOf(account.periodStart + BigInt(HOURS * 3600)).toISOString();
+    const { schedule } = standing.body.data;
+    t.match(schedule, [
+      { amount: String(shown), until: end, times: 1 },
+      { amount: String(AMOUNT), dueAt: end, times: null },
+    ]);
+    const dueAt = unixSeconds(new Date(schedule[0]?.dueAt ?? ''));
+    t.equal(rest(account.periodStart, dueAt), shown, 'from the time that it names');
     const second = await buyAgain(stage, buyer);
     t.not(second.id, first.id, 'another record');
     t.equal(second.pda, first.pda, 'of the same account');

@@ -86,6 +86,7 @@ async function bothBooked(t: Test, stage: Stage, subscription: Subscription): Pr
     onChain: 2,
     elsewhere: { pulls: 0, plans: 0 },
     differences: [],
+    unregistered: [],
   });
   return rows[1]!;
 }

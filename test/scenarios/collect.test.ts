@@ -3,7 +3,9 @@ import { pino } from 'pino';
 import t from 'tap';
 import { SYSTEM_PROGRAM, tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { transferSubscription } from '../../src/chain/program/instructions.ts';
+import { readReceiptLinks, recordPublicUrl } from '../../src/db/receipts.ts';
 import { claimDue, type DuePlace } from '../../src/db/subscription-leases.ts';
+import { receiptUrl } from '../../src/domain/accounts/receipts.ts';
 import { arrived, sent } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 
@@ -11,6 +13,7 @@ void t.test(
   'a registered subscription is collected once: net to the merchant, fee to the treasury, one event',
   async (t) => {
     const stage = await startStage(t);
+    await recordPublicUrl(stage.sql, 'https://billing.example');
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
     const subscription = await stage.subscriber(plan);
     const treasuryBefore = await stage.balance(stage.treasury.address);
@@ -60,6 +63,16 @@ void t.test(
       paidThrough: end.toISOString(),
       status: 'active',
     });
+    const links = await readReceiptLinks(stage.sql);
+    t.equal(
+      events[1]?.data.receiptUrl,
+      receiptUrl(links, {
+        subscriptionId: subscription.id,
+        txSignature: payment?.txSignature ?? null,
+        periodStart: start,
+      }),
+      'the URL of its receipt',
+    );
   },
 );
 

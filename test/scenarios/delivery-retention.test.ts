@@ -117,7 +117,7 @@ void t.test('a month that is still needed is not dropped', async (t) => {
   t.equal(await dropMonth(sql, 'deliveries', 1), null, 'one of its deliveries is not over');
   await sql`delete from delivery_queue`;
   const replaying = await sql.begin(async (tx) => {
-    await replayDelivery(tx, delivery!.id);
+    await replayDelivery(tx, delivery!.id, { appId: app.appId, address: null });
     // The replay has read the event and not committed: the drop waits for it.
     await t.rejects(dropMonth(sql, 'deliveries', 1), { code: '55P03' });
     return dropMonth;

@@ -271,7 +271,7 @@ void t.test(
     t.equal(await look(1), 1);
     t.equal(await attempt(), 'landed');
     // The next read of the accounts records the merchant's pull.
-    await new Sweep(parts.context, { minutes: 60 }).readNow([subscription.id]);
+    await new Sweep(parts.context, { sweepMinutes: 60 }).readNow([subscription.id]);
     await parts.collect();
     t.match(await stage.payments(subscription), [
       { txSignature: signature, source: 'keeper', amountGross: REDUCED, platformFee: 20_000n },

@@ -62,7 +62,7 @@ void t.test(
     await stage.until('it was sent', async () => sends > 0);
     await cancel(stage, subscription);
     // The read that a notification causes.
-    await new Sweep(context, { minutes: 60 }).readNow([subscription.id]);
+    await new Sweep(context, { sweepMinutes: 60 }).readNow([subscription.id]);
     await stage.until('the cancellation is told', async () =>
       (await typesOf(stage, subscription)).includes('cancel_requested'),
     );

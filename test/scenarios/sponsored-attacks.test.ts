@@ -4,7 +4,11 @@ import t, { type Test } from 'tap';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import type { Instruction } from '../../src/chain/program/instructions.ts';
 import { addSignature, compileMessage } from '../../src/chain/transactions/message.ts';
-import { readWalletSigned, unsignedSponsored } from '../../src/chain/transactions/sponsored.ts';
+import {
+  ASSERTION_BYTES,
+  readWalletSigned,
+  unsignedSponsored,
+} from '../../src/chain/transactions/sponsored.ts';
 import { transferLamports } from '../../src/chain/transactions/system-instructions.ts';
 import type { Config } from '../../src/config/config.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
@@ -15,13 +19,17 @@ import {
   type NewSponsoredOffer,
   storeSigned,
 } from '../../src/db/sponsored-offers.ts';
+import type { LocalnetOptions } from '../../src/local/chain/start.ts';
+import { publicUrl } from '../fixtures/http.ts';
+import { isLong } from '../fixtures/long.ts';
 import { asRole } from '../fixtures/postgres.ts';
 import { type OfferMade, type SponsorStage, startSponsorStage } from '../fixtures/sponsor-stage.ts';
 
-const ENDED = ['final', 'failed', 'refused', 'lapsed'];
+const ENDED = ['final', 'failed', 'refused', 'unsponsored', 'lapsed'];
 
-async function scene(t: Test, config: Partial<Config> = {}) {
-  const stage = await startSponsorStage(t, {}, config);
+async function scene(t: Test, config: Partial<Config> = {}, options: LocalnetOptions = {}) {
+  const stage = await startSponsorStage(t, options, config);
+  stage.net.mineBlocks(2);
   const plan = await stage.plan();
   stage.net.fund(plan.merchant.address, { usdc: 1n });
   const lamports = () => stage.rpc.getBalance(stage.keeper.address);
@@ -95,6 +103,50 @@ void t.test('serve is taken over: a keeper signs nothing that it would not build
 });
 
 void t.test(
+  'serve is taken over: the right message with any other column that says what it does is refused',
+  async (t) => {
+    const { stage, plan, lamports, before } = await scene(t);
+    const other = await stage.plan();
+    const stranger = generateKeypair().address;
+    const forged: Record<string, string | number | boolean>[] = [
+      { subscription_pda: stranger },
+      { plan_id: other.id },
+      { wallet: stranger },
+      { sponsor: stranger },
+      { purpose: 'resume' },
+      { purpose: 'repair' },
+      { purpose: 'cancel' },
+      { purpose: 'close' },
+      { compute_units: 200_000 },
+      { unit_price: 1 },
+      { loaded_data_bytes: 1_000_000 },
+    ];
+    const offers = await Promise.all(
+      forged.map(async (columns) => {
+        const wallet = stage.poor();
+        const { offerId, transaction } = await stage.offer(plan, wallet);
+        // As an insert of serve: it may not update these columns.
+        await stage.sql`update sponsored_offers set ${stage.sql(columns)} where id = ${offerId}`;
+        const signed = Buffer.from(addSignature(wallet, transaction), 'base64');
+        t.ok(await storeSigned(stage.sql, offerId, signed));
+        return offerId;
+      }),
+    );
+    const { sponsor } = stage.sponsor();
+    await sponsor.turn(true);
+    const found = await decisions(stage);
+    for (const [place, columns] of forged.entries()) {
+      const decided = found.find(({ offerId }) => offerId === offers[place]);
+      // Another sponsor's offers are left to it.
+      if ('sponsor' in columns) t.equal(decided, undefined);
+      else t.equal(decided?.state, 'refused', JSON.stringify(columns));
+    }
+    t.equal(await lamports(), before, 'nothing was spent');
+    t.same(await stage.sql`select 1 from transactions`, [], 'nothing was signed');
+  },
+);
+
+void t.test(
   'a secret is bound to its page, and a token comes once, before the signature',
   async (t) => {
     const { stage, plan } = await scene(t);
@@ -123,6 +175,31 @@ void t.test(
       { status: 400, body: { error: { details: [{ path: 'transaction' }] } } },
       'the signature of one offer fits no other',
     );
+    const paged = await stage.api.call<{ offer: OfferMade }>(
+      'POST',
+      `/checkout/plans/${plan.id}/offers`,
+      { headers: { origin: publicUrl }, body: { wallet: wallet.address } },
+    );
+    const { offerId, secret } = paged.body.data.offer;
+    const read = (headers: Record<string, string>) =>
+      stage.api.call('GET', `/checkout/offers/${offerId}`, { token: secret, headers });
+    // A browser sends no Origin with a GET of its own origin.
+    t.match(await read({}), { status: 200 });
+    t.match(await read({ origin: 'https://evil.example' }), { status: 404 });
+    t.match(
+      await stage.api.call('POST', `/checkout/offers/${offerId}/transaction`, {
+        token: secret,
+        body: { transaction: signed },
+      }),
+      { status: 404 },
+      'a page’s offer takes no transaction without its Origin',
+    );
+    // A page of another site sends its Origin with every request.
+    const shop = 'https://shop.test';
+    await stage.sql`update sponsored_offers set origin = ${shop} where id = ${offerId}`;
+    t.match(await read({ origin: shop }), { status: 200 });
+    t.match(await read({}), { status: 404 });
+    t.match(await read({ origin: publicUrl }), { status: 404 });
     t.type((await post(offer.secret, {})).body.data.token, 'string');
     const { sponsor } = stage.sponsor();
     t.match(await stage.work(sponsor, offer, ...ENDED), { state: 'final' });
@@ -192,6 +269,35 @@ void t.test('fresh wallets at once: the budgets hold', async (t) => {
   t.match(late.body.data, { offer: null, notSponsored: { code: 'address_budget' } });
 });
 
+void t.test('fresh wallets at fresh addresses: the budget of the day holds', async (t) => {
+  const count = isLong ? 1000 : 12;
+  const cost = 1_188_720n + 1_437_640n + 15_000n;
+  const bound = 5n * cost;
+  const config = { sponsorPerDay: Number(bound), sponsorPerAddress: 1e12 };
+  // Blocks are made on request, and few of them, so that no offer lapses.
+  const { stage, plan, lamports, before } = await scene(t, config, { blockMs: 0 });
+  const gifts = { lamports: 0n, usdc: 5_000_000n };
+  const wallets = Array.from({ length: count }, () => stage.wallet(gifts));
+  stage.net.mineBlocks(2);
+  const made: { wallet: Keypair; offer: OfferMade }[] = [];
+  for (const wallet of wallets) made.push({ wallet, offer: await stage.offer(plan, wallet) });
+  await stage.sql`update sponsored_offers set address = id::text`;
+  for (const { wallet, offer } of made) await stage.sign(offer, wallet);
+  const two = [stage.sponsor().sponsor, stage.sponsor().sponsor];
+  await stage.until('all are decided', async () => {
+    await Promise.all(two.map((sponsor) => sponsor.turn(true)));
+    const states = (await decisions(stage)).map(({ state }) => state);
+    if (states.includes('open')) stage.net.mineBlocks(10);
+    return states.length === count && !states.includes('open');
+  });
+  const found = await decisions(stage);
+  t.equal(found.filter(({ state }) => state === 'landed').length, 5);
+  t.same(new Set(found.flatMap(({ reason }) => reason ?? [])), new Set(['budget']));
+  const spent = before - (await lamports());
+  t.ok(spent <= bound, `${spent} of ${bound} lamports`);
+  t.match((await stage.ask(plan, stage.poor().address)).body.data.notSponsored, { code: 'budget' });
+});
+
 void t.test('a merchant that subscribes to itself: its rent that is out has a cap', async (t) => {
   const { stage, plan } = await scene(t, { sponsorMerchantOut: 3_000_000 });
   const first = stage.poor();
@@ -215,6 +321,20 @@ void t.test('nothing is sponsored without a payment, or where it is switched off
   await sql`update plans set trial_hours = 24`;
   t.equal(await refusal(stage.poor()), 'trial');
   await sql`update plans set trial_hours = null`;
+  // A checkout session's own trial counts too, for the API and for the keeper.
+  const [session] = await sql<{ id: string }[]>`
+    insert into checkout_sessions (app_id, plan_id, metadata, trial_hours)
+    select app_id, id, '{}', 24 from plans where id = ${plan.id} returning id`;
+  const inSession = { checkoutSessionId: session!.id };
+  const free = await stage.ask(plan, stage.poor().address, inSession);
+  t.match(free.body.data.notSponsored, { code: 'trial' });
+  await sql`update checkout_sessions set trial_hours = null`;
+  const buyer = stage.poor();
+  const paying = await stage.offer(plan, buyer, inSession);
+  await stage.sign(paying, buyer);
+  await sql`update checkout_sessions set trial_hours = 24`;
+  const keeper = stage.sponsor();
+  t.match(await stage.work(keeper.sponsor, paying, ...ENDED), { state: 'refused' });
   await sql`update apps set sponsorship = 'off'`;
   t.equal(await refusal(stage.poor()), 'app_off');
   await sql`update apps set sponsorship = 'on'`;
@@ -227,7 +347,11 @@ void t.test('nothing is sponsored without a payment, or where it is switched off
   await stage.sign(offer, wallet);
   await sql`update apps set sponsorship = 'off'`;
   const { sponsor } = stage.sponsor();
-  t.match(await stage.work(sponsor, offer, ...ENDED), { state: 'refused' }, 'switched off since');
+  t.match(
+    await stage.work(sponsor, offer, ...ENDED),
+    { state: 'unsponsored', refusal: 'app_off' },
+    'switched off since: the wallet may pay by itself',
+  );
 });
 
 void t.test('an account closed and opened again: the rent came back in between', async (t) => {
@@ -236,6 +360,8 @@ void t.test('an account closed and opened again: the rent came back in between',
   const { sponsor } = stage.sponsor();
   const buy = async () => {
     const offer = await stage.offer(plan, wallet);
+    const length = Buffer.from(offer.transaction, 'base64').length;
+    t.ok(length + ASSERTION_BYTES <= 1232, `${length} bytes, which leave room for assertions`);
     const { token } = (await stage.sign(offer, wallet)).body.data;
     t.match(await stage.work(sponsor, offer, ...ENDED), { state: 'final' });
     return token!;

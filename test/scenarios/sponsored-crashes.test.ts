@@ -1,7 +1,10 @@
 // Keepers that die after each step, transactions that never land, and forks: exactly one
 // subscription and one payment, or none, told to the page.
-import t from 'tap';
-import type { Plan } from '../fixtures/billing.ts';
+import t, { type Test } from 'tap';
+import { createRpc } from '../../src/chain/rpc/client.ts';
+import type { Sponsor } from '../../src/keeper/sponsor.ts';
+import type { LocalnetOptions } from '../../src/local/chain/start.ts';
+import { type Plan, silent } from '../fixtures/billing.ts';
 import {
   type OfferMade,
   type ProgressMade,
@@ -23,8 +26,8 @@ async function books({ sql }: SponsorStage) {
 const once = { subscriptions: 1, payments: 1, open: 0, transactions: 1 };
 const never = { subscriptions: 0, payments: 0, open: 0, transactions: 0 };
 
-async function scene(t: Parameters<typeof startSponsorStage>[0]) {
-  const stage = await startSponsorStage(t);
+async function scene(t: Test, options: LocalnetOptions = {}) {
+  const stage = await startSponsorStage(t, options);
   // A fork can only drop blocks that there are.
   stage.net.mineBlocks(20);
   const plan: Plan = await stage.plan();
@@ -47,7 +50,7 @@ void t.test('a keeper dies after the commit: another one sends and settles', asy
   });
   await dead.sponsor.turn(true).catch(() => undefined);
   t.equal(sent.length, 1);
-  t.match(await stage.progress(offer), { state: 'sent' });
+  t.match(await stage.progress(offer), { state: 'signed', signature: String }, 'not sent yet');
   t.match(await books(stage), { ...never, open: 1 }, 'committed before it is sent');
   await stage.orphan();
   const end = await stage.work(stage.sponsor().sponsor, offer, 'final', 'failed', 'lapsed');
@@ -120,21 +123,124 @@ void t.test('a transaction that never lands lapses; the wallet signs another', a
   t.same(await books(stage), once);
 });
 
-void t.test('a fork takes the block: the same bytes land again', async (t) => {
-  const { stage, offer } = await scene(t);
+/** Has the chain confirm the transaction, and then drop its block. */
+async function forked(stage: SponsorStage, sponsor: Sponsor, offer: OfferMade) {
+  await sponsor.turn(true);
+  t.match(await stage.progress(offer), { state: 'processed' });
+  stage.net.mineBlocks(2);
+  await stage.work(sponsor, offer, 'confirmed');
+  await stage.net.rpc('localnet_forgetBlocks', 2);
+}
+
+void t.test('a fork takes the block: the page is told, and the same bytes land', async (t) => {
+  const { stage, offer } = await scene(t, { blockMs: 0 });
   const { sponsor } = stage.sponsor();
-  await stage.work(sponsor, offer, 'processed', 'confirmed');
-  await stage.net.rpc('localnet_forgetBlocks', 10);
-  const end = await stage.work(sponsor, offer, 'final', 'lapsed', 'failed');
-  const found = await books(stage);
-  if (end.state === 'final') t.same(found, once);
-  else t.same(found, never);
+  await forked(stage, sponsor, offer);
+  await stage.work(sponsor, offer, 'sent');
+  await stage.work(sponsor, offer, 'processed');
+  stage.net.mineBlocks(40);
+  await stage.work(sponsor, offer, 'final');
+  t.same(await books(stage), once);
+  const history = await stage.rpc.getSignaturesForAddress(offer.subscriptionPda);
+  t.equal(history.length, 1);
+});
+
+void t.test('a fork takes the block, and the blockhash expires: nothing is paid', async (t) => {
+  const { stage, wallet, offer } = await scene(t, { blockMs: 0 });
+  const sends: Uint8Array[] = [];
+  const { sponsor } = stage.sponsor({
+    sendTransaction(bytes) {
+      sends.push(bytes);
+      return sends.length === 1 ? stage.rpc.sendTransaction(bytes) : Promise.resolve('');
+    },
+  });
+  await forked(stage, sponsor, offer);
+  await stage.work(sponsor, offer, 'sent');
+  stage.net.mineBlocks(200);
+  await stage.work(sponsor, offer, 'lapsed');
+  t.ok(sends.length > 1, 'it was sent again');
+  t.same(await books(stage), never);
+  t.equal(await stage.balance(wallet.address), 5_000_000n);
+});
+
+void t.test('an endpoint that lags lacks the blockhash: that ends no offer', async (t) => {
+  const stage = await startSponsorStage(t, { blockMs: 0, lagPort: 0 });
+  const { net } = stage;
+  const plan = await stage.plan();
+  net.fund(plan.merchant.address, { usdc: 1n });
+  const wallets = [stage.poor(), stage.poor(), stage.poor()];
+  // An endpoint that lags has all accounts, and no recent block.
+  net.mineBlocks(60);
+  await net.rpc('localnet_setFault', { kind: 'lag', slots: 30 });
+  const endpoints = (...urls: string[]) => {
+    const rpc = createRpc({ urls, log: silent });
+    t.teardown(() => rpc.close());
+    return stage.sponsor(rpc).sponsor;
+  };
+  const signed = async () => {
+    const wallet = wallets.pop()!;
+    const offer = await stage.offer(plan, wallet);
+    await stage.sign(offer, wallet);
+    return offer;
+  };
+  const preferred = endpoints(net.lagUrl!, net.rpcUrl);
+  const first = await signed();
+  await preferred.turn(true);
+  t.match(await stage.progress(first), { state: 'processed' }, 'another endpoint is asked');
+
+  const alone = endpoints(net.lagUrl!);
+  const second = await signed();
+  await alone.turn(true);
+  t.match(await stage.progress(second), { state: 'signed' }, 'it waits');
+  await net.rpc('localnet_clearFaults');
+  await stage.work(alone, second, 'processed', 'confirmed');
+
+  const third = await signed();
+  net.mineBlocks(200);
+  await net.rpc('localnet_setFault', { kind: 'lag', slots: 30 });
+  const end = await stage.work(preferred, third, 'lapsed', 'processed', 'final');
+  t.match(end, { state: 'lapsed', refusal: 'lapsed' });
 });
 
 void t.test('an offer that is signed too late is refused before anything is signed', async (t) => {
   const { stage, offer } = await scene(t);
   stage.net.mineBlocks(200);
   const end = await stage.work(stage.sponsor().sponsor, offer, 'refused', 'final', 'lapsed');
-  t.match(end, { state: 'refused', signature: null });
+  t.match(end, { state: 'lapsed', signature: null });
   t.same(await books(stage), never);
+});
+
+void t.test('an offer that nobody has decided about in ten minutes has lapsed', async (t) => {
+  const { stage, plan, offer } = await scene(t, { blockMs: 0 });
+  const signedBefore = (time: string, { offerId }: OfferMade) =>
+    stage.sql`update sponsored_offers set signed_at = now() - ${time}::interval where id = ${offerId}`;
+  await signedBefore('601 seconds', offer);
+  t.match(await stage.progress(offer), { state: 'signed' }, 'a commit may just be under way');
+  await signedBefore('661 seconds', offer);
+  t.match(await stage.progress(offer), { state: 'lapsed' }, 'told although no keeper runs');
+
+  await signedBefore('601 seconds', offer);
+  await stage.sponsor().sponsor.turn(true);
+  t.match(await stage.progress(offer), {
+    ...{ state: 'lapsed', refusal: 'lapsed', reason: /not signed in time/ },
+  });
+  t.match(await stage.sql`select state, reason from sponsorships`, [
+    { state: 'refused', reason: 'lapsed' },
+  ]);
+
+  // Ten minutes pass while a keeper decides: it signs nothing.
+  const buyer = stage.poor();
+  const slow = await stage.offer(plan, buyer);
+  await stage.sign(slow, buyer);
+  const { sponsor } = stage.sponsor({
+    async simulateTransaction(...args) {
+      await signedBefore('601 seconds', slow);
+      return stage.rpc.simulateTransaction(...args);
+    },
+  });
+  await sponsor.turn(true);
+  t.same(await books(stage), never);
+  await stage.sponsor().sponsor.turn(true);
+  t.match(await stage.progress(slow), { state: 'lapsed' });
+  t.equal((await stage.sign(slow, buyer)).body.data.token, null);
 });

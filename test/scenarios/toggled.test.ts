@@ -30,7 +30,7 @@ async function toggling(t: Test, count: number, rpc: Partial<Rpc> = {}) {
     },
     ...rpc,
   });
-  const sweep = new Sweep(parts.context, { minutes: 60 });
+  const sweep = new Sweep(parts.context, { sweepMinutes: 60 });
   const ids = wallets.map(({ id }) => id);
   /** One round: the read after a top-up, then collecting until nothing is due. */
   const round = async () => {

@@ -434,7 +434,7 @@ void t.test(
     const parts = stage.parts(rpc);
     const { context } = parts;
     let gaps = 0;
-    const walk = new Sweep(context, { minutes: 60 });
+    const walk = new Sweep(context, { sweepMinutes: 60 });
     const sweep = {
       readNow: (ids: readonly string[], slot?: bigint) => walk.readNow(ids, slot),
       gap: () => (gaps += 1),

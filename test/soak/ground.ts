@@ -15,7 +15,9 @@ import type { Random } from '../../src/local/sandbox/random.ts';
 import { supervise, type Supervised } from '../../src/local/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed, type Wallet } from '../../src/local/sandbox/wallet.ts';
 import { createLog } from '../../src/log.ts';
+import { startPgBouncer } from '../fixtures/pgbouncer.ts';
 import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
+import { asRole, makeTestRoles } from '../fixtures/postgres.ts';
 import type { PublishedPlan } from './cast.ts';
 import { type BadNodes, startBadNodes } from './stranger.ts';
 import type { Refunded } from './terms.ts';
@@ -75,10 +77,13 @@ export async function startGround({
   keepers,
   random,
   hasStandby = false,
+  hasPooler = false,
 }: {
   keepers: number;
   random: Random;
   hasStandby?: boolean;
+  /** The keepers reach Postgres through PgBouncer in transaction mode. */
+  hasPooler?: boolean;
 }): Promise<Ground> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-soak-'));
   // Postgres may run as another user, which needs access to the directory.
@@ -158,8 +163,11 @@ export async function startGround({
     await cheat('localnet_faucet', keeper.address, 1);
     const keypairFile = join(directory, 'keeper.json');
     await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
+    const database = hasPooler
+      ? await startPooler(sql, postgres.url, (close) => closers.push(async () => close()))
+      : { DATABASE_URL: postgres.url };
     const env = {
-      DATABASE_URL: postgres.url,
+      ...database,
       // Both nodes stream from one socket: each URL has one beside it.
       SOLANA_WS_URL: `ws://127.0.0.1:${wsPort},ws://127.0.0.1:${wsPort}`,
       SOLANA_CLUSTER: 'localnet',
@@ -202,4 +210,20 @@ export async function startGround({
     await close();
     throw error;
   }
+}
+
+/** Starts PgBouncer; returns the keepers' URLs. Their role has the settings that it drops. */
+async function startPooler(
+  sql: Sql,
+  url: string,
+  onStop: (close: () => unknown) => void,
+): Promise<Record<string, string>> {
+  await makeTestRoles(sql);
+  // Gives the roles their rights.
+  await migrate(sql);
+  const pooler = await startPgBouncer({ teardown: onStop }, url);
+  return {
+    DATABASE_URL: asRole(pooler.url, 'keeper'),
+    DATABASE_DIRECT_URL: asRole(url, 'keeper'),
+  };
 }

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { soak } from './soak.ts';
 
 const usage =
-  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 5000] [--keepers 4] [--most-lamports 700] [--half-price] [--calm] [--keep-data] [--json]';
+  'usage: npm run soak -- [--seed 1] [--payments 100000] [--subscriptions 5000] [--keepers 4] [--most-lamports 700] [--half-price] [--pooler] [--calm] [--keep-data] [--json]';
 
 function wholeNumber(name: string, text: string | undefined, fallback: number): number {
   if (text === undefined) return fallback;
@@ -28,6 +28,7 @@ function flags() {
       options: {
         ...numbers,
         'half-price': boolean,
+        pooler: boolean,
         calm: boolean,
         'keep-data': boolean,
         json: boolean,
@@ -39,7 +40,8 @@ function flags() {
   }
 }
 
-const { json = false, calm, 'half-price': halfPrice, 'keep-data': keepData, ...given } = flags();
+const { json = false, calm, pooler, ...flagged } = flags();
+const { 'half-price': halfPrice, 'keep-data': keepData, ...given } = flagged;
 const stopping = new AbortController();
 process.once('SIGINT', () => {
   console.error('stopping: what there is by now is judged');
@@ -53,6 +55,7 @@ const { result, breaches } = await soak({
   maxLamports: wholeNumber('most-lamports', given['most-lamports'], 700),
   ...(calm !== undefined && { calm }),
   ...(halfPrice !== undefined && { halfPrice }),
+  ...(pooler !== undefined && { pooler }),
   ...(keepData !== undefined && { keepData }),
   signal: stopping.signal,
   report: (line) => console.error(line),

@@ -47,6 +47,8 @@ export interface SoakOptions {
    * and endpoints that lie about heights.
    */
   halfPrice?: boolean;
+  /** The keepers reach Postgres through PgBouncer in transaction mode. */
+  pooler?: boolean;
   /** Keeps Postgres's data and all logs even without a breach. */
   keepData?: boolean;
   /** Ends the run early; the verdict is on the results so far. */
@@ -122,6 +124,7 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
     report,
     calm = false,
     halfPrice = false,
+    pooler = false,
     keepData = false,
     acts = [],
     patience = PATIENCE,
@@ -131,7 +134,11 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
   const startedAt = Date.now();
   const random = seeded(seed);
   const sleep = watchSleep();
-  const ground = await startGround({ keepers, random, hasStandby: halfPrice });
+  const ground = await startGround({
+    ...{ keepers, random },
+    hasStandby: halfPrice,
+    hasPooler: pooler,
+  });
   let keep = true;
   try {
     const offers = await gatherMerchants(ground, random);

@@ -1,41 +1,9 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
-import { connect } from 'node:net';
 import t, { type Test } from 'tap';
 import { WebhookClient } from '../../src/webhooks/http.ts';
 import { createSsrfGuard } from '../../src/webhooks/ssrf-guard.ts';
+import { startDeaf } from '../fixtures/deaf.ts';
 import { startNameServer } from '../fixtures/name-server.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
-import { until } from '../fixtures/webhooks.ts';
-
-const server = `
-  require('node:http')
-    .createServer((request, response) => request.resume().on('end', () => response.end('ok')))
-    .listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () {
-      console.log(this.address().port);
-    });
-`;
-
-/**
- * A receiver on 127.0.0.1 that is stopped, with a full queue of connections: the kernel drops each
- * further SYN until `resume` is called.
- */
-async function startDeaf(t: Test): Promise<{ port: number; resume: () => void }> {
-  const child = spawn(process.execPath, ['-e', server], { stdio: ['ignore', 'pipe', 'inherit'] });
-  t.teardown(() => child.kill('SIGKILL'));
-  const [line] = (await once(child.stdout, 'data')) as [Buffer];
-  const port = Number(line.toString());
-  child.kill('SIGSTOP');
-  await until(async () => /\) T /.test(await readFile(`/proc/${child.pid}/stat`, 'latin1')));
-  // A queue holds one connection more than its backlog.
-  for (let queued = 0; queued < 2; queued += 1) {
-    const socket = connect(port, '127.0.0.1');
-    t.teardown(() => socket.destroy());
-    await once(socket, 'connect');
-  }
-  return { port, resume: () => child.kill('SIGCONT') };
-}
 
 async function post(t: Test, port: number, addresses: readonly string[]) {
   const allow = ['127.0.0.0/8', '2001:db8::/32'];
@@ -49,9 +17,20 @@ async function post(t: Test, port: number, addresses: readonly string[]) {
 }
 
 void t.test('an address has two seconds before the next one is tried', async (t) => {
-  const deaf = await startDeaf(t);
+  const receiver = await startReceiver(t);
+  const deaf = await startDeaf(t, receiver.port);
   await startReceiver(t, undefined, { host: '127.0.0.2', port: deaf.port });
   const answer = await post(t, deaf.port, ['127.0.0.1', '127.0.0.2']);
   t.match(answer, { httpStatus: 200, address: '127.0.0.2' });
   t.ok(answer.durationMs >= 1950, `${answer.durationMs} ms`);
+});
+
+// 2001:db8::/32 is for documentation and has no route (RFC 3849).
+void t.test('one lost SYN beside an unreachable IPv6 address is a delivery', async (t) => {
+  const receiver = await startReceiver(t);
+  const deaf = await startDeaf(t, receiver.port);
+  const answered = post(t, deaf.port, ['2001:db8::1', '127.0.0.1']);
+  await deaf.lost();
+  deaf.resume();
+  t.match(await answered, { httpStatus: 200, address: '127.0.0.1' });
 });

@@ -161,6 +161,20 @@ void t.test('an address that the proxy does not reach is followed by the next', 
   t.match(await send(client, 'http://two.test/'), { httpStatus: 200, address: '198.51.100.2' });
 });
 
+void t.test('an address at which the proxy hangs is followed by the next', async (t) => {
+  const receiver = await startReceiver(t);
+  const proxy = await startEgressProxy(t, receiver.port, (target) =>
+    target.startsWith('198.51.100.1:') ? 'silent' : 'connect',
+  );
+  const names = await startNameServer(t, () => ['198.51.100.1', '198.51.100.2']);
+  const client = sender(t, proxy.url, { nameServers: [names] });
+  t.match(await send(client, 'http://two.test/'), { httpStatus: 200, address: '198.51.100.2' });
+  t.same(
+    proxy.asked.map(({ target }) => target),
+    ['198.51.100.1:80', '198.51.100.2:80'],
+  );
+});
+
 void t.test('a dispatcher sends through WEBHOOK_PROXY', async (t) => {
   const database = await testDatabase(t);
   const receiver = await startReceiver(t);

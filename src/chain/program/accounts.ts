@@ -20,8 +20,8 @@ export interface ChainAccount {
 }
 
 /**
- * Whether the account was closed or never opened. RPC also returns such an account when someone
- * sent lamports to its address.
+ * Whether the account was closed or never opened. RPC reports such an account as null. If someone
+ * has sent lamports to the address, RPC reports an empty account of the System program instead.
  */
 export function isClosed({ owner, data }: ChainAccount): boolean {
   return owner === SYSTEM_PROGRAM && data.length === 0;
@@ -47,8 +47,8 @@ function dataOf(account: ChainAccount | null, owner: string, name: string): Buff
 }
 
 /**
- * Decodes the plan in an account of the program. Returns null for a closed account. Throws
- * ChainDataError for other data.
+ * Decodes a Plan account of the program `programId`. Returns null for a closed account. Throws
+ * ChainDataError for an account with another owner or content.
  */
 export function planIn(account: ChainAccount | null, programId: string): PlanAccount | null {
   const data = dataOf(account, programId, 'Plan');
@@ -56,8 +56,8 @@ export function planIn(account: ChainAccount | null, programId: string): PlanAcc
 }
 
 /**
- * Decodes the subscription in an account of the program. Returns null for a closed account. Throws
- * ChainDataError for other data.
+ * Decodes a SubscriptionDelegation account of the program `programId`. Returns null for a closed
+ * account. Throws ChainDataError for an account with another owner or content.
  */
 export function subscriptionIn(
   account: ChainAccount | null,
@@ -68,8 +68,8 @@ export function subscriptionIn(
 }
 
 /**
- * Decodes the SubscriptionAuthority in an account of the program. Returns null for a closed
- * account. Throws ChainDataError for other data.
+ * Decodes a SubscriptionAuthority account of the program `programId`. Returns null for a closed
+ * account. Throws ChainDataError for an account with another owner or content.
  */
 export function authorityIn(
   account: ChainAccount | null,
@@ -80,8 +80,8 @@ export function authorityIn(
 }
 
 /**
- * Decodes the token account in an account of the SPL Token program. Returns null for a closed
- * account. Throws ChainDataError for other data.
+ * Decodes a token account of the SPL Token program. Returns null for a closed account. Throws
+ * ChainDataError for an account with another owner or content.
  */
 export function tokenAccountIn(account: ChainAccount | null): TokenAccount | null {
   const data = dataOf(account, TOKEN_PROGRAM, 'token');

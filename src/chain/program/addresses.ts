@@ -23,8 +23,8 @@ function bytesOf(text: string): Uint8Array | undefined {
 }
 
 /**
- * Returns the cached value for `key`, or creates the value with `make` and caches it. The cache is
- * emptied when it has `maxEntries` entries.
+ * Returns the cached value for `key`. If the cache has none, creates the value with `make` and
+ * caches it. A cache that has `maxEntries` entries is emptied before a value is added.
  */
 function remembered<T>(known: Map<string, T>, maxEntries: number, key: string, make: () => T): T {
   const found = known.get(key);
@@ -88,7 +88,7 @@ const texts = new Map<string, string>();
 
 /**
  * Returns the Base58 address of the 32 bytes that begin at `offset`. The result is cached, because
- * a keeper reads the same addresses again and Base58 encoding is slow.
+ * Base58 encoding is slow and a keeper reads the same addresses many times.
  */
 export function addressAt(bytes: Buffer, offset: number): string {
   const raw = bytes.toString('latin1', offset, offset + 32);
@@ -110,8 +110,8 @@ export interface Derived {
 }
 
 // Derived addresses are cached. findProgramAddressSync takes 200 us (a SHA-256 and a curve check
-// per bump seed), and the keeper needs the same five addresses whenever it reads, decides about or
-// signs a payment.
+// per bump seed), and the keeper needs the addresses of a subscription each time it reads the
+// chain, decides about a payment or signs a payment.
 const MAX_DERIVED = 100_000;
 const cache = new Map<string, Derived>();
 

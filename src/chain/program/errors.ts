@@ -183,7 +183,7 @@ function tokenFailure(
     case 4:
       return { kind: 'subscriber', reason: 'delegate_replaced' };
     case 17:
-      // The token account of the subscriber or of the receiver may be frozen.
+      // The error does not show whether the subscriber's or the receiver's token account is frozen.
       if (subscriberAccount === undefined) return { kind: 'unknown', detail };
       if (subscriberAccount?.state === 'frozen')
         return { kind: 'subscriber', reason: 'account_frozen' };
@@ -254,7 +254,7 @@ function transactionFailure(err: unknown, detail: string): PullFailure {
       return { kind: 'ours', reason: 'compute_budget', detail };
     case 'BlockhashNotFound':
       return { kind: 'ours', reason: 'blockhash_not_found', detail };
-    // The fee payer has too little SOL, would fall below its rent, or does not exist.
+    // The fee payer has too little SOL for the fee or for its own rent, or does not exist.
     case 'InsufficientFundsForFee':
     case 'InsufficientFundsForRent':
     case 'AccountNotFound':

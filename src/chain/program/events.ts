@@ -1,6 +1,6 @@
 // The Subscriptions program emits an event by calling itself with the event as instruction data
-// (docs/chain.md, Events). Only the program can sign for the event authority, so an event in a
-// successful transaction is authentic.
+// (docs/chain.md, Events). The event authority must sign this call, and only the program can sign
+// for the event authority. An event in a successful transaction is therefore authentic.
 import { addressAt, eventAuthorityAddress, SYSTEM_PROGRAM } from './addresses.ts';
 import { ChainDataError } from './layouts.ts';
 
@@ -44,8 +44,8 @@ export interface TransferEvent {
   /** The receiving wallet. */
   readonly receiver: string;
   /**
-   * The receiver's token account and the puller. Both are null in events of program versions before
-   * 0.4.0.
+   * The receiver's token account. In events of program versions before 0.4.0, `receiverAccount` and
+   * `puller` are null.
    */
   readonly receiverAccount: string | null;
   readonly puller: string | null;

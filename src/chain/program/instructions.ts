@@ -197,9 +197,9 @@ export function resumeSubscription(
 }
 
 /**
- * Closes a subscription account. The subscriber may close an expired subscription. The payer of the
- * rent may also close a subscription whose plan has ended, closed or changed. The rent goes to the
- * payer, who must be given as `receiver` when `authority` is another wallet.
+ * Closes an expired subscription account for the subscriber or the payer of the rent. If the plan
+ * has ended, was closed or was changed, the payer may also close an account that has not expired.
+ * The payer gets the rent. If `authority` is not the payer, `receiver` must be the payer.
  */
 export function revokeDelegation(
   programId: string,
@@ -219,8 +219,8 @@ export function revokeDelegation(
 }
 
 /**
- * Closes a subscription account whose authority was closed or replaced. The plan's account is still
- * open. The payer of the account's rent signs, and gets the rent back.
+ * Closes a subscription account whose authority was closed or replaced. The plan's account must be
+ * open. The payer of the subscription's rent signs, and gets the rent back.
  */
 export function revokeAbandoned(
   programId: string,
@@ -276,10 +276,6 @@ export function transferSubscription(
   );
 }
 
-/**
- * An instruction in the form of web3.js. `compileMessage` (message.ts) compiles several
- * instructions into a transaction.
- */
 export type Instruction = TransactionInstruction;
 
 const DISCRIMINATOR = {
@@ -312,8 +308,8 @@ export const sign = meta(true, false);
 export const pay = meta(true, true);
 
 /**
- * Returns the account meta of an instruction's optional last account as a list. The list is empty
- * when the address is undefined.
+ * Returns a list with the account meta of an instruction's optional last account. The list is empty
+ * when `address` is undefined.
  */
 export const optional = (account: (address: string) => AccountMeta, address: string | undefined) =>
   address === undefined ? [] : [account(address)];

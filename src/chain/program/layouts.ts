@@ -54,6 +54,15 @@ export interface SubscriptionAccount {
 }
 
 /**
+ * The fields of a subscription account that change with a payment, a cancellation or a new
+ * subscription at the same address.
+ */
+export type SubscriptionTerms = Pick<
+  SubscriptionAccount,
+  'amount' | 'periodHours' | 'planCreatedAt' | 'amountPulled' | 'periodStart' | 'expiresAt'
+>;
+
+/**
  * A wallet's SubscriptionAuthority for a mint. `initId` is the slot in which the authority was
  * created.
  */
@@ -136,7 +145,10 @@ export function accountFilters(mint: string): { offset: number; bytes: string }[
   ];
 }
 
-/** Offsets of the header that subscriptions and other delegations share. */
+/**
+ * Offsets of the fields `delegator` and `initId` in an account of a subscription or another
+ * delegation.
+ */
 const DELEGATOR_OFFSET = 3;
 const INIT_ID_OFFSET = 99;
 
@@ -154,11 +166,21 @@ export function delegationFilter(wallet: string, initId: bigint) {
 const PLAN_OFFSET = 35;
 const EXPIRES_AT_OFFSET = 147;
 
-/** Filter for the live subscriptions to a plan: those whose `expiresAt` is 0. */
-export function liveSubscriptionFilter(planPda: string) {
+/** The part of a subscription account's data that holds its `SubscriptionTerms`. */
+export const TERMS = { offset: 107, length: 48 };
+
+/** Filter for the subscriptions to a plan. */
+export function subscriptionFilter(planPda: string) {
   return [
     { offset: 0, bytes: bs58.encode(Uint8Array.of(KIND.subscription)) },
     { offset: PLAN_OFFSET, bytes: planPda },
+  ];
+}
+
+/** Filter for the live subscriptions to a plan: those whose `expiresAt` is 0. */
+export function liveSubscriptionFilter(planPda: string) {
+  return [
+    ...subscriptionFilter(planPda),
     { offset: EXPIRES_AT_OFFSET, bytes: bs58.encode(i64(0n)) },
   ];
 }
@@ -212,12 +234,20 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
     plan: addressAt(bytes, PLAN_OFFSET),
     payer: addressAt(bytes, 67),
     initId: bytes.readBigInt64LE(99),
-    amount: bytes.readBigUInt64LE(107),
-    periodHours: bytes.readBigUInt64LE(115),
-    planCreatedAt: bytes.readBigInt64LE(123),
-    amountPulled: bytes.readBigUInt64LE(131),
-    periodStart: bytes.readBigInt64LE(139),
-    expiresAt: bytes.readBigInt64LE(EXPIRES_AT_OFFSET),
+    ...decodeTerms(bytes.subarray(TERMS.offset, TERMS.offset + TERMS.length)),
+  };
+}
+
+/** Decodes the `TERMS` part of a subscription account. Throws ChainDataError. */
+export function decodeTerms(data: Uint8Array): SubscriptionTerms {
+  const bytes = view(data, 'SubscriptionDelegation part', TERMS.length);
+  return {
+    amount: bytes.readBigUInt64LE(0),
+    periodHours: bytes.readBigUInt64LE(8),
+    planCreatedAt: bytes.readBigInt64LE(16),
+    amountPulled: bytes.readBigUInt64LE(24),
+    periodStart: bytes.readBigInt64LE(32),
+    expiresAt: bytes.readBigInt64LE(EXPIRES_AT_OFFSET - TERMS.offset),
   };
 }
 

@@ -10,9 +10,9 @@ interface Call {
 }
 
 /**
- * Whether at least one call of `programId` emitted no event. The program emits an event by calling
- * itself (docs/chain.md, Events). A call without an event opens or closes an authority, or closes a
- * subscription or plan. Truncated logs may hide such a call, so the result for them is true.
+ * Whether at least one call of `programId` emitted no event (docs/chain.md, Events). Calls that
+ * open or close an authority or a plan, or close a subscription, emit no event. Returns true for
+ * truncated logs, because they may hide such a call.
  */
 export function hasSilentCall(logs: readonly string[], programId: string): boolean {
   const stack: Call[] = [];

@@ -3,7 +3,7 @@
 // whether the program will allow the pull at a given chain time.
 import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
 
-/** The program's verdict on a pull, in the order of the program's checks. */
+/** The program's possible verdicts on a pull, in the order of the program's checks. */
 type PullVerdict =
   | 'plan_closed'
   | 'plan_ended'
@@ -33,26 +33,24 @@ export interface PullPeriod {
    */
   readonly available: bigint;
   /**
-   * Start of the next collectable period. Null when the subscription or the plan ends before that
-   * start.
+   * Start of the next collectable period. Null if the plan is closed or changed, or if the
+   * subscription or the plan ends at or before that start.
    */
   readonly next: bigint | null;
 }
 
-/** Length of a period in seconds. */
 export function periodSeconds(periodHours: bigint): bigint {
   return periodHours * 3600n;
 }
 
 /**
- * Returns the latest start of a period that is at or before `now`. The first period starts at
- * `start`. If `endTs` is not 0, the plan ends at `endTs`, and the returned start is before that
- * end.
+ * Returns the start of the latest period that starts at or before `now`, and before the plan's end
+ * `endTs`. The first period starts at `start`. An `endTs` of 0 means that the plan has no end.
  */
 function startAt(start: bigint, length: bigint, endTs: bigint, now: bigint): bigint {
   if (now - start < length) return start;
   const latest = endTs !== 0n && now >= endTs ? endTs - 1n : now;
-  // A plan that ends at or before `start` has no period. The result is then `start`.
+  // A plan that ends at or before `start` has no period. In this case the result is `start`.
   return latest < start ? start : start + ((latest - start) / length) * length;
 }
 

@@ -1,6 +1,6 @@
-// Decides whether an account was closed when an RPC endpoint does not return the account. A closed
-// account ends a subscription or plan for good, but a single endpoint may fail to return an account
-// that exists. Therefore several endpoints have to confirm that the account is missing.
+// Decides whether an account was closed when one RPC endpoint does not return it. A closed account
+// ends a subscription or plan for good, but a single endpoint may fail to return an existing
+// account. Therefore several endpoints have to confirm that the account is missing.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
@@ -47,8 +47,8 @@ export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
   /**
-   * Records how many subscriptions were read from one endpoint. When a large share of the recently
-   * read accounts is missing, the judge raises the alarm `accounts_vanished`.
+   * Records how many subscription accounts were read from one endpoint. If at least 1% of the
+   * accounts read within ten minutes are missing, the alarm `accounts_vanished` is raised.
    */
   read(subscriptions: number): void;
   /**
@@ -72,8 +72,7 @@ export interface AbsenceOptions {
 const TOGETHER_MS = 600_000;
 /**
  * While only one endpoint responds, an account must be missing for this time (ms) before it is
- * treated as gone. This time is longer than TOGETHER_MS, so that a mass disappearance is detected
- * first.
+ * treated as gone. The time is longer than TOGETHER_MS, so a mass disappearance is detected first.
  */
 const ALONE_MS = 900_000;
 /**
@@ -84,22 +83,21 @@ const DISPUTE_MS = 120_000;
 /** Minimum number of missing accounts that count as a mass disappearance. */
 const MIN_MASS = 3;
 /**
- * For this time (ms) after a mass disappearance, the missing accounts are not treated as gone. In
- * this time an operator can act.
+ * After a mass disappearance, the missing accounts are not treated as gone for this time (ms). An
+ * operator can act in this time.
  */
 const MASS_DELAY_MS = 86_400_000;
 /**
- * If no caller reports a missing account again within this time (ms), the account counts as
- * present. Callers report only missing accounts. The slowest caller, which settles expired
- * attempts, reports every 5 minutes.
+ * An account counts as present again if no caller reports it missing within this time (ms). The
+ * slowest caller, which settles expired attempts, reports every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;
 
 interface Suspect {
   /**
-   * When the account was first found missing, and when it was last found missing. All times are
-   * milliseconds of the monotonic clock.
+   * When the account was first found missing. All times here are milliseconds of the monotonic
+   * clock.
    */
   readonly since: number;
   readonly lastMissedAt: number;

@@ -13,8 +13,8 @@ export interface AccountGroup {
 
 /**
  * Reads groups of accounts. All accounts of a group come from one request and therefore from one
- * slot. Several groups share a request when they have at most 100 addresses together. Throws a
- * RangeError for a group of more than 100 addresses. Throws RpcUnreachable or RpcError.
+ * slot. Groups share a request of up to 100 addresses. Throws a RangeError for a group of more than
+ * 100 addresses. Throws RpcUnreachable or RpcError.
  */
 export async function readAccountGroups(
   rpc: Pick<Rpc, 'getMultipleAccounts'>,

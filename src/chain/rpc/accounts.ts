@@ -12,7 +12,6 @@ import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts
 /** Maximum number of addresses in one getMultipleAccounts request. */
 export const ACCOUNTS_AT_ONCE = 100;
 
-/** The JSON-RPC configuration of an account read. */
 const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
   commitment,
   ...(minSlot !== undefined && { minContextSlot: Number(minSlot) }),
@@ -45,16 +44,13 @@ function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
 
 function listConfig(
   filters: readonly object[],
-  {
-    commitment = 'confirmed',
-    addressesOnly = false,
-  }: Parameters<Rpc['getProgramAccounts']>[2] = {},
+  { commitment = 'confirmed', slice }: Parameters<Rpc['getProgramAccounts']>[2] = {},
 ) {
   return {
     commitment,
     encoding: 'base64',
     filters: filters.map((memcmp) => ({ memcmp })),
-    ...(addressesOnly && { dataSlice: { offset: 0, length: 0 } }),
+    ...(slice !== undefined && { dataSlice: slice }),
   };
 }
 

@@ -1,6 +1,6 @@
 // Reads block times by slot. Block times are whole seconds and never decrease. When two blocks have
-// the same time, all blocks between them have this time too, so a batch of payments needs few
-// requests.
+// the same time, all blocks between them have this time too and are not requested. The payments of
+// a batch share few block times, so a batch needs few requests.
 import { RpcError, RpcUnreachable } from './errors.ts';
 import type { Rpc } from './rpc.ts';
 
@@ -25,9 +25,8 @@ export function createBlockTimes(
   const known = new Map<bigint, bigint>();
 
   /**
-   * Asks RPC for the time of the block in this slot. Returns null when no endpoint returns the
-   * time. When no endpoint can be reached, sets `learnt.isCut`, and the remaining slots of the
-   * batch are skipped.
+   * Returns the time of the block in this slot, or null when no endpoint returns the time. If no
+   * endpoint can be reached, sets `learnt.isCut`, so that the batch requests no further slots.
    */
   async function ask(slot: bigint, learnt: Learnt): Promise<bigint | null> {
     if (learnt.isCut) return null;

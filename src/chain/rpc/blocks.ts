@@ -12,9 +12,8 @@ import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
  */
 export const BLOCKHASH_LIFE = 150n;
 /**
- * Maximum number of blockhashes that one call checks at one endpoint. A call rarely has more than
- * 64, because many transactions share a blockhash. BLOCKHASHES_AT_ONCE blockhashes are checked in
- * parallel.
+ * Maximum number of blockhashes that one call checks at one endpoint. A call rarely has more,
+ * because many transactions share a blockhash.
  */
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
@@ -25,9 +24,9 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
 }
 
 /**
- * Asks one endpoint, at commitment finalized, whether blockhashes have expired. At this commitment,
- * a blockhash whose slot is not finalized yet also counts as invalid. Only an endpoint that has
- * finalized the blockhash's slot can therefore report that the blockhash has expired.
+ * Asks one endpoint, at commitment finalized, which blockhashes have expired. An endpoint that has
+ * not finalized a blockhash's slot reports even a live blockhash as invalid. Therefore only an
+ * endpoint that has finalized the slot can report that the blockhash expired.
  */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);

@@ -10,26 +10,35 @@ import type { TrustedClockOptions } from './trusted-clock.ts';
 export interface RpcOptions extends FailoverOptions {
   /** URLs of the endpoints that transactions are sent to. Default: `urls`. */
   readonly sendUrls?: readonly string[] | undefined;
-  /** Maximum number of transactions per second to each endpoint. */
+  /**
+   * Maximum number of transactions per second to each endpoint. Without it and without `sendUrls`,
+   * transactions count as requests of `requestsPerSecond`.
+   */
   readonly sendsPerSecond?: Rate | undefined;
   /**
-   * Checks the clock of each endpoint and skips an endpoint whose clock is implausible. Undefined
-   * on a local chain, whose users may set the clock to any time.
+   * Options for the check of each endpoint's clock. An endpoint whose clock is implausible is
+   * skipped. Undefined on a local chain, whose users may set the clock to any time.
    */
   readonly clock?: TrustedClockOptions | undefined;
 }
 
 /**
- * Creates the endpoints for sending. They have their own rate limits, so that a 429 on a send does
- * not delay reads. Send-only endpoints lack getGenesisHash, so their genesis hash is not checked.
- * This is safe: an endpoint of another chain does not know the blockhash and drops the transaction.
+ * Creates the endpoints for sending. After a 429 they pause apart from the endpoints for reading,
+ * so that a 429 on a send does not delay reads. The genesis hash of `sendUrls` is not checked,
+ * because send-only endpoints lack getGenesisHash. If an endpoint serves another chain, its nodes
+ * drop a transaction with an unknown blockhash.
  */
-function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Failover {
+function createSends(
+  { sendUrls, sendsPerSecond, ...options }: RpcOptions,
+  reads: Failover,
+): Failover {
+  const isCounted = sendUrls === undefined && sendsPerSecond === undefined;
   return new Failover({
     ...options,
     urls: sendUrls ?? options.urls,
     refuses: sendUrls === undefined ? options.refuses : undefined,
     requestsPerSecond: sendsPerSecond,
+    within: isCounted ? reads : undefined,
     probeMs: Infinity,
   });
 }
@@ -40,7 +49,7 @@ function createSends({ sendUrls, sendsPerSecond, ...options }: RpcOptions): Fail
  */
 export function createRpc(options: RpcOptions): Rpc {
   const reads = new Failover(options);
-  const sends = createSends(options);
+  const sends = createSends(options, reads);
   const { sendsPerSecond = Infinity } = options;
   const perSecond = typeof sendsPerSecond === 'number' ? () => sendsPerSecond : sendsPerSecond;
   return {

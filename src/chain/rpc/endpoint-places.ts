@@ -38,7 +38,10 @@ export class EndpointPlaces {
     this.#nextAt = endpoints.length === 1 || everyMs === Infinity ? Infinity : -Infinity;
   }
 
-  /** Reads the slots of all endpoints in the background when the interval has passed. */
+  /**
+   * If the interval since the last reading has passed, reads the slots of all endpoints in the
+   * background.
+   */
   refresh(): void {
     const now = performance.now();
     if (now < this.#nextAt) return;
@@ -48,9 +51,8 @@ export class EndpointPlaces {
   }
 
   /**
-   * Resolves once the endpoints' slots have been read, so that slots in responses can be checked.
-   * Returns undefined when the slots were read before. The caller then continues in the same
-   * event-loop turn.
+   * Resolves when the endpoints' slots have been read, or after FIRST_MS. Returns undefined when
+   * there is nothing to wait for, so that the caller continues without an await.
    */
   known(): Promise<void> | undefined {
     return this.#isKnown ? undefined : this.#first;
@@ -89,9 +91,9 @@ export class EndpointPlaces {
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
       slot <= (this.#trusted?.plausible(endpoint) ?? slot);
     const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
-    // `newest` is the newest plausible slot. If an endpoint reports an implausible slot above
-    // `newest`, the difference counts as the endpoint's lag. The failover therefore calls this
-    // endpoint last.
+    // A slot above `newest` is implausible, because `newest` is the newest plausible slot. An
+    // endpoint with such a slot gets its distance to `newest` as its lag, so that the failover
+    // calls it last.
     for (const { endpoint, slot } of reported) endpoint.setLag(Math.abs(newest - Number(slot)));
   }
 }

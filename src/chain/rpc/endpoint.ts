@@ -11,7 +11,7 @@ import {
   timeoutText,
   readResult,
 } from './json-rpc.ts';
-import { createRateLimit, type Rate, type RateLimit } from './rate-limit.ts';
+import { createRateLimit, type RateLimit } from './rate-limit.ts';
 
 /** The health of an endpoint, used to rank endpoints and shown to operators. */
 export interface EndpointHealth {
@@ -35,7 +35,8 @@ export interface EndpointHealth {
 
 export interface EndpointOptions {
   readonly timeoutMs: number;
-  readonly requestsPerSecond?: Rate | undefined;
+  /** Default: no limit except the pauses that the endpoint requests. */
+  readonly rateLimit?: RateLimit | undefined;
 }
 
 const MAX_CONNECTIONS = 64;
@@ -47,10 +48,10 @@ const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', '
 export class RpcEndpoint {
   /** Scheme, host and port of the URL. */
   readonly name: string;
+  readonly rateLimit: RateLimit;
   readonly #timeoutMs: number;
   readonly #path: string;
   readonly #headers: Record<string, string>;
-  readonly #rateLimit: RateLimit;
   #pool: Promise<Pool> | undefined;
   #id = 0;
   #requests = 0;
@@ -64,7 +65,7 @@ export class RpcEndpoint {
   #isClosed = false;
 
   /** Throws a TypeError unless `url` is an http or https URL. */
-  constructor(url: string, { timeoutMs, requestsPerSecond }: EndpointOptions) {
+  constructor(url: string, { timeoutMs, rateLimit = createRateLimit() }: EndpointOptions) {
     const { origin, pathname, search, username, password, protocol } = new URL(url);
     if (protocol !== 'http:' && protocol !== 'https:')
       throw new TypeError(`an RPC URL begins with http:// or https://, not ${protocol}`);
@@ -78,7 +79,7 @@ export class RpcEndpoint {
         authorization: `Basic ${Buffer.from(credentials).toString('base64')}`,
       }),
     };
-    this.#rateLimit = createRateLimit(requestsPerSecond);
+    this.rateLimit = rateLimit;
   }
 
   health(): EndpointHealth {
@@ -101,19 +102,19 @@ export class RpcEndpoint {
   }
 
   /**
-   * Milliseconds until the next request is allowed by the rate limit and by pauses that the
-   * endpoint requested.
+   * Milliseconds until the next request may be sent. The rate limit delays requests, and so does a
+   * pause that the endpoint requested.
    */
   delay(now: number): number {
-    return this.#rateLimit.delay(now);
+    return this.rateLimit.delay(now);
   }
 
   /**
-   * Number of requests that are allowed now by the rate limit and by pauses that the endpoint
-   * requested.
+   * Number of requests that may be sent now under the rate limit; 0 during a pause that the
+   * endpoint requested.
    */
   allowed(now: number): number {
-    return this.#rateLimit.allowed(now);
+    return this.rateLimit.allowed(now);
   }
 
   setLag(slots: number): void {
@@ -136,7 +137,7 @@ export class RpcEndpoint {
         endpoint: this.name,
       });
     const started = performance.now();
-    this.#rateLimit.take(started);
+    this.rateLimit.take(started);
     this.#requests += 1;
     this.#inFlight += 1;
     // After a failure, only one request at a time tests this endpoint. All other requests use other
@@ -192,8 +193,8 @@ export class RpcEndpoint {
       pool.dispatch(
         { method: 'POST', path: this.#path, headers: this.#headers, body },
         {
-          // undici calls this method right before it writes the request. undici also recognizes a
-          // new-style handler by the presence of this method.
+          // undici calls this method right before it writes the request. undici treats a handler
+          // that has this method as one with the new handler interface.
           onRequestStart() {
             if (performance.now() > last)
               throw new EndpointFailure('busy', 'no connection was free in time');
@@ -222,7 +223,7 @@ export class RpcEndpoint {
    * `serve`, and `serve` listens before it calls the chain.
    */
   async #openPool(): Promise<Pool> {
-    const undici = await import('undici');
+    const { default: undici } = await import('undici');
     const pool = new undici.Pool(this.name, {
       connections: MAX_CONNECTIONS,
       connect: {
@@ -248,7 +249,7 @@ export class RpcEndpoint {
     this.#lastFault = failure.fault;
     const now = performance.now();
     if (failure.fault === 'rate_limited')
-      this.#rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
+      this.rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
     // When requests that were in flight at the same time fail, they count as one failure of the
     // endpoint, even if the last request fails much later.
     else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
@@ -264,15 +265,16 @@ export class RpcEndpoint {
 const PREFERENCE_MS = 100;
 const UNKNOWN_LATENCY_MS = 50;
 const SLOT_MS = 400;
-// An endpoint that is up, but has to wait up to this long (ms) for its rate limit, is preferred to
-// an endpoint that is down.
+// An endpoint that is up, and whose rate limit delays the request by at most this time (ms), is
+// preferred to an endpoint that is down.
 const SHORT_WAIT_MS = 250;
 // A lag of one or two slots is propagation delay and costs nothing.
 const LAG_TOLERANCE = 2;
 
 /**
  * Sorts endpoints, best first: (1) up without a wait, (2) up with a wait of at most 250 ms, (3)
- * down, (4) up or down with a longer wait. `endpoints` is in the configured order of preference.
+ * down with a wait of at most 250 ms, (4) every endpoint with a longer wait. `endpoints` is in the
+ * configured order of preference.
  */
 export function ranked(endpoints: readonly RpcEndpoint[], now: number): RpcEndpoint[] {
   return endpoints

@@ -18,9 +18,9 @@ export class RpcError extends Error {
 }
 
 /**
- * Why an endpoint responded without a readable transaction: `refused` is an error response,
- * `version` an unsupported transaction version, `undecodable` a response of another shape, and
- * `missing` means that the endpoint does not have the transaction.
+ * Why an endpoint responded without a readable transaction. `refused`: an error response.
+ * `version`: an unsupported transaction version. `undecodable`: a response of another shape.
+ * `missing`: the endpoint does not have the transaction.
  */
 export const UNREADABLE_REASONS = ['refused', 'version', 'undecodable', 'missing'] as const;
 
@@ -30,7 +30,6 @@ export type UnreadableReason = (typeof UNREADABLE_REASONS)[number];
 export const isUnreadable = (fault: EndpointFault): fault is UnreadableReason =>
   UNREADABLE_REASONS.some((reason) => reason === fault);
 
-/** The kind of failure of a call to one endpoint. */
 export type EndpointFault =
   | UnreadableReason
   | 'unreachable'

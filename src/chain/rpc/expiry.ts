@@ -25,9 +25,10 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 const MAX_BEHIND = 150n;
 
 /**
- * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired when all responses agree
- * that, at commitment finalized, the blockhash is invalid and the block height is above
- * `lastValidBlockHeight`. Throws RpcUnreachable or RpcError when no endpoint responds.
+ * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if an endpoint reports at
+ * commitment finalized that the blockhash is invalid and the block height is above
+ * `lastValidBlockHeight`. Endpoints that report `live` overrule this report, unless they lag by
+ * more than MAX_BEHIND slots. Throws RpcUnreachable or RpcError when no endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,

@@ -8,7 +8,7 @@ import { errorOfAll, outcomeOf, tooSlow } from './call-errors.ts';
 import { EndpointPlaces } from './endpoint-places.ts';
 import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
 import { EndpointFailure, isUnreadable, RpcUnreachable } from './errors.ts';
-import type { Rate } from './rate-limit.ts';
+import { createRateLimit, createRateLimitWithin, type Rate } from './rate-limit.ts';
 import type { TrustedSlotsOptions } from './trusted-slots.ts';
 
 export interface FailoverOptions {
@@ -18,20 +18,22 @@ export interface FailoverOptions {
   readonly timeoutMs?: number | undefined;
   /** Maximum number of requests per second to each endpoint. */
   readonly requestsPerSecond?: Rate | undefined;
+  /** A client of the same URLs. Requests of both together stay within its requestsPerSecond. */
+  readonly within?: Failover | undefined;
   /**
    * Interval (ms) at which the Clock account of each endpoint is read. The account is read only
    * while calls are made, and only when several endpoints are configured.
    */
   readonly probeMs?: number | undefined;
   /**
-   * Checks the slot of each response and rejects an implausible slot. Undefined on a local chain,
-   * whose users may move the slot.
+   * Options for the check of the slot in each response. A response with an implausible slot is
+   * rejected. Undefined on a local chain, whose users may move the slot.
    */
   readonly slots?: TrustedSlotsOptions | undefined;
   /**
    * Returns why an endpoint with this genesis hash must not be used, or null to accept the
-   * endpoint. The hash is read before an endpoint's first call, because an endpoint of another
-   * chain would report all accounts as missing. Without this function every endpoint is used.
+   * endpoint. The genesis hash is read before the endpoint's first call, because an endpoint of
+   * another chain would report all accounts as missing. Without `refuses` every endpoint is used.
    */
   readonly refuses?: ((genesisHash: string) => string | null) | undefined;
   readonly log: Pick<Log, 'warn' | 'info'>;
@@ -70,14 +72,19 @@ export class Failover {
 
   /** Creates the failover without sending a request. Throws a TypeError for a bad URL. */
   constructor(options: FailoverOptions) {
-    const { urls, timeoutMs = DEFAULT_TIMEOUT_MS, requestsPerSecond } = options;
+    const { urls, timeoutMs = DEFAULT_TIMEOUT_MS, requestsPerSecond, within } = options;
     if (urls.length === 0) throw new TypeError('at least one RPC URL is needed');
     this.#options = options;
     // Each call that waits for the rate limit adds a listener, so Node's default limit of listeners
     // is too low.
     setMaxListeners(0, this.#closing.signal);
     this.#timeoutMs = timeoutMs;
-    this.#endpoints = urls.map((url) => new RpcEndpoint(url, { timeoutMs, requestsPerSecond }));
+    this.#endpoints = urls.map((url, place) => {
+      const other = within === undefined ? undefined : within.#endpoints[place]?.rateLimit;
+      const rateLimit =
+        other === undefined ? createRateLimit(requestsPerSecond) : createRateLimitWithin(other);
+      return new RpcEndpoint(url, { timeoutMs, rateLimit });
+    });
     this.#places = new EndpointPlaces({
       endpoints: this.#endpoints,
       everyMs: options.probeMs ?? DEFAULT_PROBE_MS,
@@ -132,8 +139,8 @@ export class Failover {
     for (;;) {
       const now = performance.now();
       const [best] = ranked(this.#endpoints, now).filter((endpoint) => left.has(endpoint));
-      // Once an endpoint has responded that it cannot return the transaction, this call does not
-      // wait for endpoints that are down.
+      // When an endpoint has responded to getTransaction without a readable transaction, the call
+      // does not try endpoints that are down.
       const isUnreadableSoFar = [...failures.values()].some(({ fault }) => isUnreadable(fault));
       if (best === undefined || now > last || (isUnreadableSoFar && best.down(now)))
         throw new RpcUnreachable(method, [...failures.values()]);
@@ -222,8 +229,8 @@ export class Failover {
     read: Read<T>,
     last: number,
   ): Promise<T> {
-    // If slots can already be checked, the call continues without an await. The request then counts
-    // against the rate limit in the same event-loop turn in which the endpoint was chosen.
+    // The request has to count against the rate limit in the event-loop turn that chose the
+    // endpoint. Therefore this method awaits only if the endpoints' slots are not known yet.
     const known = this.#places.known();
     if (known !== undefined) await known;
     const judge = (result: unknown) => {
@@ -253,8 +260,8 @@ export class Failover {
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
-      // A failing endpoint fails many requests at once, so only the first failure is logged. A
-      // lagging endpoint or an unreadable transaction does not count as a failure.
+      // A failure is logged only if the endpoint was not failing before this request. Lag and
+      // unreadable transactions do not count as failures.
       if (
         error instanceof EndpointFailure &&
         error.fault !== 'behind' &&
@@ -281,8 +288,8 @@ export class Failover {
 
   /**
    * Resolves once the endpoint's genesis hash is accepted. Rejects with EndpointFailure when the
-   * hash is refused. Returns undefined when the hash was accepted before. The call then continues
-   * without an await, so that the request counts against the rate limit at once.
+   * hash is refused. If the hash was accepted before or is not checked, returns undefined, so that
+   * the call continues without an await and counts against the rate limit at once.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;

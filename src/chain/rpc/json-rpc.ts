@@ -2,7 +2,6 @@
 import { ChainDataError } from '../program/layouts.ts';
 import { EndpointFailure, type EndpointFault, RpcError } from './errors.ts';
 
-/** One HTTP response. */
 export interface HttpResponse {
   readonly status: number;
   readonly retryAfter: string | string[] | undefined;
@@ -63,9 +62,8 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
     return new EndpointFailure('malformed', 'a JSON-RPC error without a code');
   if (RATE_LIMITED.has(code))
     return new EndpointFailure('rate_limited', text, { pauseMs: DEFAULT_429_PAUSE_MS });
-  // Anyone can send a transaction that an endpoint then fails to return. Therefore the error counts
-  // against the transaction and not against the endpoint. Another endpoint may return the
-  // transaction.
+  // Anyone can send a transaction that an endpoint fails to return. Therefore the error does not
+  // count against the endpoint's health. Another endpoint may return the transaction.
   if (method === 'getTransaction')
     return new EndpointFailure(code === UNSUPPORTED_VERSION ? 'version' : 'refused', text);
   if (BEHIND.has(code)) return new EndpointFailure('behind', text);

@@ -29,9 +29,9 @@ export type Rate = number | (() => number);
 const NO_RATE_MS = 100;
 
 /**
- * Creates a limit of `rate` requests in any second. Without `rate`, requests are delayed only by
- * pauses that the endpoint requested. When the rate falls, requests sent in the last second also
- * count against the new rate.
+ * Creates a limit of `rate` requests in any second. Without `rate`, requests wait only for pauses
+ * that the endpoint requested. When the rate falls, requests sent in the last second also count
+ * against the new rate.
  */
 export function createRateLimit(rate: Rate = Infinity): RateLimit {
   const perSecond = typeof rate === 'number' ? () => rate : rate;
@@ -59,5 +59,19 @@ export function createRateLimit(rate: Rate = Infinity): RateLimit {
     pauseUntil(until) {
       pausedUntil = Math.max(pausedUntil, until);
     },
+  };
+}
+
+/**
+ * Creates a limit whose requests also count against `other`, for a second kind of requests to the
+ * same endpoint. A pause that the endpoint requests holds for this kind alone.
+ */
+export function createRateLimitWithin(other: RateLimit): RateLimit {
+  const own = createRateLimit();
+  return {
+    delay: (now) => Math.max(own.delay(now), other.delay(now)),
+    allowed: (now) => Math.min(own.allowed(now), other.allowed(now)),
+    take: (now) => other.take(now),
+    pauseUntil: (until) => own.pauseUntil(until),
   };
 }

@@ -5,9 +5,8 @@ import { newestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
- * Reads chain state at least as new as all `slots`. If no endpoint has reached the newest of them,
- * reads the state at the newest slot that an endpoint has reached. The caller then skips the rows
- * that need newer state. The state is never older than `minSlot`. Throws RpcUnreachable or
+ * Reads chain state at least as new as `minSlot` and all `slots`. A slot that no endpoint has
+ * reached is ignored; the caller then skips the row of this slot. Throws RpcUnreachable or
  * RpcError.
  */
 export async function readReachable<T>(

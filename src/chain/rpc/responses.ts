@@ -95,7 +95,6 @@ export function account(value: unknown): ChainAccount {
   };
 }
 
-/** Parses the accounts of a program, with their addresses. */
 export function programAccounts(value: unknown): { address: string; account: ChainAccount }[] {
   return array(value, 'accounts').map((one) => {
     const { pubkey, account: found } = object(one, 'program account');
@@ -193,7 +192,6 @@ export interface UnreadableTransaction {
   readonly unreadable: UnreadableReason;
 }
 
-/** The result of reading a transaction from the endpoints. */
 export type FoundTransaction = ConfirmedTransaction | UnreadableTransaction;
 
 /**
@@ -211,8 +209,8 @@ export function readableTransaction(result: unknown): ConfirmedTransaction {
 }
 
 /**
- * Returns the result for a transaction that no endpoint returned in a readable form. If an endpoint
- * responded, the transaction is unreadable. If no endpoint was reached, `error` is thrown.
+ * Returns an UnreadableTransaction if an endpoint responded. If no endpoint was reached, throws
+ * `error`.
  */
 export function unreadableTransaction(signature: string, error: unknown): UnreadableTransaction {
   if (error instanceof RpcUnreachable) {
@@ -237,8 +235,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const err = errorIn(effects);
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
-  // The account indexes of a versioned transaction count its own keys first. The writable keys from
-  // its lookup tables follow, then the read-only keys from its lookup tables.
+  // An account index in a versioned transaction is a position in this list: first the transaction's
+  // own keys, then the writable keys from lookup tables, then the read-only keys from them.
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );

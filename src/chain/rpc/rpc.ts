@@ -47,9 +47,8 @@ export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;
   /**
-   * One entry per requested blockhash. `live` means that a transaction with the blockhash may still
-   * land. A slot means that from this slot on no transaction with the blockhash can land. Undefined
-   * means that the endpoint did not respond about the blockhash.
+   * One entry per requested blockhash. `live`: transactions with the blockhash may still land. A
+   * slot: at this finalized slot the blockhash had expired. Undefined: the endpoint cannot tell.
    */
   readonly ends: readonly ('live' | bigint | undefined)[];
 }
@@ -68,10 +67,7 @@ export interface Rpc {
     addresses: readonly string[],
     options?: Pick<ReadOptions, 'commitment'>,
   ): Promise<{ slot: bigint; accounts: (ChainAccount | null)[] }[]>;
-  /**
-   * Reads the cluster's clock, from which on-chain programs get the time. The clock is an account,
-   * so a caller can also read the clock together with other accounts (`decodeClock`).
-   */
+  /** Reads the cluster's clock, from which on-chain programs get the time. */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
    * Reads the statuses of up to 256 signatures; null for an unknown signature. `history` searches
@@ -83,9 +79,10 @@ export interface Rpc {
     options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
   ): Promise<{ slot: bigint; witnesses: number; statuses: (SignatureStatus | null)[] }>;
   /**
-   * Sends a signed transaction with maxRetries 0 and without preflight to all endpoints, or to one
-   * endpoint. Resolves with the transaction's signature once one endpoint accepts the transaction.
-   * After `withinMs` (ms) the transaction is not sent to further endpoints.
+   * Sends a signed transaction with maxRetries 0 and without preflight. Resolves with the
+   * transaction's signature once one endpoint accepts the transaction. With `to: 'one'`, endpoints
+   * are tried one after the other. After `withinMs` (ms) the transaction is not sent to further
+   * endpoints.
    */
   sendTransaction(
     bytes: Uint8Array,
@@ -108,13 +105,14 @@ export interface Rpc {
   isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
   /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
-   * endpoint. An endpoint checks a limited number of blockhashes. It checks only blockhashes whose
-   * last valid block height is below the endpoint's finalized block height.
+   * endpoint. A blockhash is live until the endpoint's finalized block height is above the last
+   * valid block height. An endpoint checks up to 64 of the blockhashes that have passed this
+   * height.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that serve reads. */
   endpoints(): number;
-  /** Reads the slot and the block height of one block. */
+  /** Reads the slot and the block height of an endpoint's newest block at `commitment`. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
   /** Reads slot and block height from every endpoint that responds. */
   getHeights(options?: {
@@ -129,9 +127,9 @@ export interface Rpc {
   /** Reads the time of a block in Unix seconds; null when the endpoint does not know the time. */
   getBlockTime(slot: bigint): Promise<bigint | null>;
   /**
-   * Reads a transaction of any version. Endpoints are tried in turn until one returns the
-   * transaction. If none returns it, the result is an UnreadableTransaction, which may still exist
-   * on chain.
+   * Reads a transaction of any version from the first endpoint that returns the transaction in a
+   * readable form. If no endpoint does, the result is an UnreadableTransaction. An unreadable
+   * transaction may be on chain.
    */
   getTransaction(
     signature: string,
@@ -161,13 +159,14 @@ export interface Rpc {
   /** Reads the minimum balance in lamports of an account of `length` bytes. */
   getMinimumBalanceForRentExemption(length: number): Promise<bigint>;
   /**
-   * Reads the program's accounts whose data has the given bytes (Base58) at the given offsets. Many
-   * endpoints limit or refuse this method. With `addressesOnly`, returns no account data.
+   * Reads the program's accounts whose data has the given bytes (Base58) at the given offsets. The
+   * option `slice` limits the data in the result to this part of each account's data. Many
+   * endpoints limit or refuse this method.
    */
   getProgramAccounts(
     programId: string,
     filters: readonly { offset: number; bytes: string }[],
-    options?: { commitment?: Commitment; addressesOnly?: boolean },
+    options?: { commitment?: Commitment; slice?: { offset: number; length: number } },
   ): Promise<{ address: string; account: ChainAccount }[]>;
   /**
    * Reads the network fee of a message in lamports; null when the message's blockhash has expired.

@@ -131,8 +131,9 @@ export function historyMethods(
 }
 
 /**
- * Merges lists of transactions, newest first, without duplicates. The result is cut to `limit`,
- * because a full list may lack transactions that are older than its last entry.
+ * Merges the lists of several endpoints, newest first, without duplicates. Each endpoint lists at
+ * most `limit` transactions, so after `limit` entries the merged list may have gaps. The list is
+ * cut there, so that a caller that continues after the last entry misses no transaction.
  */
 function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
   const [first = [], ...others] = lists;
@@ -155,8 +156,8 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
 }
 
 /**
- * Reads a finalized transaction from the list of an address's transactions. The endpoint that sent
- * this list is up, so an HTTP error or a malformed response also makes the transaction unreadable.
+ * Reads a finalized transaction that an endpoint has listed for an address. That endpoint is up, so
+ * an HTTP error or a malformed response makes the transaction unreadable and is not an outage.
  * Throws RpcUnreachable when no endpoint responds.
  */
 export async function readListed(

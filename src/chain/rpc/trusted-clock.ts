@@ -18,9 +18,9 @@ const REPORT_MS = 3_600_000;
 export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
- * Creates a check for clock readings. The check rejects a reading that differs by more than ten
- * minutes from this machine's clock and also from the last confirmed reading. `readAll` then asks
- * all endpoints in the background. Two endpoints that agree confirm the reading.
+ * Creates a check of clock readings. A reading is rejected if it is more than ten minutes off both
+ * this machine's clock and the time expected after the last trusted reading. All endpoints are then
+ * read (`readAll`) in the background. If two confirm the reading, it is the new trusted reading.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,
@@ -30,8 +30,9 @@ export function createTrustedClock(
     monotonicMs = () => performance.now(),
   }: TrustedClockOptions,
 ): BelievesClock {
-  // Only a confirmed reading is stored. Otherwise an endpoint with a wrong clock could move the
-  // expected time in small steps.
+  // The last trusted reading: near this machine's clock, or confirmed by two endpoints. A reading
+  // that is only near the expected time is accepted but not stored. Otherwise an endpoint with a
+  // wrong clock could move the expected time in small steps.
   let last: { seconds: number; at: number } | undefined;
   let reportedAt = -Infinity;
   let isAsking = false;

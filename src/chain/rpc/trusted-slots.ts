@@ -57,10 +57,9 @@ export function placeIn(result: unknown): ClockAccount {
 }
 
 /**
- * Rejects a slot that is too far ahead of the last known slot. The last known slot comes from
- * another endpoint, or from the same endpoint when no other is known. The allowed distance grows
- * with the age of the last known slot. If an endpoint hangs and its slot becomes old, the newer
- * slots of other endpoints are therefore still accepted.
+ * Rejects a slot that is too far ahead of the last slot of another endpoint (or of the same
+ * endpoint if it is the only one). The allowed distance grows with the age of that last slot, so
+ * that new slots are still accepted while one endpoint hangs.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;
@@ -72,8 +71,8 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   /**
-   * Records the slot and the clock that an endpoint reports, even if the slot is implausible. When
-   * two endpoints report a similar slot, each report makes the other plausible.
+   * Records the slot and the clock that an endpoint reports, even if the slot is implausible. If
+   * two endpoints report a similar slot, both reports become plausible.
    */
   record(endpoint: Endpoint, { slot, unixTimestamp }: ClockAccount): void {
     this.#readings.set(endpoint, { slot, seconds: Number(unixTimestamp), at: this.#now() });
@@ -113,9 +112,8 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   #boundBy({ slot, seconds, at }: Reading): bigint {
-    // The time since the reading is measured by this machine's clock and by the monotonic clock.
-    // The longer time counts, because the machine may have been suspended or its clock may have
-    // been set.
+    // Time passed since the reading. This machine's clock may be set, and the monotonic clock may
+    // stop while the machine is suspended. Therefore the longer of the two measured times counts.
     const passed = Math.max(0, this.#seconds() - seconds, (this.#now() - at) / 1000);
     return slot + MAX_AHEAD + BigInt(Math.ceil(passed * SLOTS_PER_SECOND));
   }
@@ -129,10 +127,7 @@ export class TrustedSlots<Endpoint extends object> {
   }
 }
 
-/**
- * Returns the slot in a response's context, or undefined when the response has no context. The code
- * that parses the response checks its shape.
- */
+/** Returns the slot in a response's context, or undefined when the response has no context. */
 function contextSlot(result: unknown): bigint | undefined {
   const { context } = (result ?? {}) as { context?: { slot?: unknown } | null };
   const slot = context?.slot;

@@ -11,8 +11,8 @@ export interface WatchedRpc {
 }
 
 /**
- * Whether an endpoint responded although the call failed, because the endpoint is behind or lacks
- * the method. Such a failure neither begins nor ends an outage.
+ * Whether the call failed because a responding endpoint is behind or lacks the method. Such a
+ * failure neither begins nor ends an outage.
  */
 function hasResponded({ failures }: RpcUnreachable): boolean {
   return failures.some(({ fault }) => fault === 'behind' || fault === 'unsupported');
@@ -26,8 +26,8 @@ export function watchRpc(
 ): WatchedRpc {
   let outage: string | undefined;
   let calls = 0;
-  // Sequence number of the latest call that got a response. If a call with a lower number fails
-  // after that, its failure is no sign of an outage.
+  // Sequence number of the latest call that got a response. If an earlier call fails after this
+  // response, the failure is no sign of an outage.
   let respondedCall = 0;
   const responded = (call: number) => {
     respondedCall = Math.max(respondedCall, call);

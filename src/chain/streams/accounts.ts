@@ -1,6 +1,6 @@
-// Follows single accounts over WebSockets. Nodes and providers limit the number of subscriptions.
-// When a node refuses an account, the stream continues to follow its earlier accounts. Changes that
-// happen while a connection is down are missed.
+// Follows single accounts over WebSockets. Nodes and providers limit the number of followed
+// accounts. When a node refuses to follow a further account, the accounts followed so far are still
+// followed. Changes that happen while a connection is down are missed.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
@@ -213,7 +213,7 @@ class AccountsConnection {
     const address = this.#asked.get(id);
     this.#asked.delete(id);
     if ('error' in message) this.#refused(message.error, address);
-    // A response without a known address answers an unsubscribe request.
+    // If the response's id was not in `#asked`, the response belongs to an unsubscribe request.
     else if (address !== undefined)
       this.#subscribed(address, integer(message.result, 'subscription'));
     else return;

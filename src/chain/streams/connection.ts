@@ -16,8 +16,8 @@ export interface StreamOptions {
   /** Milliseconds without any message after which the stream reconnects. */
   readonly silenceMs: number;
   /**
-   * Whether a pong counts as a message. Some streams receive no messages for long, and then only
-   * pongs show that the connection works.
+   * Whether a pong counts as a message. Some streams get no messages for long, and only pongs show
+   * that the connection works.
    */
   readonly pongsSuffice?: () => boolean;
   /** Called when the connection is open and requests can be sent. */
@@ -45,8 +45,8 @@ const CLOSING_MS = 1000;
 /** undici reports pongs only on this diagnostics channel. */
 const PONG_CHANNEL = 'undici:websocket:pong';
 /**
- * After this many consecutive failures the stream retries only every minute or two. In the meantime
- * the keeper's sweep finds the missed changes, because it reads all subscriptions.
+ * After this many consecutive failures the stream retries only every minute or two. The keeper's
+ * sweep finds the changes that the stream misses meanwhile.
  */
 const FAILURES_BEFORE_PAUSE = 10;
 const RETRY_MS = { base: 250, cap: 15_000 };

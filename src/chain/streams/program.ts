@@ -1,6 +1,6 @@
 // Follows a program over a WebSocket: changes of its accounts, and transactions that name the
-// program. A closed account belongs to another program, so only the transaction shows that the
-// account was closed. Notifications may be lost, but the keeper's sweep finds lost changes later.
+// program. When an account is closed, it leaves the program, so only the transaction shows the
+// closing. Notifications may be lost, but the keeper's sweep finds lost changes later.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';

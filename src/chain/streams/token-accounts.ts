@@ -83,8 +83,8 @@ export class TokenAccounts {
       const address = tokenAccountAddress(row.subscriberWallet, this.#options.mint).address;
       const { pastDue } = row;
       if (row.dueAt === null) {
-        // If the wallet has another live subscription, the account is added again when that
-        // subscription is read.
+        // The wallet may have another live subscription. When `watch` gets the row of that
+        // subscription, `watch` adds the token account again.
         if (this.#byAddress.delete(address)) this.#follower.drop(address);
       } else if (this.#add(address, row.subscriberWallet, pastDue !== null)) {
         const one = this.#byAddress.get(address);
@@ -137,9 +137,8 @@ export class TokenAccounts {
   }
 
   /**
-   * Records a past-due amount of a subscription. The wallet may have received USDC before the
-   * service knew of the past-due amount, so the last notification decides whether the amount is
-   * payable.
+   * Records a past-due amount of a subscription. If a notification after `observedSlot` already
+   * showed enough USDC, the amount is payable, and `onChange` is called at once.
    */
   #owe(one: Followed, { id, observedSlot }: Follows, amount: bigint): void {
     if (one.pastDue.get(id)?.amount === amount) return;

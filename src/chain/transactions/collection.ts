@@ -69,8 +69,8 @@ export function transfersOf(collection: Collection): Instruction[] {
 }
 
 /**
- * Number of entries that one transfer adds to the runtime's instruction trace: the transfer, its
- * call of the token program, and the program's call of itself that emits the event.
+ * Number of entries that one transfer adds to the runtime's instruction trace. The entries are the
+ * transfer, its call of the token program, and the call with which the program emits the event.
  */
 const TRACE_ENTRIES = 3;
 
@@ -88,10 +88,11 @@ export function paymentPart(
 
 /**
  * Builds a memo that makes a transaction differ from other transactions with the same payments and
- * blockhash. The memo contains a hash of `reference`, because everyone can read a memo.
+ * blockhash. Everyone can read a memo, so the memo contains a hash of `reference` instead of
+ * `reference` itself.
  */
-export const memoOf = (reference: string, digits = 32) =>
-  memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, digits)}`);
+const memoOf = (reference: string) =>
+  memo(`billing ${createHash('sha256').update(reference).digest('hex').slice(0, 32)}`);
 
 /**
  * Builds the compute budget instructions that precede the payments. A version 1 transaction needs
@@ -148,8 +149,8 @@ export function packPayments<T extends { readonly part: Part; readonly alone: bo
 }
 
 /**
- * Signs a transaction that contains these transfers. Throws a RangeError when the transaction is
- * too long for the network.
+ * Signs a transaction with the transfer instructions `transfers`. Throws a RangeError when the
+ * transaction is too long for the network.
  */
 export function signPayments(
   keypair: Keypair,

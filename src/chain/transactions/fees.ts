@@ -18,7 +18,7 @@ const MIN_PRICE = 1_000n;
 const PERCENTILE = 0.75;
 const MAX_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
-/** Number of payments that are simulated for each number of pulls per payment (`Shape.pulls`). */
+/** For each value of `Shape.pulls`, this number of payments is simulated. */
 const SAMPLES = 4;
 /**
  * After all endpoints failed to simulate a transaction, no payment is simulated for this time (ms).
@@ -39,8 +39,8 @@ const RAISE_PAUSE_MS = 30_000;
 export const OWN_DATA_BYTES = 4096;
 const MAX_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
 /**
- * The runtime adds 64 loaded bytes per account to the size of the account's data (SIMD-0186). A
- * transaction has at most 64 accounts.
+ * Bytes that the runtime counts for at most 64 accounts of a transaction, in addition to the data
+ * of these accounts: 64 bytes per account (SIMD-0186).
  */
 const ACCOUNTS_BYTES = 64 * 64;
 
@@ -48,8 +48,8 @@ const ACCOUNTS_BYTES = 64 * 64;
 export interface Shape {
   readonly pulls: number;
   /**
-   * Number of rejected bump seeds in each pull. A pull tries bump seeds until it finds the address
-   * of the subscriber's token account. The number differs by wallet.
+   * Number of bump seeds that each pull rejects when it derives the address of the subscriber's
+   * token account. The number differs by wallet.
    */
   readonly tries: number;
 }
@@ -126,8 +126,9 @@ export class Fees {
   }
 
   /**
-   * Returns the number of expired attempts of this payment. Attempts of an earlier period do not
-   * count, because another keeper may have collected that period without a call of `landed`.
+   * Returns the number of expired attempts of this payment. Attempts for an earlier period do not
+   * count. They may still be recorded, because a payment by another keeper does not reset this
+   * count.
    */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);
@@ -158,7 +159,7 @@ export class Fees {
 
   /**
    * Returns the limit in bytes for the accounts that every payment loads (programs and mint). Each
-   * payment of a transaction adds OWN_DATA_BYTES to this limit.
+   * payment of a transaction adds OWN_DATA_BYTES.
    */
   sharedData(): number {
     const max = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;

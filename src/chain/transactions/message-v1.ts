@@ -1,6 +1,5 @@
-// Encodes version 1 transactions (SIMD-0385). web3.js 1.99 can decode them but not encode them. A
-// version 1 transaction has up to 4,096 bytes. The header contains the compute limits and the
-// priority fee. The signatures are at the end.
+// Encodes version 1 transactions (SIMD-0385), which web3.js 1.99 can only decode. They have up to
+// 4,096 bytes, the limits and the priority fee in the header, and the signatures at the end.
 import { TransactionMessage } from '@solana/web3.js';
 import { type Keypair, signatureOf } from '../keypair.ts';
 import { addressBytes, publicKey } from '../program/addresses.ts';
@@ -21,9 +20,8 @@ export interface TransactionBudget {
 }
 
 const VERSION = 0x81;
-// This mask tells which values the header contains: bits 0 and 1 stand for the priority fee, bit 2
-// for the compute units, bit 3 for the loaded data. Bit 4 (heap size) is off, so the default heap
-// size applies.
+// The values that the header contains: bits 0 and 1 stand for the priority fee, bit 2 for the
+// compute units, bit 3 for the loaded data. Bit 4 is off, so the default heap size applies.
 const CONFIG_MASK = 0b01111;
 /**
  * Number of bytes before the account keys: version, header, mask, blockhash, and the counts of
@@ -74,15 +72,14 @@ export function compileMessageV1(
 }
 
 /**
- * Reads the priority fee (lamports) of a transaction that `signTransactionV1` signed. The fee is
- * read at its known offset after the keys, because decoding the whole transaction takes 0.3 ms.
+ * Reads the priority fee (lamports) of a transaction that `signTransactionV1` signed. The fee is at
+ * a known offset after the keys. Decoding the whole transaction would take 0.3 ms.
  */
 export function priorityFeeV1(bytes: Uint8Array): bigint {
   const header = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   return header.readBigUInt64LE(FIXED_BYTES + 32 * header.readUInt8(FIXED_BYTES - 1));
 }
 
-/** Whether the bytes are a version 1 transaction. */
 export const isV1 = (bytes: Uint8Array) => bytes[0] === VERSION;
 
 /**

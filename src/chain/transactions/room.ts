@@ -118,7 +118,6 @@ export function add(contents: Contents, part: Part): Contents | null {
   return fits(sum) ? sum : null;
 }
 
-/** Whether a transaction is within every limit. */
 function fits(contents: Contents): boolean {
   const size = sizeOf(contents);
   const limits = TRANSACTION_LIMITS[contents.version];

@@ -1,15 +1,15 @@
 // Sign-in with a signed transaction that is never sent, for wallets that cannot sign a plain
-// message. The memo makes the wallet show the sign-in text. Some hardware wallets refuse a memo
-// alone, so the transaction also transfers 0 lamports from the wallet to itself. This module loads
-// web3.js, so import it on demand.
+// message. The transaction's memo is the sign-in text, which the wallet shows. Some hardware
+// wallets refuse a memo alone, so the wallet also transfers 0 lamports to itself. Import this
+// module on demand: it loads web3.js.
 import { SYSTEM_PROGRAM } from '../program/addresses.ts';
 import { forbiddenChange } from './signed.ts';
 import { memo, transferLamports } from './system-instructions.ts';
 import { walletTransaction } from './wallet.ts';
 
 /**
- * Byte offset of the message in an unsigned transaction. The message follows a count byte and an
- * empty signature of 64 bytes.
+ * Byte offset of the message in an unsigned transaction. A count byte and an empty signature of 64
+ * bytes precede the message.
  */
 const MESSAGE_OFFSET = 65;
 

@@ -1,5 +1,5 @@
 // Parses a transaction that a wallet signed and compares it with the transaction that the service
-// built. This module loads web3.js, so import it on demand.
+// built. Import this module on demand, because it loads web3.js.
 import { VersionedMessage } from '@solana/web3.js';
 import { formatSol } from '../../format.ts';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
@@ -20,8 +20,8 @@ const MAX_FEE_LAMPORTS = 10_000_000n;
  */
 const MAX_UNITS = 1_400_000n;
 /**
- * Compute budget instructions that a wallet may add or change. `code` is the first data byte of the
- * instruction, `length` the number of its data bytes.
+ * The compute budget instructions that a wallet may add or change. `code` is the first data byte of
+ * the instruction. `length` is the number of data bytes.
  */
 const SET_UNIT_LIMIT = { code: 2, length: 5 };
 const SET_UNIT_PRICE = { code: 3, length: 9 };
@@ -153,7 +153,7 @@ export function isSameInstruction(a: DecodedInstruction, b: DecodedInstruction):
 
 /**
  * Checks the compute limit and price that a wallet set. A wallet may choose both values, because
- * they only change the network fee. The network fee has a maximum.
+ * they only change the network fee. This fee must not exceed MAX_FEE_LAMPORTS.
  */
 function changedBudget(budget: readonly DecodedInstruction[]): string | undefined {
   const dataOf = ({ code, length }: { code: number; length: number }) =>
@@ -177,8 +177,9 @@ function changedBudget(budget: readonly DecodedInstruction[]): string | undefine
 }
 
 /**
- * Checks that a wallet made no further account writable and added no unused account. The runtime
- * locks each writable account and may take rent from it, even if no instruction uses the account.
+ * Checks that a wallet left the set of writable accounts unchanged and added no repeated or unused
+ * account. The runtime locks each writable account and may take rent from that account, even if no
+ * instruction uses the account.
  */
 function changedAccounts(original: Decoded, changed: Decoded): string | undefined {
   if (new Set(changed.keys).size !== changed.keys.length) return 'it names an account twice';

@@ -1,20 +1,25 @@
 // Sponsored transactions: a wallet's transactions for which a keeper's key, the sponsor, pays. The
 // wallet signs first. The sponsor signs only the message that the service built, or this message
-// with appended assertions. This module loads web3.js, so import it on demand.
+// with appended assertions. Import this module on demand, because it loads web3.js.
+import { createHash } from 'node:crypto';
 import { VersionedMessage } from '@solana/web3.js';
 import { isSigned, type Keypair, SIGNATURE_LENGTH, signatureOf } from '../keypair.ts';
 import type { Instruction } from '../program/instructions.ts';
-import { memoOf } from './collection.ts';
 import { compileMessage, MAX_TRANSACTION_LENGTH } from './message.ts';
 import { ASSERTION_PROGRAM, type Decoded, decodeMessage, isSameInstruction } from './signed.ts';
 import type { SignedTransaction } from './subscriptions.ts';
-import { computeUnitLimit, computeUnitPrice, loadedDataLimit } from './system-instructions.ts';
+import {
+  computeUnitLimit,
+  computeUnitPrice,
+  loadedDataLimit,
+  memo,
+} from './system-instructions.ts';
 
 /**
- * Number of hex digits of the hash in the memo. 96 bits identify an offer. A longer hash would
+ * Number of Base64 digits of the hash in the memo. 96 bits identify an offer. A longer hash would
  * leave fewer bytes for assertions.
  */
-const MEMO_DIGITS = 24;
+const MEMO_DIGITS = 16;
 /** Number of bytes that a message leaves free for the assertions that a wallet may append. */
 export const ASSERTION_BYTES = 222;
 const SIGNERS = 2;
@@ -31,15 +36,15 @@ export interface SponsoredBudget {
 }
 
 /**
- * Compiles the message of a sponsored transaction. `reference` is the offer's id. The memo contains
- * a hash of the id, so that no signature fits two offers. Throws a RangeError if less than `room`
- * bytes stay free, or if the signers are not exactly the sponsor and the wallet.
+ * Compiles the message of a sponsored transaction. The memo contains a hash of the offer's id
+ * `reference`, so that a wallet's signature for one offer is not valid for another offer. If
+ * `reference` is null, there is no memo. Throws a RangeError if the message is too long or has
+ * signers other than `sponsor` and `wallet`.
  */
 export function sponsoredMessage(
   { sponsor, wallet }: { sponsor: string; wallet: string },
   instructions: readonly Instruction[],
-  terms: { blockhash: string; reference: string; budget: SponsoredBudget },
-  room = ASSERTION_BYTES,
+  terms: { blockhash: string; reference: string | null; budget: SponsoredBudget },
 ): Buffer {
   const { computeUnits, unitPrice, loadedDataBytes } = terms.budget;
   const all = [
@@ -47,19 +52,30 @@ export function sponsoredMessage(
     computeUnitPrice(unitPrice),
     loadedDataLimit(loadedDataBytes),
     ...instructions,
-    memoOf(terms.reference, MEMO_DIGITS),
+    ...(terms.reference === null ? [] : [memo(`billing ${hashOf(terms.reference)}`)]),
   ];
   const message = compileMessage(sponsor, all, terms.blockhash);
   const signers = message.accountKeys.slice(0, message.header.numRequiredSignatures);
   if (signers.length !== SIGNERS || signers[1]?.toBase58() !== wallet)
     throw new RangeError('a sponsored transaction has two signers: the sponsor and the wallet');
   const bytes = Buffer.from(message.serialize());
-  if (bytes.length + room > MAX_MESSAGE_LENGTH)
+  if (bytes.length > MAX_MESSAGE_LENGTH)
     throw new RangeError(
-      `the transaction has ${MESSAGE_OFFSET + bytes.length} bytes and leaves no room for assertions`,
+      `the transaction has ${MESSAGE_OFFSET + bytes.length} bytes, of which the sponsor signs ${MAX_TRANSACTION_LENGTH} at most`,
     );
   return bytes;
 }
+
+/**
+ * Whether a transaction with this message has at most 1,010 bytes, which leaves ASSERTION_BYTES
+ * free. A sign-up exceeds this length only if the sign-up closes an expired account whose rent a
+ * third party paid. Such a transaction has 1,031 to 1,042 bytes.
+ */
+export const leavesRoom = (message: Buffer): boolean =>
+  message.length + ASSERTION_BYTES <= MAX_MESSAGE_LENGTH;
+
+const hashOf = (reference: string) =>
+  createHash('sha256').update(reference).digest('base64url').slice(0, MEMO_DIGITS);
 
 /** Returns a transaction (base64) with the message and empty signatures, for the wallet to sign. */
 export function unsignedSponsored(message: Buffer): string {
@@ -73,7 +89,6 @@ export interface WalletSigned {
   readonly wallet: string;
   readonly blockhash: string;
   readonly message: Buffer;
-  /** The wallet's signature. */
   readonly signature: Buffer;
 }
 
@@ -100,7 +115,7 @@ export function readWalletSigned(bytes: Buffer): WalletSigned | undefined {
 /**
  * Compares the message that a wallet signed with the message that the service built. Returns the
  * first difference as a phrase, or undefined if the sponsor may sign. The wallet may append only
- * assertions. An assertion with a signer or a writable account could use the sponsor's rights.
+ * assertions. An assertion must not name a signer or a writable account.
  */
 export function sponsoredChange(built: Buffer, signed: Buffer): string | undefined {
   if (built.equals(signed)) return undefined;

@@ -57,9 +57,9 @@ export interface SubscribeState {
 
 /**
  * Builds the instructions that open a subscription, and derives the subscription's address. If
- * necessary, the instructions first create the wallet's token account, open and approve the
- * SubscriptionAuthority, and close an expired subscription to the same plan. With `payer`, that
- * wallet pays all rent except the token account's.
+ * necessary, the first instructions create the wallet's token account, open and approve the
+ * SubscriptionAuthority, and close an expired subscription to the same plan. The subscriber pays
+ * the token account's rent. `payer` pays all other rent.
  */
 export function subscribeInstructions(
   programId: string,
@@ -86,7 +86,10 @@ export function subscribeInstructions(
   return { instructions, subscription };
 }
 
-/** Builds the unsigned transaction (base64) that opens a subscription. The wallet pays for it. */
+/**
+ * Builds the unsigned transaction (base64) that opens a subscription. The wallet pays the network
+ * fee and the rent.
+ */
 export function subscribeTransaction(
   programId: string,
   {
@@ -101,8 +104,8 @@ export function subscribeTransaction(
 
 /**
  * Builds the unsigned transaction (base64) with which a wallet approves its SubscriptionAuthority
- * as delegate again. The transaction first creates the wallet's token account and opens the
- * authority if they do not exist.
+ * as delegate again. If the authority is closed, the transaction also opens the authority. If
+ * `hasTokenAccount` is false, the transaction first creates the wallet's token account.
  */
 export function approveTransaction(
   programId: string,
@@ -141,8 +144,8 @@ interface Resume extends SubscriptionParties {
 }
 
 /**
- * Builds the instructions that undo a cancellation. With `approves`, they first approve the
- * wallet's authority again and create a missing token account.
+ * Builds the instructions that undo a cancellation. If `approves` is set, the wallet's authority is
+ * approved again first. If `hasTokenAccount` is false, the token account is created before that.
  */
 export function resumeInstructions(programId: string, resume: Resume): Instruction[] {
   const { subscriber: user, mint, approves = false, hasTokenAccount = true } = resume;
@@ -187,8 +190,8 @@ interface Revoke {
 
 /**
  * Builds the instruction that revokes the approval of the wallet's token account. If
- * `authorityPayer` is given, the instruction also closes the authority and returns the authority's
- * rent to this wallet. The authority's subscriptions can then never be collected again.
+ * `authorityPayer` is given, the instruction also closes the authority and returns the rent to the
+ * wallet `authorityPayer`. The authority's subscriptions can then never be collected again.
  */
 export function revokeInstructions(
   programId: string,

@@ -40,8 +40,8 @@ export function loadedDataLimit(bytes: number): Instruction {
 }
 
 /**
- * Writes a memo. Explorers show the memo, and the memo makes a transaction unique. A memo does not
- * prove who wrote it, because anyone can write any memo.
+ * Writes a memo. Explorers show a memo, and a memo makes a transaction unique. A memo does not
+ * prove its author, because anyone can write any memo.
  */
 export function memo(text: string): Instruction {
   return new TransactionInstruction({

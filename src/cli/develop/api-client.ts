@@ -1,26 +1,40 @@
 // The command line's client of the billing API. It authenticates with a merchant's API key.
 import { readFile } from 'node:fs/promises';
-import type { Command } from 'commander';
-import { loadConfig } from '../../config/config.ts';
-import { messageOf, OperatorError } from '../../errors.ts';
+import { type Command, Option } from 'commander';
+import { type Config, loadConfig } from '../../config/config.ts';
+import { DEFAULT_PROFILE, findProfile, type Profile } from '../../config/profiles.ts';
+import { type Fault, messageOf, OperatorError } from '../../errors.ts';
 import { type CommonFlags, parseId, withEnv } from '../arguments.ts';
 import { askSecret, canAsk } from '../terminal/ask.ts';
 
 export interface DeveloperFlags extends CommonFlags {
   apiUrl?: string;
   apiKeyFile?: string;
+  profile?: string;
   app?: string;
 }
 
-/** Adds the flags of commands that use the API and never the database. */
+/** Adds the flags of a command that uses the API for one app. */
 export function withApp(command: Command): Command {
+  return withKey(command.option('--app <id>', 'the app; not needed if the merchant has only one'));
+}
+
+/** Adds the flags that select the API and the key. */
+export function withKey(command: Command): Command {
   return withEnv(command)
-    .option('--app <id>', 'the app; not needed if the merchant has only one')
-    .option('--api-url <url>', 'the API; default: BILLING_API_URL')
+    .option('--api-url <url>', 'the API; default: BILLING_API_URL, else that of the profile')
     .option(
       '--api-key-file <path>',
-      'file with the API key; default: BILLING_API_KEY, else a prompt on a terminal',
-    );
+      'file with the API key; default: BILLING_API_KEY, else the key of "billing login", else a prompt on a terminal',
+    )
+    .addOption(profileOption());
+}
+
+export function profileOption(): Option {
+  return new Option(
+    '--profile <name>',
+    'use the API key that "billing login" keeps under this name',
+  ).conflicts('apiKeyFile');
 }
 
 /** Thrown when the API responds with an error. */
@@ -28,11 +42,24 @@ export class ApiRefusal extends OperatorError {
   readonly status: number;
   /** The value of the Retry-After header in seconds, if the API sent the header. */
   readonly retryAfter: number | undefined;
+  /** The API's error code, such as VALIDATION_ERROR. `details` has the invalid inputs. */
+  readonly code: string | undefined;
+  readonly details: Fault[];
 
-  constructor(status: number, message: string, retryAfter: number | undefined) {
+  constructor(
+    status: number,
+    message: string,
+    {
+      retryAfter,
+      code,
+      details = [],
+    }: Partial<Pick<ApiRefusal, 'retryAfter' | 'code' | 'details'>>,
+  ) {
     super(message);
     this.status = status;
     this.retryAfter = retryAfter;
+    this.code = code;
+    this.details = details;
   }
 }
 
@@ -44,102 +71,146 @@ interface ApiResponse<T> {
   headers: Record<string, unknown>;
 }
 
+export type ApiMethod = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+
 export interface ApiClient {
   url: string;
   key: string;
   /** Sends a request. Throws ApiRefusal, ApiUnreachable, or the abort reason of `signal`. */
-  call<T>(method: 'GET' | 'POST', path: string, options?: CallOptions): Promise<ApiResponse<T>>;
+  call<T>(method: ApiMethod, path: string, options?: CallOptions): Promise<ApiResponse<T>>;
+  /** Returns the OpenAPI document of the API. Throws as `call` does. */
+  document(signal: AbortSignal): Promise<unknown>;
   close(): Promise<void>;
 }
 
 export interface CallOptions {
   body?: unknown;
+  headers?: Record<string, string>;
   signal?: AbortSignal;
-  /** How long to wait for the response, in milliseconds. */
+  /** Time limit for the response in milliseconds. */
   timeoutMs?: number;
 }
 
 const TIMEOUT_MS = 15_000;
 
 /**
- * Opens a client with the key from --api-key-file, BILLING_API_KEY or a prompt. No flag takes the
- * key itself, because other users can see command lines. Throws an OperatorError (exit code 2) that
- * names what is missing.
+ * Opens a client with the key from --api-key-file, --profile, BILLING_API_KEY, the default profile
+ * or a prompt, in this order. No flag takes the key itself, because other users can see command
+ * lines. Throws an OperatorError (exit code 2) that names what is missing.
  */
-export async function openApi(
-  { envFile, apiUrl, apiKeyFile }: DeveloperFlags,
-  signal: AbortSignal,
-): Promise<ApiClient> {
-  const config = loadConfig('developer', { envFile });
-  const url = apiUrlOf(apiUrl ?? config.apiUrl);
-  const key = await findKey(apiKeyFile, config.apiKey, signal);
+export async function openApi(flags: DeveloperFlags, signal: AbortSignal): Promise<ApiClient> {
+  const config = loadConfig('developer', { envFile: flags.envFile });
+  const stored = storedKey(flags, config);
+  const url = apiUrlOf(flags.apiUrl ?? stored?.apiUrl ?? config.apiUrl);
+  const key = stored?.apiKey ?? (await findKey(flags.apiKeyFile, config.apiKey, signal));
   return { key, ...(await connectApi(url, key)) };
 }
+
+/**
+ * Returns the profile whose key a command uses, or undefined when the key comes from elsewhere.
+ * Throws an OperatorError (exit code 2) when --profile and --api-url do not match, because the key
+ * of a profile is only sent to the profile's URL.
+ */
+function storedKey(
+  { apiUrl, apiKeyFile, profile: named }: DeveloperFlags,
+  { apiKey, givenApiUrl }: Config,
+): Profile | undefined {
+  if (apiKeyFile !== undefined || (named === undefined && apiKey !== undefined)) return undefined;
+  const profile = findProfile(named ?? DEFAULT_PROFILE);
+  if (named === undefined) {
+    const wanted = apiUrl ?? givenApiUrl;
+    return wanted === undefined || withoutSlashes(wanted) === profile?.apiUrl ? profile : undefined;
+  }
+  if (profile === undefined)
+    throw new OperatorError(
+      `There is no profile "${named}": "billing login --profile ${named}" makes it.`,
+      2,
+    );
+  if (apiUrl !== undefined && withoutSlashes(apiUrl) !== profile.apiUrl)
+    throw new OperatorError(
+      `The API key of the profile "${named}" is for ${profile.apiUrl}, and --api-url is another one.`,
+      2,
+    );
+  return profile;
+}
+
+const withoutSlashes = (url: string) => url.replace(/\/+$/, '');
 
 /**
  * Returns the URL without slashes at its end. Throws an OperatorError (exit code 2) if requests to
  * the URL would send a key in clear text.
  */
 export function apiUrlOf(text: string): string {
-  const url = text.replace(/\/+$/, '');
+  const url = withoutSlashes(text);
   refuseClearText(url);
   return url;
 }
 
 /**
- * Opens a client for the API. `credential` is an API key or a token. Without it, requests are
- * anonymous.
+ * Opens a client for the API. `credential` is an API key or a token. Without `credential`, requests
+ * are anonymous.
  */
 export async function connectApi(
   url: string,
   credential?: string,
 ): Promise<Omit<ApiClient, 'key'>> {
-  // undici is imported on demand, because `billing deliveries` and `billing replay` seldom use the
-  // API.
-  const { Agent, request } = await import('undici');
+  // undici is imported on demand. `billing deliveries` and `billing replay` load this file too, but
+  // seldom use the API.
+  const { Agent, request } = (await import('undici')).default;
   const agent = new Agent({ connectTimeout: 5000 });
+  async function send(
+    method: ApiMethod,
+    path: string,
+    { body, headers = {}, signal: until, timeoutMs = TIMEOUT_MS }: CallOptions,
+  ) {
+    try {
+      const response = await request(`${url}${path}`, {
+        method,
+        dispatcher: agent,
+        headers: {
+          ...headers,
+          ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(until === undefined ? {} : { signal: until }),
+        headersTimeout: timeoutMs,
+        bodyTimeout: timeoutMs,
+      });
+      const { statusCode: status, headers: received } = response;
+      return { status, headers: received, text: await response.body.text() };
+    } catch (error) {
+      if (until?.aborted === true) throw error;
+      throw new ApiUnreachable(
+        `The billing API at ${url} does not answer: ${messageOf(error)}. Check BILLING_API_URL (or --api-url).`,
+        1,
+        { cause: error },
+      );
+    }
+  }
   return {
     url,
-    async call(method, path, { body, signal: until, timeoutMs = TIMEOUT_MS } = {}) {
-      let status: number;
-      let text: string;
-      let headers: Record<string, unknown>;
-      try {
-        const response = await request(`${url}${path}`, {
-          method,
-          dispatcher: agent,
-          headers: {
-            ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
-            ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          },
-          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-          ...(until === undefined ? {} : { signal: until }),
-          headersTimeout: timeoutMs,
-          bodyTimeout: timeoutMs,
-        });
-        ({ statusCode: status, headers } = response);
-        text = await response.body.text();
-      } catch (error) {
-        if (until?.aborted === true) throw error;
-        throw new ApiUnreachable(
-          `The billing API at ${url} does not answer: ${messageOf(error)}. Check BILLING_API_URL (or --api-url).`,
-          1,
-          { cause: error },
-        );
-      }
+    async call(method, path, options = {}) {
+      const { status, headers, text } = await send(method, path, options);
       const envelope = readEnvelope(text);
       if (envelope?.success === true) return { data: envelope.data as never, headers };
       const retryAfter = Number(headers['retry-after'] ?? NaN);
-      throw new ApiRefusal(
-        status,
-        envelope?.error?.message ??
-          `The server at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`,
-        Number.isNaN(retryAfter) ? undefined : retryAfter,
-      );
+      throw new ApiRefusal(status, envelope?.error?.message ?? notTheApi(url, status), {
+        ...envelope?.error,
+        retryAfter: Number.isNaN(retryAfter) ? undefined : retryAfter,
+      });
+    },
+    async document(signal) {
+      const { status, text } = await send('GET', '/openapi.json', { signal });
+      if (status === 200) return JSON.parse(text) as unknown;
+      throw new ApiRefusal(status, notTheApi(url, status), {});
     },
     close: () => agent.destroy(),
   };
 }
+
+const notTheApi = (url: string, status: number) =>
+  `The server at ${url} is not the billing API (HTTP ${status}). Check BILLING_API_URL (or --api-url).`;
 
 export interface DeveloperApp {
   id: string;
@@ -171,7 +242,11 @@ export async function appOf(
   );
 }
 
-async function findKey(
+/**
+ * Returns the key from the file `file`, else the key `configured`, else the key that the user types
+ * at a prompt. Throws an OperatorError (exit code 2) if the key is malformed.
+ */
+export async function findKey(
   file: string | undefined,
   configured: string | undefined,
   signal: AbortSignal,
@@ -186,7 +261,10 @@ async function findKey(
   return key;
 }
 
-/** Length of the part of a key after sk_test_ or sk_live_: 32 bytes in Base58. */
+/**
+ * Minimum and maximum number of characters after sk_test_ or sk_live_ in a key. These characters
+ * are 32 bytes in Base58.
+ */
 const keyLengths = { least: 40, most: 44 };
 
 /**
@@ -223,7 +301,7 @@ async function readKey(file: string): Promise<string> {
 async function askForKey(signal: AbortSignal): Promise<string> {
   if (!canAsk())
     throw new OperatorError(
-      'An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file.',
+      'An API key is needed: log in with "billing login", set BILLING_API_KEY, or name a file with --api-key-file.',
       2,
     );
   return askSecret('API key', signal);
@@ -243,7 +321,7 @@ function refuseClearText(url: string): void {
 interface Envelope {
   success: boolean;
   data: unknown;
-  error?: { message: string };
+  error?: { message: string; code?: string; details?: Fault[] };
 }
 
 function readEnvelope(text: string): Envelope | undefined {

@@ -228,7 +228,7 @@ function eventJson({ id, type, sample, body }: FeedEvent, result: PingResult, bo
   };
 }
 
-/** Returns the event's body as indented JSON with line breaks. */
+/** Returns the event's body, indented by four spaces. A body in JSON is formatted first. */
 function bodyLines({ body }: FeedEvent): string {
   return safeLines(prettyJson(body) ?? body)
     .map((line) => `    ${line}`)
@@ -245,9 +245,7 @@ function describe(
   return `${new Date().toISOString()}  ${type}${sample ? ' (sample)' : ''}  ${id}  ${paint(outcome)}`;
 }
 
-/**
- * Returns whether to retry after this error: an outage of the API or the network, or a rate limit.
- */
+/** Whether the error is temporary: an outage of the API or the network, or a rate limit. */
 function isTemporary(error: unknown): error is ApiRefusal | ApiUnreachable {
   return (
     error instanceof ApiUnreachable ||

@@ -1,5 +1,5 @@
-// `billing trigger`: tests a receiver in development. The command sends a sample event to the app's
-// endpoint and to `billing listen`.
+// `billing trigger`: tests a receiver. The command sends a sample event to the app's endpoint and
+// to `billing listen`.
 import type { Command } from 'commander';
 import { interruptible } from '../../daemon/run.ts';
 import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
@@ -66,7 +66,7 @@ function dataOf(text: string): object {
     const data: unknown = JSON.parse(text);
     if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data;
   } catch {
-    // Text that is not JSON gets the error below, as does JSON that is not an object.
+    // The error below covers text that is not JSON and JSON that is not an object.
   }
   throw new OperatorError('--data must be a JSON object such as {"externalId": "customer-7"}.', 2);
 }

@@ -82,19 +82,25 @@ async function relay(
 }
 
 /**
- * Subscribes the wallet to a plan: gets the transaction from the API, signs it, and has the API
- * send it and register the subscription.
+ * Subscribes the wallet to a plan: gets the transaction from the API and signs the transaction. The
+ * API then sends the transaction and registers the subscription.
  */
 export function subscribeTo(
-  { apiUrl, wallet, planId }: { apiUrl: string; wallet: Keypair; planId: string },
+  {
+    apiUrl,
+    wallet,
+    planId,
+    session,
+  }: { apiUrl: string; wallet: Keypair; planId: string; session?: string | undefined },
   signal: AbortSignal,
 ): Promise<Relayed> {
   const id = parseId(planId);
+  const body = session === undefined ? undefined : { checkoutSessionId: parseId(session) };
   return asWallet({ apiUrl, wallet, as: 'subscriber' }, async (api) => {
     const { data } = await api.call<{ transaction: string; offerId?: string }>(
       'POST',
       `/subscriber/plans/${id}/subscribe`,
-      { signal },
+      { ...(body !== undefined && { body }), signal },
     );
     const { signedBy } = await import('./wallet-chain.ts');
     const transaction = signedBy(wallet, data.transaction);

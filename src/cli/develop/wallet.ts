@@ -22,6 +22,10 @@ interface ApiFlags extends CommonFlags {
   apiUrl?: string;
 }
 
+interface SubscribeFlags extends ApiFlags {
+  session?: string;
+}
+
 interface SendFlags extends ChainFlags, ApiFlags {
   as: Role;
 }
@@ -70,7 +74,8 @@ export function addWallet(command: Command, finish: Finish): void {
     .argument('<file>', FILE)
     .argument('<planId>', 'the plan')
     .option('--api-url <url>', 'the API; default: BILLING_API_URL')
-    .action(async (file: string, planId: string, flags: ApiFlags) =>
+    .option('--session <id>', 'in this checkout session')
+    .action(async (file: string, planId: string, flags: SubscribeFlags) =>
       finish(await subscribe(file, planId, flags)),
     );
 }
@@ -154,11 +159,12 @@ async function send(file: string, given: string | undefined, flags: SendFlags): 
   });
 }
 
-async function subscribe(file: string, planId: string, flags: ApiFlags): Promise<number> {
+async function subscribe(file: string, planId: string, flags: SubscribeFlags): Promise<number> {
   const wallet = await load(file);
+  const { session } = flags;
   const apiUrl = flags.apiUrl ?? loadConfig('developer', { envFile: flags.envFile }).apiUrl;
   return interruptible(false, async (signal) =>
-    report(await subscribeTo({ apiUrl, wallet, planId }, signal), flags.json),
+    report(await subscribeTo({ apiUrl, wallet, planId, session }, signal), flags.json),
   );
 }
 

@@ -48,7 +48,8 @@ export function dev(flags: DevFlags): Promise<number> {
         await client.close();
       }
     } catch (error) {
-      // A signal aborts the pending operation. The error of the aborted operation is expected.
+      // A signal aborts the pending operation. The error of the aborted operation is then expected
+      // and ignored. An OperatorError is still thrown.
       if (!signal.aborted || error instanceof OperatorError) throw error;
     } finally {
       await rm(envFile, { force: true });
@@ -80,6 +81,7 @@ function start(signal: AbortSignal): Promise<Sandbox> {
     seed: 1,
     chaos: 0,
     play: false,
+    staysUp: true,
     report: () => undefined,
     log,
     signal,

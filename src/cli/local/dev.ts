@@ -1,5 +1,5 @@
-// The flags of `billing dev`. dev-run.ts may need optional packages, so this file imports it only
-// when the command runs.
+// The flags of `billing dev`. dev-run.ts may need optional packages, so this file imports
+// dev-run.ts only when the command runs.
 import type { Command } from 'commander';
 import type { Finish } from '../arguments.ts';
 import { withApp } from '../develop/api-client.ts';

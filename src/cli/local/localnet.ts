@@ -14,6 +14,7 @@ interface LocalnetFlags {
   dataDir?: string;
   blockMs: number;
   rentLamportsPerByte?: number;
+  hoursAgo?: number;
   json?: boolean;
 }
 
@@ -32,6 +33,11 @@ export function addLocalnet(command: Command, finish: Finish): void {
       '--rent-lamports-per-byte <n>',
       'rent per byte: 6960, 5080 since autumn 2026, 696 at the end of the reductions (default: 5080, or the value in the data directory)',
       wholeNumber(1, 1_000_000),
+    )
+    .option(
+      '--hours-ago <hours>',
+      'a new chain’s clock starts so many hours in the past (default: 0)',
+      wholeNumber(0, 200_000),
     )
     .option('--json', 'print addresses as one line of JSON')
     .action(async (flags: LocalnetFlags) => finish(await localnet(flags)))
@@ -63,6 +69,7 @@ async function localnet({
   dataDir,
   blockMs,
   rentLamportsPerByte,
+  hoursAgo,
   json = false,
 }: LocalnetFlags): Promise<number> {
   const { startLocalnet } = await withOptional(() => import('../../local/chain/start.ts'));
@@ -77,6 +84,7 @@ async function localnet({
     dataDir,
     blockMs,
     rentLamportsPerByte,
+    hoursAgo,
   });
   const { rpcUrl, wsUrl, lagUrl, mint, faucet, programId } = chain;
   process.stdout.write(

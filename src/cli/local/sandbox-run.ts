@@ -19,24 +19,24 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
-  /** With --json, the line that is printed when the sandbox is ready includes secrets. */
+  /** Whether the line that --json prints when the sandbox is ready includes secrets. */
   secrets?: boolean;
   writeWallets?: string;
   play: boolean;
 }
 
 /**
- * Runs the sandbox. With --once it returns 0 only if every invariant held. Otherwise the sandbox
- * runs until SIGINT, SIGTERM, SIGHUP or the user leaves its screen. If the user interrupts the
- * startup or a --once run, all processes are stopped and Interrupted is thrown.
+ * Runs the sandbox until SIGINT, SIGTERM or SIGHUP arrives or the user leaves the screen. With
+ * --once, plays the scenario and returns 0 only if every invariant held. If a signal arrives during
+ * the start or a --once run, stops all processes and throws Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
     try {
       return await runSandbox(flags, signal);
     } catch (error) {
-      // After an interruption the running steps of the scenario fail. Their error is then reported
-      // as the interruption.
+      // An interruption makes the running steps of the scenario fail. The error of such a step
+      // becomes the cause of an Interrupted error.
       if (signal.aborted)
         throw Interrupted.by(signal, flags.once === true ? CUT_SHORT : 'Interrupted.', {
           cause: error,
@@ -78,6 +78,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     seed,
     chaos,
     play: playOnce || flags.play,
+    staysUp: !playOnce,
     dataDir,
     report: (line) => onLine(line),
     log,

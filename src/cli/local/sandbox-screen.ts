@@ -18,7 +18,7 @@ import {
 } from '../terminal/sandbox-screen.tsx';
 import { showScreen } from '../terminal/screen.tsx';
 
-/** The current step and the outcome of the scenario, which the screen shows. */
+/** The scenario's current step and outcome, as the screen shows them. */
 export interface ScenarioProgress {
   step: string;
   outcome: SandboxView['outcome'];

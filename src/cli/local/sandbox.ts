@@ -1,5 +1,5 @@
-// The flags of `billing sandbox`. sandbox-run.ts needs optional packages, so it is imported when
-// the command runs.
+// The flags of `billing sandbox`. sandbox-run.ts needs optional packages, so this file imports
+// sandbox-run.ts only when the command runs.
 import type { Command } from 'commander';
 import { type Finish, wholeNumber } from '../arguments.ts';
 import { withOptional } from './optional.ts';

@@ -23,7 +23,6 @@ export function addActions(command: Command, finish: Finish): void {
     .action(async (flags: ActionsFlags) => finish(await listAll(flags)));
 }
 
-/** Lists the actions, newest first. Returns the exit code. */
 function listAll({ envFile, json = false, ...flags }: ActionsFlags): Promise<number> {
   const filters = {
     who: flags.who ?? null,

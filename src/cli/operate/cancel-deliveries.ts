@@ -36,8 +36,8 @@ export function addCancel(deliveries: Command, finish: Finish): void {
 }
 
 /**
- * Counts the matching deliveries, asks for confirmation and cancels them. Does not cancel
- * deliveries that are being sent. Returns the exit code: 1 when the user did not confirm.
+ * Counts the matching deliveries, asks for confirmation and cancels the deliveries. A delivery that
+ * is being sent is not cancelled. Returns the exit code: 1 when the user did not confirm.
  */
 function cancel(flags: CancelFlags): Promise<number> {
   const { envFile, json = false, dryRun = false, yes = false } = flags;

@@ -57,7 +57,6 @@ function hold(flags: CollectionFlags): Promise<number> {
   });
 }
 
-/** Ends a hold. Returns the exit code. */
 function resume(flags: CollectionFlags): Promise<number> {
   return changeHolds(flags, async (sql, change) => {
     const ended = await resumeCollection(sql, change);

@@ -1,5 +1,5 @@
-// Reads the data of the deliveries screen from Postgres once a second. The screen shows a failed or
-// timed-out poll, and the next poll retries.
+// Reads the data of the deliveries screen from Postgres once a second. When a poll fails or times
+// out, the screen shows the fault, and the next poll retries.
 import {
   type DeliveryAttemptRow,
   countByStatus,
@@ -79,7 +79,9 @@ export function openSource(
   };
 }
 
-/** Reads a page of the delivery log every second. The page grows when the user scrolls. */
+/**
+ * Reads a page of the delivery log every second. When the user scrolls, the page gets more rows.
+ */
 function watchList(
   database: Deadlined,
   watching: typeof startPolling,

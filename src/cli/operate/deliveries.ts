@@ -37,11 +37,9 @@ export function addDeliveries(command: Command, finish: Finish): void {
       wholeNumber(1, 1_000_000),
     )
     .option('--json', 'print one line of JSON per delivery');
-  withApi(command).action(async (flags: DeliveriesFlags) =>
-    finish(await (asksApi(flags) ? deliveriesOverApi(flags) : deliveries(flags))),
-  );
-  // With positional options, a flag belongs to the command before the flag. This is needed because
-  // `deliveries` and `deliveries cancel` have the same filter flags.
+  withApi(command).action(async (flags: DeliveriesFlags) => finish(await deliveries(flags)));
+  // `deliveries` and `deliveries cancel` have the same filter flags. With positional options, a
+  // flag belongs to the last command before the flag.
   addCancel(command.enablePositionalOptions(), finish);
 }
 
@@ -50,13 +48,14 @@ export function addDeliveries(command: Command, finish: Finish): void {
  * Otherwise prints the deliveries. Returns the exit code.
  */
 function deliveries(flags: DeliveriesFlags): Promise<number> {
-  const query = parseQuery(flags);
   const interactive =
     flags.json !== true &&
     flags.limit === undefined &&
     process.stdin.isTTY &&
     process.stdout.isTTY &&
     prepareTerminal();
+  if (asksApi(flags)) return deliveriesOverApi(flags, interactive);
+  const query = parseQuery(flags);
   return runCommand(
     flags.envFile,
     (resources) =>
@@ -131,11 +130,11 @@ function asTable(rows: readonly LoggedDelivery[]): string {
 
 async function showDeliveries({ config, sql }: Resources, query: LogQuery): Promise<number> {
   await assertExist(sql, query);
-  // The screen gets its own connection, which has a deadline. Without a deadline the screen could
-  // not close during an outage of Postgres.
+  // The screen replaces this connection with connections that have a deadline. Without a deadline
+  // the screen could not close during an outage of Postgres.
   await sql.end({ timeout: 1 });
   const { databaseUrl } = required(config, 'databaseUrl');
-  const [{ showScreen }, { DeliveriesScreen }, { createElement }, { openSource }] =
+  const [{ showScreen }, { DeliveriesScreen }, { default: react }, { openSource }] =
     await Promise.all([
       import('../terminal/screen.tsx'),
       import('../terminal/deliveries-screen.tsx'),
@@ -149,7 +148,9 @@ async function showDeliveries({ config, sql }: Resources, query: LogQuery): Prom
   });
   const source = openSource(database, secretsOf(config));
   try {
-    await showScreen(createElement(DeliveriesScreen, { source, filter: query, types: eventTypes }));
+    await showScreen(
+      react.createElement(DeliveriesScreen, { source, filter: query, types: eventTypes }),
+    );
     return 0;
   } finally {
     source.close();

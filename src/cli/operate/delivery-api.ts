@@ -3,31 +3,39 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
+import { DEFAULT_PROFILE, findProfile } from '../../config/profiles.ts';
 import { interruptible } from '../../daemon/run.ts';
+import { eventTypes } from '../../db/events.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { Interrupted, OperatorError } from '../../errors.ts';
 import {
   type ApiClient,
-  ApiRefusal,
   appOf,
+  type DeveloperApp,
   type DeveloperFlags,
   openApi,
+  profileOption,
 } from '../develop/api-client.ts';
 import { print, printJson, note } from '../terminal/print.ts';
-import { type Progress, withProgress } from '../terminal/progress.ts';
+import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
 import {
+  type ApiFlags,
   type DeliveriesFlags,
   parseQuery,
   parseSelection,
   type ReplayFlags,
 } from './delivery-filters.ts';
+import {
+  type Delivery,
+  filtersOf,
+  patiently,
+  post,
+  replayEach,
+  type Work,
+} from './delivery-requests.ts';
 import { confirmed, matchingInWords } from './replay-plan.ts';
 
-/**
- * Adds --api-url and --api-key-file. Merchants use the API because they have no access to the
- * database.
- */
 export function withApi(command: Command): Command {
   return command
     .option(
@@ -36,38 +44,36 @@ export function withApi(command: Command): Command {
     )
     .option(
       '--api-key-file <path>',
-      'file with the API key; default: BILLING_API_KEY, which alone selects the API when DATABASE_URL is not set',
-    );
+      'file with the API key; default: BILLING_API_KEY, else the key of "billing login"; either selects the API when DATABASE_URL is not set',
+    )
+    .addOption(profileOption())
+    .option('--api', 'use the API also when DATABASE_URL is set');
 }
 
 /**
- * Returns whether a command uses the API: --api-url or --api-key-file is given, or BILLING_API_KEY
- * is set and DATABASE_URL is not. Throws the errors of loadConfig.
+ * Returns whether a command uses the API. The flags --api, --api-url, --api-key-file and --profile
+ * select the API. Without these flags, the API is used if DATABASE_URL is not set and there is a
+ * key (BILLING_API_KEY or the key of `billing login`). Throws the errors of loadConfig.
  */
-export function asksApi({ envFile, apiUrl, apiKeyFile }: DeveloperFlags): boolean {
-  if (apiUrl !== undefined || apiKeyFile !== undefined) return true;
+export function asksApi({ envFile, api, apiUrl, apiKeyFile, profile }: ApiFlags): boolean {
+  if (api === true || [apiUrl, apiKeyFile, profile].some((flag) => flag !== undefined)) return true;
   const { apiKey, databaseUrl } = loadConfig('developer', { envFile });
-  return apiKey !== undefined && databaseUrl === undefined;
-}
-
-interface Delivery {
-  id: string;
-  webhookId: string;
-  eventType: string;
-  status: string;
-  attempts: number;
-  nextAttemptAt: string | null;
-  createdAt: string;
+  if (databaseUrl !== undefined) return false;
+  return apiKey !== undefined || findProfile(DEFAULT_PROFILE) !== undefined;
 }
 
 const MAX_ROWS = 100;
 const DEFAULT_LIMIT = 50;
 
-/** Prints the newest deliveries of an app as a table or as JSON lines. Returns the exit code. */
-export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
+/**
+ * Shows the deliveries of an app as a live screen. If not `interactive`, prints the newest
+ * deliveries as a table or as JSON lines. Returns the exit code.
+ */
+export function deliveriesOverApi(flags: DeliveriesFlags, interactive: boolean): Promise<number> {
   const query = parseQuery(flags);
   const { limit = DEFAULT_LIMIT, json = false } = flags;
-  return withApp(flags, async (client, appId, signal) => {
+  return withApp(flags, async (client, { id: appId, name }, signal) => {
+    if (interactive) return showDeliveries(client, { id: appId, name }, { ...query, appId });
     const path = `/merchant/apps/${appId}/${query.endpointId === null ? '' : `webhooks/${query.endpointId}/`}deliveries`;
     const rows: Delivery[] = [];
     let cursor: string | undefined;
@@ -94,6 +100,27 @@ export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
     if (cursor !== undefined) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
     return 0;
   });
+}
+
+async function showDeliveries(
+  client: ApiClient,
+  app: DeveloperApp,
+  filter: LogQuery,
+): Promise<number> {
+  const [{ showScreen }, { DeliveriesScreen }, { default: react }, { openApiSource }] =
+    await Promise.all([
+      import('../terminal/screen.tsx'),
+      import('../terminal/deliveries-screen.tsx'),
+      import('react'),
+      import('./delivery-api-source.ts'),
+    ]);
+  const source = openApiSource(client, app);
+  try {
+    await showScreen(react.createElement(DeliveriesScreen, { source, filter, types: eventTypes }));
+    return 0;
+  } finally {
+    source.close();
+  }
 }
 
 function asTable(rows: readonly Delivery[]): string {
@@ -134,12 +161,12 @@ const MAX_POLL_MS = 2000;
 export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags, true);
   const { json = false, yes = false, dryRun = false } = flags;
-  return withApp(flags, async (client, appId, signal) => {
+  return withApp(flags, async (client, { id: appId }, signal) => {
     const app = `/merchant/apps/${appId}`;
     const filters = filtersOf(selection);
     const plan =
       selection.ids === null
-        ? (await call<Replay>(client, `${app}/replays`, { ...filters, dryRun: true })).matching
+        ? (await post<Replay>(client, `${app}/replays`, { ...filters, dryRun: true })).matching
         : [];
     const total = selection.ids?.length ?? plan.reduce((sum, each) => sum + each.deliverable, 0);
     if (!json) print(selection.ids === null ? matchingInWords(plan, total) : `${total} named.`);
@@ -156,17 +183,12 @@ export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number
     const queued = await withProgress('queueing', (progress) =>
       selection.ids === null
         ? runReplay(client, app, filters, { signal, progress })
-        : replayEach(client, app, selection.ids, { signal, progress }),
+        : replayEach(client, app, selection.ids, { signal, progress }).then(({ length }) => length),
     );
     report(queued, true);
     if (!json) print(`Queued ${queued}.`);
     return 0;
   });
-}
-
-interface Work {
-  signal: AbortSignal;
-  progress: Progress;
 }
 
 /**
@@ -179,7 +201,7 @@ async function runReplay(
   filters: object,
   { signal, progress }: Work,
 ): Promise<number> {
-  let run = await call<Replay>(client, `${app}/replays`, filters);
+  let run = await post<Replay>(client, `${app}/replays`, filters);
   for (let ms = FIRST_POLL_MS; run.status === 'running'; ms = Math.min(2 * ms, MAX_POLL_MS)) {
     progress.update(`${run.queued} of ${run.total}`);
     await pause(ms, undefined, { signal }).catch(() => undefined);
@@ -191,73 +213,14 @@ async function runReplay(
   return run.queued;
 }
 
-async function replayEach(
-  client: ApiClient,
-  app: string,
-  ids: readonly string[],
-  { signal, progress }: Work,
-): Promise<number> {
-  for (const [place, id] of ids.entries()) {
-    const left = `${place} are queued; left are: ${ids.slice(place).join(' ')}`;
-    try {
-      await patiently(signal, () => call(client, `${app}/deliveries/${id}/replay`));
-    } catch (error) {
-      if (signal.aborted) throw Interrupted.by(signal, `Interrupted: ${left}`);
-      if (place === 0 || !(error instanceof OperatorError)) throw error;
-      throw new OperatorError(`${error.message} ${left}`, error.exitCode, { cause: error });
-    }
-    progress.update(`${place + 1} of ${ids.length}`);
-  }
-  return ids.length;
-}
-
-/**
- * Sends a request. While the API responds 429, waits for Retry-After and sends the request again.
- * Throws when `signal` is aborted before the request is sent.
- */
-async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
-  for (;;) {
-    signal.throwIfAborted();
-    try {
-      return await request();
-    } catch (error) {
-      if (!(error instanceof ApiRefusal) || error.status !== 429) throw error;
-      await pause((error.retryAfter ?? 60) * 1000, undefined, { signal });
-    }
-  }
-}
-
-/**
- * Sends a POST that no signal can abort. After an abort it would be unknown whether the request
- * took effect.
- */
-async function call<T>(client: ApiClient, path: string, body?: object): Promise<T> {
-  return (await client.call<T>('POST', path, { body })).data;
-}
-
-/** Returns the filters in the form of the API's query parameters and body fields. */
-function filtersOf({
-  status,
-  type,
-  since,
-  until,
-}: Pick<LogQuery, 'type' | 'since' | 'until'> & { status: string | null }) {
-  return {
-    ...(status !== null && { status }),
-    ...(type !== null && { type }),
-    ...(since !== null && { since: since.toISOString() }),
-    ...(until !== null && { until: until.toISOString() }),
-  };
-}
-
 function withApp(
   flags: DeveloperFlags,
-  work: (client: ApiClient, appId: string, signal: AbortSignal) => Promise<number>,
+  work: (client: ApiClient, app: DeveloperApp, signal: AbortSignal) => Promise<number>,
 ): Promise<number> {
   return interruptible(true, async (signal) => {
     const client = await openApi(flags, signal);
     try {
-      return await work(client, (await appOf(client, flags.app, signal)).id, signal);
+      return await work(client, await appOf(client, flags.app, signal), signal);
     } catch (error) {
       if (signal.aborted && !(error instanceof OperatorError))
         throw Interrupted.by(signal, 'Interrupted.', { cause: error });

@@ -8,7 +8,12 @@ import { OperatorError } from '../../errors.ts';
 import { parseId, parseTime } from '../arguments.ts';
 import type { DeveloperFlags } from '../develop/api-client.ts';
 
-interface FilterFlags extends DeveloperFlags {
+/** The flags of a command that uses the database or the API. */
+export interface ApiFlags extends DeveloperFlags {
+  api?: boolean;
+}
+
+interface FilterFlags extends ApiFlags {
   status?: string;
   webhook?: string;
   type?: string;
@@ -32,7 +37,7 @@ const DELIVERY_STATUSES = [
   'failed',
   'cancelled',
 ] as const satisfies readonly DeliveryRow['status'][];
-const REPLAY_STATUSES = [...DELIVERY_STATUSES, 'unsent'] as const;
+const REPLAY_STATUSES = [...DELIVERY_STATUSES, 'retrying', 'unsent'] as const;
 
 /** Parses the filters of `billing deliveries`. */
 export function parseQuery({

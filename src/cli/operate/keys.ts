@@ -46,7 +46,6 @@ export function addKeys(keys: Command, finish: Finish): void {
   ).action(async (flags: ReasonFlag) => finish(await reseal(flags)));
 }
 
-/** Lists the keys of one merchant, or the keys of all merchants. Returns the exit code. */
 function listKeys(
   merchant: string | undefined,
   { envFile, json = false }: CommonFlags,

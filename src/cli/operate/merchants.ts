@@ -85,7 +85,6 @@ function addChanges(merchants: Command, finish: Finish): void {
     );
 }
 
-/** Lists merchants. Returns the exit code. */
 function listMerchants({ envFile, tier, json = false }: ListFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     await printList({
@@ -108,7 +107,6 @@ function listMerchants({ envFile, tier, json = false }: ListFlags): Promise<numb
   });
 }
 
-/** Shows one merchant. Returns the exit code. */
 function showMerchant(text: string, { envFile, json = false }: CommonFlags): Promise<number> {
   return runCommand(envFile, async ({ sql, config }) => {
     const merchant = await merchantOf(sql, text);
@@ -122,7 +120,6 @@ function showMerchant(text: string, { envFile, json = false }: CommonFlags): Pro
   });
 }
 
-/** Sets a merchant's tier. Returns the exit code. */
 function setTier(text: string, tier: Tier, flags: ReasonFlag): Promise<number> {
   const { envFile, json = false } = flags;
   return runCommand(envFile, async ({ sql }) => {
@@ -200,7 +197,7 @@ function erase(text: string, flags: EraseFlags): Promise<number> {
     else
       print(
         `Erased of ${wallet}: ${erased.apps} apps, ${erased.plans} plans, ${erased.keys} API keys, ${erased.endpoints} webhook endpoints, ` +
-          `${erased.subscriptions} subscriptions' own ids, ${erased.checkouts} checkout sessions, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
+          `${erased.subscriptions} subscriptions' own ids, ${erased.checkouts} checkout sessions, ${erased.buyers} buyers' details on receipts, ${erased.events} events, ${erased.deliveries} deliveries. Payments stay: they are the books.`,
       );
     return 0;
   });

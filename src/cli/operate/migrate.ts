@@ -7,6 +7,7 @@ import { variables } from '../../config/variables.ts';
 import { makeDatabaseRoles, type MadeRoles } from '../../daemon/database-roles.ts';
 import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { recordMissingTerms } from '../../db/installation.ts';
+import { moveStatistics, type StatisticsRights } from '../../db/logins.ts';
 import { daemonRoles } from '../../db/postgres/daemon-roles.ts';
 import { migrate, newerSchema, type Planned, planMigrations } from '../../db/postgres/migrate.ts';
 import { OperatorError } from '../../errors.ts';
@@ -18,7 +19,7 @@ import { record } from './recorded.ts';
 interface MigrateFlags extends CommonFlags {
   /** Directory for files with the database URLs of the daemons' Postgres roles. */
   roles?: string;
-  /** Only prints the migrations, without applying them. */
+  /** Whether to print the pending migrations instead of applying them. */
   plan?: true;
 }
 
@@ -47,6 +48,8 @@ function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): 
       const newer = await newerSchema(sql);
       if (newer !== undefined) return leaveSchema(newer, { roles, json });
       const made = roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
+      // Also without --roles, because an upgrade of roles that exist needs no --roles.
+      const statistics = await moveStatistics(sql);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
       const recorded = await recordMissingTerms(sql, config);
       const steps = [
@@ -57,12 +60,13 @@ function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): 
       if (steps.length > 0) await record(sql, 'migrate', steps.join(', '), {});
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
-      if (json) printJson({ applied, ...made });
+      if (json) printJson({ applied, ...made, statistics });
       else {
         print(`${words} (${describeDatabase(databaseUrl)}).`);
         for (const term of recorded)
           print(`Recorded ${variables[term].name}, which all daemons must share: ${config[term]}.`);
         if (made !== undefined) describeRoles(made);
+        if (statistics !== undefined) describeStatistics(statistics);
       }
       return 0;
     }),
@@ -108,18 +112,21 @@ function printPlan(pending: readonly Planned[], json: boolean): number {
   return 0;
 }
 
-function describeRoles({ roles, files, directFiles, statistics }: MadeRoles): void {
+function describeRoles({ roles, files, directFiles }: MadeRoles): void {
   for (const daemon of daemonRoles) {
     const direct =
       directFiles === undefined ? '' : ` DATABASE_DIRECT_URL_FILE=${directFiles[daemon]}`;
     print(`${daemon} uses the role ${roles[daemon]}: DATABASE_URL_FILE=${files[daemon]}${direct}`);
   }
-  if (!statistics.ownerSees)
+}
+
+function describeStatistics({ owner, ownerSees, serve, serveSees }: StatisticsRights): void {
+  if (!ownerSees)
     print(
-      `A superuser should "grant pg_read_all_stats to ${statistics.owner}": until then "billing listen" shows events a minute late.`,
+      `A superuser should "grant pg_read_all_stats to ${owner}": until then "billing listen" shows events a minute late.`,
     );
-  if (statistics.serveSees)
+  if (serveSees)
     print(
-      `A superuser should "revoke pg_read_all_stats from ${roles.serve}": serve does not need it, and it shows the statements of all users.`,
+      `A superuser should "revoke pg_read_all_stats from ${serve}": serve does not need it, and it shows the statements of all users.`,
     );
 }

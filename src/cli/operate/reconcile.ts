@@ -1,5 +1,5 @@
-// The flags of `billing reconcile`. Loading the Solana libraries takes 200 ms, so reconcile/run.ts
-// is imported when the command runs.
+// The flags of `billing reconcile`. Loading the Solana libraries takes 200 ms, so this file imports
+// reconcile/run.ts only when the command runs.
 import type { Command } from 'commander';
 import { type Finish, withEnv } from '../arguments.ts';
 import type { ReconcileFlags } from './reconcile/run.ts';
@@ -14,7 +14,7 @@ export function addReconcile(command: Command, finish: Finish): void {
     .option('--until <time>', 'before this time (default: now)')
     .option(
       '--repair',
-      'record payments that the chain has and the database lacks; nothing is deleted',
+      'record payments, and register subscriptions, that the chain has and the database lacks; nothing is deleted',
     )
     .option('--json', 'print one JSON object')
     .action(async (flags: ReconcileFlags) => {

@@ -27,9 +27,8 @@ export function record(
 }
 
 /**
- * Runs `work` and records the change in the same transaction. `what` gets the result of `work` and
- * returns a description of the change. If `what` returns undefined, `work` changed nothing and
- * nothing is recorded.
+ * Runs `work` and records the change in the same transaction. `what` describes the change from the
+ * result of `work`. If `what` returns undefined, `work` changed nothing and nothing is recorded.
  */
 export function recorded<T>(
   sql: Sql,

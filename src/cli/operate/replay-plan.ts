@@ -3,7 +3,6 @@ import type { ReplayPlan, Selection } from '../../domain/outbox/replay.ts';
 import { OperatorError } from '../../errors.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 
-/** Describes the plan of a replay in words. */
 export function describePlan({ matching, deliverable, interrupted }: ReplayPlan): string {
   if (interrupted !== undefined) {
     return `The run of ${interrupted.createdAt.toISOString()} was interrupted after ${interrupted.queued} of ${interrupted.total}: it continues from there.`;

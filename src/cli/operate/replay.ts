@@ -17,7 +17,10 @@ export function addReplay(command: Command, finish: Finish): void {
     .argument('[deliveryId...]', 'deliveries whose events are queued again')
     .option('--webhook <id>', 'deliveries of this webhook endpoint')
     .option('--app <id>', 'deliveries and unsent events of this app')
-    .option('--status <status>', 'failed, delivered, pending, cancelled or unsent')
+    .option(
+      '--status <status>',
+      'failed, delivered, pending, cancelled, retrying (pending after a failed attempt: the next one is made now) or unsent',
+    )
     .option('--type <type>', 'events of this type')
     .option('--since <time>', 'events from this time on (ISO 8601, or 30m, 6h, 7d ago)')
     .option('--until <time>', 'events before this time (likewise)')
@@ -32,7 +35,7 @@ export function addReplay(command: Command, finish: Finish): void {
 /**
  * Counts the matching deliveries, asks for confirmation and queues their events again. Without a
  * terminal, --yes is required. Returns the exit code: 1 when the user did not confirm. Throws
- * Interrupted.
+ * Interrupted when a signal stops the counting or the queueing.
  */
 function replay(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags);

@@ -1,6 +1,6 @@
 // `billing status`: shows the health of payments and webhooks, as a screen or as one JSON object
-// for monitors. The exit code is 1 when a value is past its limit. If Postgres or the chain does
-// not respond, the output omits that part.
+// for monitors. The exit code is 1 when a value is past its limit. If Postgres does not respond,
+// the facts of the chain are still shown. If the chain does not respond, the facts of Postgres are.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
 import { describeDatabase } from '../../config/postgres-url.ts';
@@ -9,6 +9,7 @@ import { interruptible, withPostgres } from '../../daemon/run.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { daemonLimits } from '../../db/postgres/settings.ts';
+import { sponsorLimits } from '../../domain/sponsoring/limits.ts';
 import { OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
 import {
@@ -27,9 +28,10 @@ import type { Checkable, Facts, Limits, Status } from './status/facts.ts';
 import { problemsOf, uncheckedOf } from './status/limits.ts';
 import { queueStatus } from './status/queues.ts';
 import { endpointTable, screen } from './status/screen.ts';
+import { merchantTable } from './status/sponsoring.ts';
 
 interface StatusFlags extends CommonFlags, Limits {
-  by?: 'endpoint';
+  by?: 'endpoint' | 'merchant';
   nagios?: boolean;
   /**
    * The parts of the status that must be checked. A required part that was not checked is a
@@ -42,6 +44,11 @@ export function addStatus(command: Command, finish: Finish): void {
   withEnv(command)
     .option('--max-payment-delay <seconds>', 'limit for a due payment', wholeNumber(0), 900)
     .option('--max-delivery-delay <seconds>', 'limit for a due delivery', wholeNumber(0), 300)
+    .option(
+      '--max-failed <n>',
+      'limit for the deliveries given up in the last two days; default: none',
+      wholeNumber(0),
+    )
     .option('--min-sol <sol>', 'minimum balance of the keeper', sol, 0.1)
     .option(
       '--require <parts>',
@@ -50,8 +57,8 @@ export function addStatus(command: Command, finish: Finish): void {
     )
     .option(
       '--by <what>',
-      'also list the webhook endpoints that fail or have unfinished deliveries: endpoint',
-      oneOf('endpoint'),
+      'also list the webhook endpoints that fail or have unfinished deliveries: endpoint; or what sponsored transactions cost: merchant',
+      oneOf('endpoint', 'merchant'),
     )
     .option(
       '--nagios',
@@ -85,6 +92,8 @@ async function status({
     else {
       print(screen(found, paint));
       if (found.endpoints !== undefined) print(`\n${endpointTable(found.endpoints, paint)}`);
+      if (by === 'merchant' && found.sponsoring !== null)
+        print(`\n${merchantTable(found.sponsoring, paint)}`);
     }
     if (nagios) return code;
     return found.ok ? 0 : 1;
@@ -119,13 +128,15 @@ async function readStatus(
     stream: 'stderr',
   });
   const { databaseUrl } = required(config, 'databaseUrl');
-  // chain.ts is imported here because loading the Solana libraries takes 200 ms.
+  // Importing chain.ts takes 200 ms, because it loads the Solana libraries. The import is here, so
+  // that --help does not wait for it.
   const { chainStatus } = await import('./status/chain.ts');
   const { chain, keeper } = await chainStatus(config, log);
   const queues = await askDatabase(databaseUrl, (sql) =>
     queueStatus(sql, {
       chainNow: chain?.time ?? null,
       encryptionKeys: config.encryptionKeys,
+      sponsorLimits: sponsorLimits(config),
       byEndpoint,
     }),
   );

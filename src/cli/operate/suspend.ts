@@ -1,5 +1,5 @@
-// `billing merchants suspend|resume|approve` and `billing wallets suspend|resume|list`: stop one
-// merchant or one subscriber, or let them continue.
+// `billing merchants suspend|resume|approve` and `billing wallets suspend|resume|list`. A suspended
+// merchant or subscriber can only read, cancel and close.
 import bs58 from 'bs58';
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
@@ -43,7 +43,6 @@ export function addSuspending(parent: Command, finish: Finish, role: SuspendedRo
       );
 }
 
-/** Adds the command `billing merchants approve`. */
 export function addApprove(merchants: Command, finish: Finish): void {
   withEnv(
     merchants
@@ -64,7 +63,7 @@ export function addWallets(wallets: Command, finish: Finish): void {
     .action(async (flags: CommonFlags) => finish(await listWallets(flags)));
 }
 
-/** Suspends an account or ends its suspension. Returns the exit code. */
+/** Suspends a merchant or a subscriber, or ends the suspension. Returns the exit code. */
 function change(
   verb: 'suspend' | 'resume',
   role: SuspendedRole,
@@ -92,7 +91,6 @@ function words(verb: 'suspend' | 'resume', changed: boolean, who: string): strin
     : `${who} was not suspended.`;
 }
 
-/** Approves a merchant. Returns the exit code. */
 function approve(
   wallet: string,
   { envFile, json = false, reason: given }: ApproveFlags,
@@ -118,7 +116,6 @@ function approve(
   });
 }
 
-/** Lists the suspended wallets of subscribers. Returns the exit code. */
 function listWallets({ envFile, json = false }: CommonFlags): Promise<number> {
   return runCommand(envFile, async ({ sql }) => {
     await printList({

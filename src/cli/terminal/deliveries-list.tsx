@@ -20,8 +20,8 @@ function outcome({
 }
 
 /**
- * Returns the columns that fit into `width`. The column that shows which rows are marked is not
- * included, but its width is subtracted.
+ * Returns the columns that fit into `width`. The result excludes the leftmost column, which shows
+ * the marked rows, but `width` includes it.
  */
 function columns(
   width: number,
@@ -126,7 +126,7 @@ function emptiness({ asOf, readBackTo }: ListView): string {
     : `Nothing yet, looked back to ${moment(readBackTo)} and going on...`;
 }
 
-/** Describes the filter in words. */
+/** Describes the filter in words, for the line above the list. */
 export function filterInWords(
   { status, appId, endpointId, type, since, until }: DeliveryFilter,
   appName: string | undefined,

@@ -48,9 +48,9 @@ export function reduce(state: State, action: Action): State {
 }
 
 /**
- * Shows the result of a replay. After a replay of one delivery, the screen opens the new delivery.
- * After a replay of several deliveries, the cursor goes to the newest row, and the line above the
- * keys shows the status of the new deliveries.
+ * Returns the state after a replay. If the replay made one new delivery, this delivery is opened.
+ * If the replay made several deliveries, the list opens at its newest row, and the line above the
+ * keys shows the status of these deliveries.
  */
 function replayed(state: State, ids: readonly string[]): State {
   const [only] = ids;
@@ -67,7 +67,7 @@ function backOf({ mode }: State): Mode {
   return mode.name === 'confirm' && mode.running ? mode.back : mode;
 }
 
-/** Shows new rows. The row of the cursor keeps its line on the screen. */
+/** Shows new rows. The row under the cursor stays on its line of the screen. */
 function withRows(state: State, list: ListView): State {
   const last = Math.max(0, list.rows.length - 1);
   if (state.selected === null) return { ...state, list, index: 0, offset: 0 };
@@ -257,8 +257,8 @@ function pressInChoice(
     case 'enter': {
       const chosen = options[at];
       if (chosen === undefined) return state;
-      // An endpoint belongs to one app, so an endpoint from the command line would match nothing in
-      // another app. Choosing an app clears the endpoint.
+      // An endpoint belongs to one app. With another app, the filter's endpoint would match no
+      // delivery, so choosing an app removes the endpoint from the filter.
       const changed =
         mode.of === 'app' ? { appId: chosen.value, endpointId: null } : { [mode.of]: chosen.value };
       return withFilter({ ...state, mode: { name: 'list' } }, { ...state.filter, ...changed });

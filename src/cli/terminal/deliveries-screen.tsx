@@ -24,7 +24,10 @@ import { type Freshness, freshness } from './poll.ts';
 import { useKeys, useNow, useSize } from './screen.tsx';
 
 export interface DetailView extends Freshness {
-  /** undefined before the first read; null when the delivery was deleted in the meantime. */
+  /**
+   * The delivery. Undefined before the first poll; null when the delivery was deleted in the
+   * meantime.
+   */
   item: WholeItem | null | undefined;
 }
 
@@ -37,11 +40,11 @@ export interface ListWatch {
 }
 
 export interface DeliveriesSource {
-  /** Reports the deliveries that match `filter`, now and after each read. */
+  /** Calls `report` with the deliveries that match `filter`, now and after each poll. */
   watch(filter: DeliveryFilter, report: (list: ListView) => void): ListWatch;
   watchOne(id: string, report: (detail: DetailView) => void): { readNow(): void; stop(): void };
   apps(): Promise<AppChoice[]>;
-  /** Reports the status of the deliveries `ids` until all of them have finished. */
+  /** Calls `report` with the status of the deliveries `ids` until all of them have finished. */
   watchReplay(ids: readonly string[], report: (status: ReplayStatus) => void): { stop(): void };
   /** Describes the replay of the deliveries `ids` without running the replay. */
   previewReplay(ids: string[]): Promise<ReplayPreview>;
@@ -244,8 +247,8 @@ function useApps(source: DeliveriesSource, mode: Mode, dispatch: (action: Action
     if (!choosing) return;
     source.apps().then(
       (apps) => dispatch({ do: 'apps', apps }),
-      // Reading the apps failed. The user can still type an app's id. The deliveries list shows the
-      // error.
+      // If the apps cannot be read, the user can still type an app's id. The error is not shown
+      // here, because the list of deliveries shows why reading fails.
       () => undefined,
     );
   }, [source, choosing]);

@@ -10,8 +10,8 @@ export interface DeliveryItem {
   appName: string;
   url: string;
   /**
-   * HTTP status of the last attempt. Null when no response arrived. In that case lastError has the
-   * reason.
+   * HTTP status of the last attempt. Null before the first attempt. If no response arrived,
+   * lastStatus is null and lastError has the reason.
    */
   lastStatus: number | null;
   lastError: string | null;
@@ -30,7 +30,7 @@ export interface ListView extends Freshness {
   rows: DeliveryItem[];
   /** Whether older deliveries may exist. */
   more: boolean;
-  /** Progress of the first read: all deliveries queued since this time have been searched. */
+  /** Progress of the first poll: all deliveries queued since this time have been searched. */
   readBackTo: Date | null;
 }
 
@@ -90,8 +90,8 @@ export interface State {
    */
   replayed: { ids: readonly string[]; status: ReplayStatus | null } | null;
   /**
-   * Number of reads that the user asked for with a key. When the number changes, the deliveries are
-   * read again.
+   * Number of times that the user asked to read the deliveries again. When this number changes, the
+   * deliveries are read again.
    */
   reads: number;
   quit: boolean;

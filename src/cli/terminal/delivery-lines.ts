@@ -41,8 +41,8 @@ export interface StyledLine {
   tone?: Tone;
 }
 
-// A body with more lines than this is cut. Requests have a few hundred bytes, stored responses at
-// most 4 KiB.
+// Maximum number of lines shown of a body. Requests have a few hundred bytes and stored responses
+// at most 4 KiB, so only unusual bodies are cut.
 const LINES_SHOWN = 2000;
 
 /**

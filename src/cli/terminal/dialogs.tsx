@@ -129,7 +129,6 @@ const help: readonly (readonly [string, string])[] = [
   ['q, ctrl-C', 'leave'],
 ];
 
-/** Lists every key with its action. */
 export function Help(): ReactNode {
   return help.map(([keys, does]) => (
     <Line key={keys} parts={[{ text: `  ${keys.padEnd(14)}`, tone: 'head' }, { text: does }]} />

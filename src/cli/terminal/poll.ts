@@ -13,9 +13,9 @@ export interface Polling {
 }
 
 /**
- * Polls until stopped. Reports the age of the data (Freshness) when a poll begins, publishes data,
- * ends or fails. The next poll starts at once when `read` returns true. Otherwise it starts after
- * `idleMs`, or after ten times the duration of the last poll if this is longer.
+ * Polls until stopped, and reports the age of the data whenever it changes. The next poll starts at
+ * once when `read` returns true. Otherwise it starts after `idleMs` or ten times the duration of
+ * the last poll, whichever is longer.
  */
 export function startPolling(
   read: (publish: () => void) => Promise<boolean>,
@@ -71,6 +71,6 @@ export function freshness({ asOf, waitingSince, failure }: Freshness, now: Date)
   const old = asOf === null ? age : `${age}, ${span(now.getTime() - asOf.getTime())} ago`;
   if (failure !== null) return { text: `${old} · ${safeText(failure)}`, tone: 'bad' };
   if (waiting > SLOW_MS)
-    return { text: `${old} · waiting for Postgres for ${span(waiting)}`, tone: 'warn' };
+    return { text: `${old} · waiting for an answer for ${span(waiting)}`, tone: 'warn' };
   return { text: asOf === null ? 'reading' : `live, ${age} UTC`, tone: 'dim' };
 }

@@ -19,7 +19,7 @@ export function printJson(value: unknown): void {
   );
 }
 
-/** Prints a remark to stderr. Characters that could control the terminal are escaped. */
+/** Prints a message to stderr. Characters that could control the terminal are escaped. */
 export function note(text: string): void {
   process.stderr.write(`${safeLines(text).join('\n')}\n`);
 }
@@ -35,8 +35,8 @@ export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 export type Paint = (style: Style, text: string) => string;
 
 /**
- * Returns the painter of a stream. It adds no colour when the stream is not a terminal or NO_COLOR
- * is set.
+ * Returns the painter of a stream. The painter adds no colour when the stream is not a terminal or
+ * NO_COLOR is set.
  */
 export function painter(stream: NodeJS.WriteStream): Paint {
   // TypeScript declares hasColors for every stream, but a stream that is not a terminal has no such

@@ -1,5 +1,5 @@
-// Shows the progress of a command that takes longer than a second. A terminal has one line that
-// changes. Any other stream gets a line every ten seconds.
+// Shows the progress of a command that takes longer than a second. On a terminal, one line is
+// updated. On any other stream, a new line is written every ten seconds.
 
 export interface Progress {
   /** Sets the progress in words, such as "1000 of 5000 queued". */

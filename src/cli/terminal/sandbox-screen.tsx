@@ -31,7 +31,7 @@ export interface Flow {
   /** The newest payments, newest first: at least as many as a screen can show. */
   payments: FlowPayment[];
   webhooks: FlowWebhook[];
-  /** How often processes of the sandbox were restarted. */
+  /** Number of restarts of the sandbox's processes. */
   restarts: number;
 }
 
@@ -157,7 +157,10 @@ function pageLines({ pages, wallets }: SandboxSource, width: number): Part[][] {
   ];
 }
 
-/** Returns one line for each kind of total, and the scenario's result when the scenario is over. */
+/**
+ * Returns one line each for payers, payments, USDC and webhooks, then the scenario's result when
+ * the scenario is over.
+ */
 function summaryLines({ flow, outcome }: SandboxView, width: number): Part[][] {
   if (flow === null) return [[{ text: 'Reading...', tone: 'dim' }]];
   const {

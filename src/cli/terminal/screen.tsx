@@ -14,16 +14,17 @@ export interface Size {
 
 /**
  * Draws `node` on the terminal's alternate screen until the node exits, SIGTERM or SIGHUP arrives,
- * or `signal` aborts. Resolves when the terminal is restored. Rejects with an error of the drawing.
+ * or `signal` aborts. Resolves when the terminal is restored. Rejects when drawing fails.
  */
 export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise<void> {
   const { stdout } = process;
   stdout.write(ENTER);
-  // process.exit and an uncaught exception also emit `exit`, so the terminal is restored after
-  // them.
+  // After process.exit or an uncaught exception, Node emits `exit`. The terminal is then restored
+  // too.
   const restore = () => void stdout.write(LEAVE);
   process.once('exit', restore);
-  // A narrower terminal wraps the old drawing, and ink could not erase wrapped lines one by one.
+  // A narrower terminal wraps the lines of the old drawing. ink erases a drawing line by line and
+  // would leave the wrapped parts, so the whole screen is cleared.
   const onResize = () => void stdout.write(WIPE);
   stdout.prependListener('resize', onResize);
   const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
@@ -43,8 +44,8 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
 }
 
 /**
- * Returns stdout without the sequence that erases the scrollback. ink sends that sequence when the
- * terminal gets lower, but the scrollback belongs to the user.
+ * Returns stdout without the escape sequence that erases the scrollback, because the scrollback
+ * belongs to the user. ink writes this sequence when the number of rows decreases.
  */
 function quiet(stdout: NodeJS.WriteStream): NodeJS.WriteStream {
   return new Proxy(stdout, {
@@ -113,12 +114,13 @@ const byCharacter: Record<string, string> = {
 };
 
 /**
- * Calls `onKey` for each key with the key's name or the typed character. Keys that arrive in one
- * read are reported one by one.
+ * Calls `onKey` for each key with the key's name or the typed character. Keys that arrive together
+ * are reported one by one.
  */
 export function useKeys(onKey: (key: string) => void): void {
-  // ink installs a new callback some time after drawing, but a key pressed in between belongs to
-  // the new drawing. So ink gets one permanent callback, which calls the latest `onKey`.
+  // ink starts to use a new callback only some time after a drawing is shown. A key pressed in the
+  // meantime would go to the callback of the old drawing. Therefore ink gets one permanent
+  // callback, which calls the latest `onKey`.
   const latest = useRef(onKey);
   useLayoutEffect(() => {
     latest.current = onKey;

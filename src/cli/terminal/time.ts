@@ -26,8 +26,8 @@ export function span(ms: number): string {
 const units = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * Parses a typed time: ISO 8601, in UTC unless it has a zone, or 30m, 6h, 7d before `now`. Returns
- * undefined for any other text.
+ * Parses a typed time. The text is an ISO 8601 time (in UTC if the text has no zone), or a duration
+ * before `now` such as 30m, 6h or 7d. Returns undefined for any other text.
  */
 export function parseMoment(text: string, now: Date): Date | undefined {
   const ago = /^(\d{1,5})([mhd])$/.exec(text);

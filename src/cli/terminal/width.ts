@@ -1,7 +1,6 @@
-// Cuts, pads and wraps lines to a number of terminal columns. Columns are counted with
-// string-width, as ink does. cli-truncate is not used, because a text that it cuts at a wide
-// character is one column too wide. wrap-ansi is not used, because it normalizes text and breaks
-// emoji sequences.
+// Cuts, pads and wraps lines to a number of terminal columns. string-width counts the columns, as
+// in ink. cli-truncate is not used because it cuts some texts one column too wide. wrap-ansi is not
+// used because it normalizes text and breaks emoji sequences.
 import stringWidth from 'string-width';
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
@@ -30,11 +29,13 @@ export function fit(text: string, width: number): string {
 
 /**
  * Wraps a line into lines of at most `width` columns, each with the indent of the first line. A
- * line breaks at its last space if that space is in the second half of the line.
+ * full line is broken at its last space if that space is in the second half of the line. Otherwise
+ * it is broken at its end.
  */
 export function wrap(text: string, width: number): string[] {
   if (stringWidth(text) <= width) return [text];
-  // The indent leaves at least two columns, enough for the widest character.
+  // The indent is limited, so that at least two columns remain. The widest character takes two
+  // columns.
   const leading = /^ */.exec(text)?.[0].length ?? 0;
   const indent = Math.max(0, Math.min(leading, Math.floor(width / 2), width - 2));
   const lines: string[] = [];
@@ -66,9 +67,8 @@ export function wrap(text: string, width: number): string[] {
 }
 
 /**
- * Yields the parts between which a line may break: the graphemes of the text. Combining marks that
- * take a column can make a grapheme of any width. A grapheme wider than a line is yielded character
- * by character.
+ * Splits text into graphemes, so that no line break separates the parts of a grapheme. If a
+ * grapheme is wider than a line, because it has many combining marks, splits it into characters.
  */
 function* partsOf(text: string, width: number): Iterable<string> {
   for (const { segment } of graphemes.segment(text)) {

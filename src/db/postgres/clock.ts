@@ -10,8 +10,8 @@ export async function readClock(sql: Queryable): Promise<number> {
 }
 
 /**
- * Measures by how many seconds the database's clock is ahead of this process's clock. The error is
- * at most half of the time that the query takes.
+ * Returns the number of seconds by which the database's clock is ahead of this process's clock. The
+ * error is at most half of the time that the query takes.
  */
 export async function readClockOffset(sql: Queryable): Promise<number> {
   const startedAt = Date.now();

@@ -52,14 +52,14 @@ export interface ConnectOptions {
   max: number;
   /** application_name in pg_stat_activity. */
   name: string;
-  /** Postgres's own planner settings apply when undefined. */
+  /** Planner settings of the sessions. If undefined, Postgres's own settings apply. */
   planning?: Planning | undefined;
-  /** No limits apply when undefined: commands and migrations may run for any time. */
+  /** Undefined for commands and migrations, which may run for any time without a timeout. */
   limits?: ConnectionLimits | undefined;
   /**
-   * URL of the same database without the pooler. If given, `url` leads to a pooler in transaction
-   * mode: the pool prepares no statements, and its sessions have the settings of the role
-   * (roles.ts). Only `listen` uses the direct URL.
+   * If `url` leads to a pooler in transaction mode: the URL of the same database without the
+   * pooler, for `listen`. The pool then prepares no statements and sends no session settings. The
+   * settings of the role apply (ROLE_SETTINGS in settings.ts).
    */
   directUrl?: string | undefined;
 }
@@ -70,8 +70,8 @@ const silences = new WeakMap<object, Silence>();
 
 /**
  * Creates a pool that connects on the first query. If the first argument is a pool, the new pool
- * connects to the same database and inherits the options that are not given. The caller ends the
- * pool.
+ * connects to the same database, and inherits that pool's value of each option that is not given.
+ * The caller ends the new pool.
  */
 export function connect(url: string, options: ConnectOptions): Sql;
 export function connect(sql: Sql, options: Omit<ConnectOptions, 'name' | 'directUrl'>): Sql;
@@ -153,9 +153,9 @@ interface ReadOptions {
 }
 
 /**
- * Opens a pool. If `silentMs` is given, connections that receive nothing for that time are dropped.
- * All hosts together must connect within `silentMs`, so that no statement is cancelled before the
- * last host was tried.
+ * Opens a pool. When a statement has waited for `silentMs`, the statement is cancelled and silent
+ * connections are dropped (silence.ts). The hosts therefore share `silentMs` as their connect
+ * timeout, so that the last host is tried before the statement is cancelled.
  */
 function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   const { hosts, connectMs } = options.place;
@@ -163,7 +163,7 @@ function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   const openSocket = createSocketOpener({ ...options.place, connectMs: perHostMs });
   const silence = silentMs === Infinity ? undefined : createSilence(silentMs, openSocket);
   const socket = () => (silence?.open ?? openSocket)();
-  // The socket selects the host and handles TLS.
+  // These options are turned off in the driver, because the socket selects the host and starts TLS.
   const own = { ...options, ssl: false, sslnegotiation: null, target_session_attrs: null, socket };
   const watched = withSilence(postgres(own as unknown as PoolOptions), silence);
   if (options.direct !== undefined) listenOn(watched, options.direct, silentMs);
@@ -195,16 +195,16 @@ export function silenceOf(sql: Sql): Silence | undefined {
 }
 
 /**
- * Wraps a pool so that `silence` watches every statement and transaction. After the server ended a
- * connection with an error, postgres.js rejects the next connection's first statement with that old
- * (stale) error and does not send the statement. The wrapper runs such a statement again.
+ * Wraps a pool so that `silence` watches every statement and transaction. If the server ended a
+ * connection with an error, postgres.js rejects the first statement of the next connection with
+ * this stale error, without sending the statement. The wrapper runs the rejected statement again.
  */
 function withSilence(sql: Sql, silence: Silence | undefined): Sql {
   const reserve = sql.reserve.bind(sql);
   const survivor = Object.assign(sql, {
     begin: survivingLoss(sql, silence),
-    // Without `fetch_types`, postgres.js hands out only connections that are already open. This
-    // statement opens a connection.
+    // With `fetch_types: false`, the driver's `reserve` may never resolve if no connection is open.
+    // `select 1` opens a connection first.
     reserve: async () => {
       await sql`select 1`;
       return reserve();
@@ -221,9 +221,7 @@ type Statement = Promise<unknown> & {
   cancel(): void;
 };
 
-/**
- * State of a transaction's connection. The transaction and its statements set and read `isClosed`.
- */
+/** The connection of one transaction. The transaction and its statements share this object. */
 interface Connection {
   isClosed: boolean;
 }
@@ -237,8 +235,8 @@ function counted<T extends Queryable>(
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
       const made = make();
-      // A fragment is also a promise, but no code awaits a fragment. The replaced handlers of a
-      // fragment therefore never run.
+      // `made` may also be a fragment, which is a promise too. No code awaits a fragment, so the
+      // methods that `count` replaces are never called on a fragment.
       if (made instanceof Promise)
         count(made as Statement, make as () => Statement, silence, connection);
       return made;
@@ -247,8 +245,9 @@ function counted<T extends Queryable>(
 }
 
 /**
- * Replaces `then`, `catch` and `finally` of a statement, because postgres.js sends the statement
- * when one of them is first called.
+ * Makes a statement register with `silence`, and run again after a stale error. postgres.js sends a
+ * statement at the first call of its `then`, `catch` or `finally`, so this function replaces the
+ * three methods.
  */
 function count(
   made: Statement,
@@ -261,8 +260,9 @@ function count(
     // On a closed connection, postgres.js would send the statement over the next connection,
     // outside the transaction.
     if (connection?.isClosed === true) throw transactionClosed();
-    // A statement that still waits for a connection is cancelled here. A statement that was sent is
-    // rejected when its connection closes.
+    // After too long a wait, `silence` drops the connections and calls this callback. The callback
+    // cancels only a statement that has no connection yet. A sent statement is rejected by the
+    // drop.
     const end = silence?.begin(() => made.state === null && made.cancel());
     try {
       return await new Promise((resolve, reject) => void sendFirst(resolve, reject));
@@ -283,9 +283,9 @@ function count(
 }
 
 /**
- * Tells whether the server ended a connection with this error. postgres.js has not sent a statement
- * that fails with this error, so the statement is safe to retry. A statement that was already sent
- * fails with CONNECTION_CLOSED instead.
+ * Tells whether the error is one with which the server ends a connection. A statement that fails
+ * with such an error was not sent and is safe to retry: if the connection ends after a statement
+ * was sent, the statement fails with CONNECTION_CLOSED.
  */
 function isStale(error: unknown): boolean {
   return (
@@ -326,7 +326,8 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
         const result = work(counted(tx, silence, connection));
         return await (Array.isArray(result) ? Promise.all(result) : result);
       } catch (error) {
-        // When a connection closes, its queries are rejected first and the transaction afterwards.
+        // If the connection closed, postgres.js rejects the query first and the transaction later.
+        // After one turn of the event loop, `isClosed` is up to date.
         await nextTurn();
         throw error;
       } finally {

@@ -1,5 +1,5 @@
-// Columns that daemons must not update after the insert: identity, terms and amounts. roles.ts
-// grants updates without these columns.
+// The columns that hold the identity, the terms and the amounts of each row. Daemons write these
+// columns only when they insert a row. roles.ts grants no update of these columns.
 
 export const planTerms = [
   'id',
@@ -22,6 +22,8 @@ export const subscriptionTerms = [
   'amount',
   'period_hours',
   'charged_from',
+  'replaces',
+  'starts_at',
 ];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
@@ -39,7 +41,10 @@ export const installationTerms = [
   'history_accepted_until',
 ];
 
-/** Every column of payments except amount_refunded, the only column that may be updated. */
+/**
+ * Every column of payments except amount_refunded and amount_credited, which change after the
+ * insert.
+ */
 export const notRefunded = [
   'id',
   'app_id',
@@ -61,6 +66,8 @@ export const notRefunded = [
   'attempt',
   'occurred_at',
   'created_at',
+  'credit_spent',
+  'covers_from',
 ];
 
 export const refundTerms = [
@@ -75,10 +82,7 @@ export const refundTerms = [
   'blockhash_slot',
 ];
 
-/**
- * Every column of an offer except message, which is cleared later, and registered_at, which is set
- * when the offer is used.
- */
+/** Every column of an offer except message and registered_at, which change after the insert. */
 export const offerTerms = [
   'id',
   'wallet',
@@ -90,6 +94,8 @@ export const offerTerms = [
   'checkout_session_id',
   'resumes',
   'created_at',
+  'replaces',
+  'change_when',
 ];
 export const sessionTerms = [
   'id',
@@ -100,11 +106,13 @@ export const sessionTerms = [
   'for_wallet',
   'allow_second',
   'expires_at',
+  'replaces',
+  'change_when',
 ];
 
 /** Columns of a sponsored offer that are set when the wallet's signed transaction is stored. */
 export const signedColumns = ['signed', 'signed_at'];
-/** All other columns of a sponsored offer. */
+/** Every column of a sponsored offer except `signedColumns`. */
 export const sponsoredOfferTerms = [
   'id',
   'purpose',
@@ -124,6 +132,8 @@ export const sponsoredOfferTerms = [
   'unit_price',
   'loaded_data_bytes',
   'withdraws',
+  'replaces',
+  'credit_at',
   'created_at',
 ];
 /** Columns of a sponsorship that never change after the insert. */
@@ -136,6 +146,8 @@ export const sponsorshipTerms = [
   'plan_id',
   'subscription_pda',
   'checkout_session_id',
+  'replaces',
+  'credit_at',
   'transaction_id',
   'reserved',
   'created_at',

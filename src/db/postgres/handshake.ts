@@ -13,7 +13,7 @@ import {
 import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 
 interface Handshake {
-  /** The driver's first message. It is sent to each host that is tried. */
+  /** The driver's first message. Each host that is tried receives this message. */
   startup: Buffer;
   /**
    * Passes an authentication request from the server to the driver. Resolves with the driver's
@@ -22,11 +22,11 @@ interface Handshake {
   authenticate: (request: Buffer) => Promise<Buffer>;
   /** Passes a message from the server to the driver. The message needs no response. */
   inform: (message: Buffer) => void;
-  /** Called with each TCP socket. */
+  /** Called with the TCP socket of each connection attempt. */
   onOpened?: ((tcp: Socket) => void) | undefined;
   tls: PostgresTls;
   tlsOptions: ConnectionOptions | undefined;
-  /** Aborted when the time limit of the host has passed or the driver gives up. */
+  /** Aborts the handshake: the time limit for this host has passed, or the driver gives up. */
   signal: AbortSignal;
 }
 
@@ -51,8 +51,8 @@ export class Refusal extends Error {
   }
 
   /**
-   * True for admin_shutdown, crash_shutdown and cannot_connect_now. Another host may accept the
-   * session.
+   * Whether another host may accept the session: the error is admin_shutdown, crash_shutdown or
+   * cannot_connect_now.
    */
   get isTemporary(): boolean {
     return ['57P01', '57P02', '57P03'].includes(this.code);
@@ -140,8 +140,8 @@ async function openAt(
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
 /**
- * Starts TLS if the URL asks for TLS. If the server offers no TLS, the modes `prefer` and `allow`
- * go on without TLS. All other modes throw.
+ * Starts TLS if the URL asks for TLS. If the server offers no TLS, continues without TLS when
+ * sslmode is `prefer` or `allow`, and throws otherwise.
  */
 async function secure(
   tcp: Socket,
@@ -216,8 +216,8 @@ async function assertRole(stream: Socket, messages: Messages, target: Target): P
     const message = await messages.next();
     const type = typeOf(message);
     if (type === 'E') throw new Refusal(message);
-    // A DataRow. The value of its only column follows the number of columns (2 bytes) and the
-    // length (4 bytes).
+    // A DataRow consists of the number of columns (2 bytes) and, for each column, a length (4
+    // bytes) and a value. The answer has one column.
     if (type === 'D') role = message.toString('utf8', HEADER_BYTES + 6);
     if (type === 'Z') break;
   }
@@ -234,7 +234,7 @@ const MAX_MESSAGE_BYTES = 65_536;
 
 const typeOf = (message: Buffer) => message.toString('latin1', 0, 1);
 
-/** Reads the server's messages from a paused socket, and leaves later bytes in the socket. */
+/** Reads one message at a time from a paused socket. Bytes after the message stay in the socket. */
 class Messages {
   readonly #stream: Socket;
   readonly #signal: AbortSignal;
@@ -281,7 +281,6 @@ function closed(): Error {
   return Object.assign(error, { code: 'ECONNRESET' });
 }
 
-/** The error of a host that did not answer in time. */
 export function timedOut(host: PostgresHost): Error {
   const error = new Error(`Postgres at ${describeHost(host)} did not answer in time`);
   return Object.assign(error, { code: 'CONNECT_TIMEOUT' });

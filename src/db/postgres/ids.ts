@@ -24,8 +24,8 @@ export function timeOfId(id: string): Date {
 }
 
 /**
- * Returns the ids for the time range [since, until). `first` is inclusive and `end` exclusive. A
- * null time means no bound.
+ * Returns the range of ids that were created in [since, until). `first` is inclusive and `end`
+ * exclusive. A null time means no bound.
  */
 export function idsBetween(since: Date | null, until: Date | null): { first: string; end: string } {
   return {

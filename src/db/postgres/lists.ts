@@ -19,8 +19,8 @@ export interface Span {
 export type Fragment = PendingQuery<Row[]>;
 
 /**
- * The first column of an index on (column, id), and the value of that column. The value is a
- * fragment with its SQL type.
+ * Selects the rows of a list: `column` equals `value`. The table needs an index on (column, id).
+ * `value` includes a cast to the type of the column.
  */
 export interface Key {
   column: string;
@@ -28,9 +28,9 @@ export interface Key {
 }
 
 /**
- * WHERE condition, ORDER BY and LIMIT of a list: the rows whose `column` equals `value`. The
- * statement needs an index on (column, id). `= any(array[...])` and the column in ORDER BY keep the
- * planner from using the primary key (docs/postgres-notes.md).
+ * Returns the WHERE condition, ORDER BY and LIMIT of one page of a list. With a plain `=`, or
+ * without `column` in ORDER BY, the planner might walk the primary key (docs/postgres-notes.md).
+ * The condition therefore is `= any(array[...])`.
  */
 export function pageOf(
   sql: Queryable,
@@ -46,7 +46,7 @@ export function pageOf(
     order by ${sql(column)} desc, id desc limit ${limit}`;
 }
 
-/** Filter: the column has one of these values. null means no filter. */
+/** Returns a condition for WHERE: the column equals one of `words`. null means no condition. */
 export function among(sql: Queryable, column: string, words: readonly string[] | null): Fragment[] {
   return words === null ? [] : [sql`and ${sql(column)} = any(${words}::text[])`];
 }

@@ -4,17 +4,19 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { compareReleases, readRelease } from '../../config/release.ts';
 import { OperatorError } from '../../errors.ts';
+import { ROOT } from '../../root.ts';
 import type { Queryable, Sql } from './connect.ts';
 import { locksOf, type TableLock } from './migration-locks.ts';
 import { isLocked, isLost } from './outage.ts';
 import { grantRights } from './roles.ts';
+import { SCHEMA } from './settings.ts';
 
-const directory = new URL('../../../sql/', import.meta.url);
+const directory = new URL('sql/', ROOT);
 // Arbitrary key of the advisory lock: "billing" on a phone keypad.
 const ADVISORY_LOCK = 2455464n;
 /**
- * Lock timeout of a migration. While a migration waits for a table lock, statements of the daemons
- * queue behind it, so the migration gives up early and retries.
+ * Lock timeout of a migration. While a migration waits for a table lock, the daemons' statements
+ * wait behind the migration. The migration therefore gives up early and retries.
  */
 const LOCK_TIMEOUT = '2s';
 const LOCK_TRIES = 30;
@@ -31,7 +33,11 @@ export interface Migration {
   minRelease: string | null;
 }
 
-/** A migration that was applied to the database. */
+/** Returns the version of the newest migration that this build knows. */
+export async function knownSchema(): Promise<number> {
+  return (await listMigrations()).at(-1)?.version ?? 0;
+}
+
 interface Applied {
   checksum: string;
   minRelease: string | null;
@@ -59,7 +65,8 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
     { exists: boolean }[]
   >`select to_regclass('schema_migrations') is not null as exists`;
   if (found?.exists !== true) return new Map();
-  // Builds before 0.1.0 created the table without the column min_release.
+  // A schema_migrations table from before release 0.1.0 has no column min_release. to_jsonb() reads
+  // the missing column as null.
   const rows = await sql<({ version: number } & Applied)[]>`
     select version, checksum, to_jsonb(m) ->> 'min_release' as min_release
     from schema_migrations m order by version`;
@@ -67,10 +74,38 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
 }
 
 /**
- * Applies pending migrations and grants the daemon roles their rights. Returns the names of the
- * applied files. Does nothing if the schema is newer and allows this release. Waits while another
- * process migrates. `onStep` gets the name of each step. Throws an OperatorError if (1) the schema
- * is newer and does not allow this release, (2) a file has changed, or (3) a table stays locked.
+ * Throws an OperatorError if tables cannot be created in the schema `public`, or if another schema
+ * has an installation. A second installation beside it would be empty.
+ */
+async function refuseElsewhere(sql: Queryable): Promise<void> {
+  const [row] = await sql<{ database: string; user: string; creates: boolean | null }[]>`
+    select quote_ident(current_database()) as database, quote_ident(current_user) as user,
+      has_schema_privilege(to_regnamespace(${SCHEMA})::oid, 'create, usage') as creates`;
+  const { database = '', user = '', creates = null } = row ?? {};
+  if (creates !== true)
+    throw new OperatorError(
+      `The tables of billing belong into the schema ${SCHEMA} of the database ${database}, which ${creates === null ? 'does not exist' : `${user} may not create tables in`}. ` +
+        `As a superuser, in that database: create schema if not exists ${SCHEMA}; grant usage, create on schema ${SCHEMA} to ${user}.`,
+    );
+  const [other] = await sql<{ name: string }[]>`
+    select quote_ident(nspname) as name from pg_namespace n
+    where nspname <> ${SCHEMA} and 2 = (
+      select count(*) from pg_class
+      where relnamespace = n.oid and relname in ('schema_migrations', 'delivery_queue'))
+    limit 1`;
+  if (other !== undefined)
+    throw new OperatorError(
+      `The database ${database} has an installation of billing in the schema ${other.name}; billing uses the schema ${SCHEMA} only. ` +
+        `With the daemons stopped and ${SCHEMA} empty: drop schema ${SCHEMA}; alter schema ${other.name} rename to ${SCHEMA}. Or create another database for a new installation.`,
+    );
+}
+
+/**
+ * Waits while another process migrates. Then applies the pending migrations, grants the daemon
+ * roles their rights, and returns the names of the applied files. If the schema is newer and allows
+ * this release, does nothing. Throws an OperatorError if (1) the newer schema does not allow this
+ * release, (2) an applied file has changed, (3) a table stays locked, or (4) the schema `public`
+ * cannot be used.
  */
 export async function migrate(
   sql: Sql,
@@ -88,6 +123,7 @@ export async function migrate(
     await reserved`select pg_advisory_lock(${ADVISORY_LOCK})`;
     await reserved`select set_config('lock_timeout', ${LOCK_TIMEOUT}, false)`;
     const applied = await appliedVersions(reserved);
+    if (applied.size === 0) await refuseElsewhere(reserved);
     if (newerVersion(migrations, applied) !== undefined) {
       await giveBack();
       return [];
@@ -104,8 +140,8 @@ export async function migrate(
     await giveBack();
     return pending.map(({ name }) => name);
   } catch (error) {
-    // If the connection is lost, Postgres has released the lock. A statement on a lost connection
-    // would crash postgres.js (connect.ts).
+    // If the connection is lost, there is nothing to give back: Postgres has released the lock. A
+    // statement on the lost connection would crash postgres.js (connect.ts).
     if (!isLost(error)) await giveBack();
     throw error;
   }
@@ -156,6 +192,7 @@ export interface Planned extends Migration {
 export async function planMigrations(sql: Sql): Promise<Planned[]> {
   const migrations = await listMigrations();
   const applied = await appliedVersions(sql);
+  if (applied.size === 0) await refuseElsewhere(sql);
   if (newerVersion(migrations, applied) !== undefined) return [];
   const found = await sql<{ name: string }[]>`
     select relname as name from pg_class
@@ -197,10 +234,10 @@ export async function assertSchema(sql: Sql): Promise<number | undefined> {
 }
 
 /**
- * Returns the schema's version if the schema is newer than this build and allows this release.
- * Returns undefined if the schema is not newer. Throws an OperatorError if (1) the schema forbids
- * this release, or (2) an applied migration differs from this build's file. The exit code is 1 in
- * case 1, because a restart may bring the newer release, and 2 in case 2.
+ * Returns the schema's version if the schema is newer than this build, otherwise undefined. Throws
+ * an OperatorError (1) with exit code 1 if the newer schema does not allow this release, because a
+ * restart may start a newer release; (2) with exit code 2 if an applied migration differs from this
+ * build's file.
  */
 function newerVersion(
   migrations: readonly Migration[],

@@ -1,10 +1,10 @@
-// The locks that a migration's statements take on existing tables. The locks are derived from the
-// text of the statements, because running a migration would take the locks.
+// Predicts the locks that a migration will take on existing tables. The prediction uses the text of
+// the statements, because running the statements would lock the tables.
 // https://www.postgresql.org/docs/current/explicit-locking.html
 
 /**
- * Lock modes, weakest first. The list omits the modes below ROW EXCLUSIVE, because those are the
- * locks of reading statements.
+ * Lock modes, weakest first. Statements that only read take weaker modes, which this list leaves
+ * out.
  */
 const LOCKS = [
   'ROW EXCLUSIVE',
@@ -28,6 +28,7 @@ export interface TableLock {
 const RULES: readonly (readonly [RegExp, LockMode])[] = [
   [/^alter table (?:if exists )?(?:only )?(\w+)/, 'ACCESS EXCLUSIVE'],
   [/^drop (?:table|index) (?:if exists )?(\w+)/, 'ACCESS EXCLUSIVE'],
+  [/^create or replace view (\w+)/, 'ACCESS EXCLUSIVE'],
   [/^create table .* partition of (\w+)/, 'ACCESS EXCLUSIVE'],
   [/^truncate (?:table )?(\w+)/, 'ACCESS EXCLUSIVE'],
   [/^create (?:constraint )?trigger .*? on (\w+)/, 'SHARE ROW EXCLUSIVE'],

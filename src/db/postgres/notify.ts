@@ -1,30 +1,32 @@
-// NOTIFY to other processes. NOTIFY serialises commits: one NOTIFY per insert cuts throughput to a
-// quarter (docs/postgres-notes.md). A process therefore sends at most one NOTIFY per channel and
+// NOTIFY to other processes. NOTIFY serialises commits, so one NOTIFY per insert cuts throughput to
+// a quarter (docs/postgres-notes.md). A process therefore sends at most one NOTIFY per channel and
 // interval, after its commit. Listeners also poll, so a lost notification only adds delay.
 import type { Sql } from './connect.ts';
 import { isId } from './ids.ts';
 
 /** Channel for new events. Dispatchers and long-polling requests of the event feed listen. */
 export const DELIVERIES_QUEUED = 'billing_deliveries';
-/** Channel for subscriptions that became due early. Keepers listen. */
+/** Channel that wakes keepers, because a subscription may have become due. */
 export const SUBSCRIPTIONS_DUE = 'billing_due';
 
 /**
- * Maximum number of names in one notification, because a payload is limited to 8,000 bytes. With
- * more names, an empty payload is sent, which means "any".
+ * Maximum number of endpoints and apps that one payload names, because a payload is limited to
+ * 8,000 bytes. For more endpoints and apps, the payload is empty, which means "any".
  */
 const MAX_NAMED = 200;
 
-/** Name in a payload that means "any endpoint", for a sender that does not know the endpoint. */
+/**
+ * In a payload, means "any endpoint". A sender that does not know the endpoints sends this text.
+ */
 export const ANY_ENDPOINT = '*';
 
-/** A payload names an app by this text, and an endpoint by its id. */
+/** Returns the text that names an app in a payload. An endpoint is named by its id. */
 export const appName = (appId: string): string => `@${appId}`;
 
 export interface Notifier {
   /**
-   * Schedules a notification. `names` are the endpoints and apps with changes; without names the
-   * notification means "any". Returns at once and never throws.
+   * Schedules a notification. `names` are the endpoints and apps to notify; undefined means all of
+   * them. Returns at once and never throws.
    */
   notify(names?: ReadonlySet<string>): void;
   /** Sends the pending notification, if there is one, and waits until it is sent. */
@@ -32,13 +34,13 @@ export interface Notifier {
 }
 
 /**
- * Creates a notifier that sends at most one NOTIFY per `intervalMs`. The first notification is sent
- * immediately; later notifications are merged. The default of 10 ms limits a flood to 100
- * notifications a second and adds no delay at 50 events a second.
+ * Creates a notifier that sends at most one NOTIFY per `intervalMs`. Notifications within this time
+ * after a NOTIFY are sent together, as one NOTIFY, when the time has passed. The default of 10 ms
+ * allows 100 NOTIFYs a second.
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;
-  /** Names of the next notification; undefined when no notification is pending. */
+  /** The names to send with the next NOTIFY; undefined when none is needed. */
   let pending: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {

@@ -97,8 +97,8 @@ export function isLocked(error: unknown): boolean {
 export function isOutage(error: unknown): boolean {
   if (isLost(error) || !(error instanceof Error)) return isLost(error);
   const { code = '' } = error as NodeJS.ErrnoException;
-  // A statement can be cancelled while it waits for a connection. postgres.js then rejects it with
-  // the server's code, but not as a PostgresError.
+  // When this client cancels a statement that still waits for a connection, the error has the code
+  // query_canceled, but comes from postgres.js and is not a PostgresError.
   return error instanceof postgres.PostgresError ? outages.has(code) : code === TOO_SLOW;
 }
 

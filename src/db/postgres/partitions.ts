@@ -3,20 +3,21 @@
 import type { Queryable, Sql, Transaction } from './connect.ts';
 
 /**
- * Tables with a retention in months. The partitions of earlier_attempts are dropped together with
- * the partitions of deliveries.
+ * Tables whose old monthly partitions are dropped. The partitions of earlier_attempts are dropped
+ * together with the partitions of deliveries.
  */
 export type PartitionedTable = 'deliveries' | 'events';
 
 /**
- * Lock timeout for creating or dropping a partition. These statements wait for every running
- * statement on the table, and later statements queue behind them. A short timeout bounds the delay.
+ * Lock timeout for creating or dropping a partition. The lock waits for all running statements on
+ * the table, and new statements wait for the lock. The timeout limits this wait.
  */
 const LOCK_TIMEOUT = '200ms';
 
 /**
- * Creates the missing partitions of this month and the next three. Throws an error that satisfies
- * isLocked() when a table lock is not free.
+ * Creates the missing partitions of this month and the next three, and returns their names. If
+ * another session holds the partition lock, creates none. Throws an error that satisfies isLocked()
+ * when a table lock is not free.
  */
 export async function makeMonths(sql: Sql): Promise<string[]> {
   const made = await alone(sql, async (tx) => {

@@ -1,9 +1,10 @@
-// Checks of Postgres. At start, the checks compare encoding, session settings and commits with what
-// the service needs. In operation, a check tells whether daemons can read and write now.
+// Checks of Postgres. At start, the service checks the encoding and the session settings. In
+// operation, it checks whether daemons can read and write now.
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { silenceOf, type Sql } from './connect.ts';
 import {
+  CHECKED_SETTINGS,
   daemonLimits,
   DIRECT_MARK,
   DIRECT_SETTINGS,
@@ -18,8 +19,8 @@ const GRACE_MS = 500;
 const SUSPECT_MS = 5000;
 
 /**
- * Returns the reason why daemons cannot use Postgres; undefined when they can. Never rejects, but
- * may wait until its own query ends.
+ * Returns the reason why daemons cannot use Postgres; undefined when they can. Never rejects. Runs
+ * a query.
  */
 export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
   const silence = silenceOf(sql);
@@ -40,16 +41,19 @@ export async function databaseTrouble(sql: Sql): Promise<string | undefined> {
 }
 
 export interface Usable {
-  /** Whether to check also that a crash of Postgres cannot lose a commit. */
+  /** Whether to check also that a crash of Postgres loses no committed transaction. */
   durable?: boolean | undefined;
-  /** The settings that sessions behind a pooler need. If given, `url` may lead to a pooler. */
+  /**
+   * If `url` may lead to a pooler: the settings that a session must have. If undefined, a pooler is
+   * an error.
+   */
   pooled?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
- * Checks that (1) Postgres responds, (2) its encoding and session settings are as the service needs
- * them, and (3) `url` leads to no pooler unless `pooled` is given. Otherwise throws an
- * OperatorError with the next step (exit code 1 for no response, else 2).
+ * Throws an OperatorError with the next step if (1) Postgres does not respond (exit code 1), (2)
+ * the encoding or a session setting is not what the service needs (exit code 2), or (3) `url` leads
+ * to a pooler and `pooled` is undefined (exit code 2).
  */
 export async function assertUsable(
   sql: Sql,
@@ -68,9 +72,18 @@ export async function assertUsable(
       );
   if (pooled === undefined && settings[DIRECT_MARK] !== DIRECT_SETTINGS[DIRECT_MARK])
     throw poolerFound(url);
-  const wanted = pooled ?? SESSION_SETTINGS;
-  const wrong = Object.entries(wanted).find(([name, value]) => settings[name] !== value);
-  if (wrong !== undefined) throw wrongSetting(wrong, settings, `${role} in database ${database}`);
+  const wrongIn = (wanted: Readonly<Record<string, string>>) =>
+    Object.entries(wanted).find(([name, value]) => settings[name] !== value);
+  const place = `${role} in database ${database}`;
+  const wrong = wrongIn(pooled ?? SESSION_SETTINGS);
+  if (wrong !== undefined) throw wrongSetting(wrong, settings, place);
+  const given = wrongIn(CHECKED_SETTINGS);
+  if (given !== undefined)
+    throw new OperatorError(
+      `Postgres has ${given[0]} = ${settings[given[0]] ?? ''}, and the service needs "${given[1]}". ` +
+        `As a superuser: alter role ${place} set ${given[0]} = '${given[1]}'.`,
+      2,
+    );
   const commit = settings.synchronous_commit ?? '';
   if (durable && !DURABLE_SETTINGS.includes(commit))
     throw new OperatorError(
@@ -102,9 +115,9 @@ function poolerFound(url: string): OperatorError {
 }
 
 /**
- * Checks that DATABASE_DIRECT_URL leads to no pooler, and to the same database as DATABASE_URL.
- * Otherwise throws an OperatorError: exit code 2 for a pooler; exit code 1 for another database,
- * because a failover may be the reason.
+ * Throws an OperatorError (1) with exit code 2 if DATABASE_DIRECT_URL leads to a pooler; (2) with
+ * exit code 1 if DATABASE_DIRECT_URL leads to another database than DATABASE_URL, because a
+ * failover may be the reason.
  */
 export async function assertDirect(
   pooled: { sql: Sql; url: string },
@@ -130,11 +143,12 @@ export async function assertDirect(
     );
 }
 
-const CHECKED_SETTINGS = [
+const READ_SETTINGS = [
   'server_encoding',
   'client_encoding',
   'synchronous_commit',
   ...Object.keys(SESSION_SETTINGS),
+  ...Object.keys(CHECKED_SETTINGS),
 ];
 
 async function readSettings(
@@ -142,7 +156,7 @@ async function readSettings(
   url: string,
   more: readonly string[],
 ): Promise<{ settings: Partial<Record<string, string>>; role: string; database: string }> {
-  const names = [...new Set([...CHECKED_SETTINGS, ...more])];
+  const names = [...new Set([...READ_SETTINGS, ...more])];
   const rows = await asking(
     url,
     () => sql<{ name: string; setting: string; role: string; database: string }[]>`

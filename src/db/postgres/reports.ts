@@ -8,7 +8,9 @@ export interface Reports {
   run<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
   /** Runs statements that only read, on the replica if REPORTS_DATABASE_URL names a replica. */
   read<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
-  /** Returns the maximum age, in seconds, of the data that `read` returns from now on. */
+  /**
+   * Returns an upper bound, in seconds, of the replication delay of the data that `read` returns.
+   */
   readAge(): Promise<number>;
   /** Runs statements in one transaction, with the limits of reports. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>;
@@ -17,7 +19,7 @@ export interface Reports {
 
 /** Maximum number of connections. Further reports wait for a connection. */
 const CONNECTIONS = 3;
-/** Behind a pooler, reports of one process use at most one of the role's connections. */
+/** Maximum number of connections behind a pooler, because a pooler limits connections per role. */
 const POOLED_CONNECTIONS = 1;
 const REPORT = { planning: 'report', limits: reportLimits } as const;
 
@@ -62,8 +64,8 @@ export function reportsOn(sql: Sql, isPooled: boolean, replica?: Sql): Reports {
 }
 
 /**
- * Returns the maximum number of seconds that a standby is behind, and 0 for a primary. A connected
- * standby that has replayed everything it received is 0 seconds behind.
+ * Returns an upper bound, in seconds, of a standby's replication delay; 0 for a primary. A
+ * connected standby that has replayed everything it received is 0 seconds behind.
  */
 async function readAge(replica: Sql): Promise<number> {
   const [row] = await replica<{ age: number }[]>`
@@ -78,8 +80,8 @@ async function readAge(replica: Sql): Promise<number> {
 }
 
 /**
- * Changes settings for this transaction only. A pooler may run the next transaction on another
- * session.
+ * Changes settings until the transaction ends. Behind a pooler, session settings would also apply
+ * to the next client that uses the session.
  */
 async function setLocally(tx: Transaction, settings: Record<string, string>): Promise<void> {
   const [names, values] = [Object.keys(settings), Object.values(settings)];

@@ -29,7 +29,7 @@ interface Rights {
   execute?: readonly string[];
 }
 
-/** Rights of every daemon, for the startup checks and the heartbeat. */
+/** Rights that every daemon needs for the startup checks and the heartbeat. */
 const running = {
   select: ['schema_migrations', 'installation', 'daemons'],
   insert: ['installation', 'daemons'],
@@ -80,11 +80,14 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'sponsored_offers',
       'sponsorships',
       'app_logos',
+      'receipt_links',
+      'receipt_details',
     ],
     insert: [
       ...running.insert,
       'suspensions',
       'app_logos',
+      'receipt_details',
       'auth_nonces',
       'apps',
       'plans',
@@ -104,7 +107,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'replays',
     ],
     insertExcept: {
-      merchants: ['tier', 'fee_bps'],
+      merchants: ['tier', 'fee_bps', 'unsubscribe_token'],
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
       sponsored_offers: ['created_at', ...signedColumns],
     },
@@ -122,14 +125,16 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'sponsored_offers',
       'app_logos',
+      'receipt_details',
     ],
     update: {
       ...running.update,
-      merchants: ['id', 'wallet', 'tier', 'fee_bps'],
+      merchants: ['id', 'wallet', 'tier', 'fee_bps', 'unsubscribe_token'],
       api_keys: ['id', 'merchant_id', 'prefix', 'hash', 'created_at'],
       apps: ['id', 'merchant_id'],
       app_logos: ['app_id'],
       plans: planTerms,
+      payments: [...notRefunded, 'amount_refunded'],
       subscriptions: [...subscriptionTerms, 'paid_through', 'period_pulled'],
       webhook_endpoints: ['id', 'app_id', 'url'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
@@ -141,6 +146,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       sponsored_offers: sponsoredOfferTerms,
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
+      receipt_links: ['single', 'key'],
+      receipt_details: ['subscription_id', 'since'],
     },
     execute: ['oldest_writer()'],
   },
@@ -169,6 +176,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'sponsored_offers',
       'sponsorships',
       'rate_leases',
+      'receipt_links',
     ],
     insert: [
       ...running.insert,
@@ -217,9 +225,14 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'endpoint_health',
       'endpoint_hours',
       'rate_leases',
+      'mails',
+      'merchants',
+      'apps',
+      'plans',
     ],
     insert: [
       'daemons',
+      'mails',
       'rate_leases',
       'events',
       'deliveries',
@@ -227,7 +240,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'endpoint_health',
       'endpoint_hours',
     ],
-    delete: [...running.delete, 'delivery_queue', 'endpoint_hours', 'rate_leases'],
+    delete: [...running.delete, 'delivery_queue', 'endpoint_hours', 'rate_leases', 'mails'],
     update: {
       ...running.update,
       webhook_endpoints: [
@@ -248,15 +261,16 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
         'max_per_second',
         'settings_at',
       ],
+      mails: ['id', 'merchant_id', 'kind', 'about', 'day', 'data', 'created_at'],
       endpoint_health: ['endpoint_id'],
       rate_leases: rateHolder,
       endpoint_hours: ['endpoint_id', 'hour'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
     },
-    execute: ['make_months(int)', 'drop_month(text, int)'],
+    execute: ['make_months(int)', 'drop_month(text, int)', 'queue_digests(int)'],
   },
-  // Without --repair, `billing reconcile` only reads payments and stores its result. A repair needs
-  // the rights of the owner.
+  // These rights suffice for `billing reconcile` without --repair. A repair needs the rights of the
+  // schema owner.
   reconcile: {
     select: [
       'schema_migrations',
@@ -264,6 +278,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'plans',
       'subscriptions',
       'payments',
+      'refunds',
+      'sponsorships',
       'transactions',
       'payment_attempts',
       'last_reconciliation',
@@ -321,7 +337,6 @@ async function grants(sql: Queryable, role: string, its: Rights): Promise<string
   ].join(';\n');
 }
 
-/** Returns the role name of each daemon. */
 export async function roleNames(sql: Queryable): Promise<Record<DaemonRole, string>> {
   const [row] = await sql<
     { owner: string }[]

@@ -1,21 +1,37 @@
-// Settings of sessions. The driver sends them when it connects, so they override the settings of
-// the server, the database and the role. Behind a pooler in transaction mode a session has no
-// settings of its own, so the roles of the daemons have the same settings.
+// Settings of database sessions. The driver sends these settings when it connects, and they
+// override those of the server, the database and the role. A pooler in transaction mode drops the
+// driver's settings. Behind a pooler, the settings of the daemons' roles apply (ROLE_SETTINGS).
 import type { DaemonRole } from './daemon-roles.ts';
 
+/** The schema that has the tables. Statements name the tables without this schema. */
+export const SCHEMA = 'public';
+
 /**
- * The format of values and the isolation of transactions. With another DateStyle, IntervalStyle or
- * bytea_output the driver misreads values. With another isolation level a claim fails with 40001.
+ * Settings that change the meaning of statements or values. With another search_path, statements
+ * find no tables or other tables. With another DateStyle, IntervalStyle or bytea_output, the driver
+ * misreads values. With another isolation level, concurrent updates can fail with error 40001.
  */
 export const SESSION_SETTINGS: Readonly<Record<string, string>> = {
+  search_path: SCHEMA,
   TimeZone: 'UTC',
   DateStyle: 'ISO, MDY',
   IntervalStyle: 'postgres',
   bytea_output: 'hex',
   extra_float_digits: '1',
   standard_conforming_strings: 'on',
+  array_nulls: 'on',
+  transform_null_equals: 'off',
+  exit_on_error: 'off',
   default_transaction_isolation: 'read committed',
   default_transaction_deferrable: 'off',
+};
+
+/**
+ * Settings that the service checks and does not set, because only a superuser may set them. With
+ * another session_replication_role, triggers and foreign keys are off.
+ */
+export const CHECKED_SETTINGS: Readonly<Record<string, string>> = {
+  session_replication_role: 'origin',
 };
 
 /** The encoding of the database, and of the connection (the driver sets client_encoding). */
@@ -70,17 +86,17 @@ export function limitsWithin(ms: number): ConnectionLimits {
 }
 
 /**
- * Planner settings of a pool's sessions. `daemon` disables sequential scans, because a session
- * keeps plans that were made while tables were small. `queue` (for the dispatcher) plans every
- * execution, because a plan made for an empty queue takes 200 ms on a full queue. `report` reverts
- * the settings of a daemon's role.
+ * Kinds of pools, which differ in their planner settings. `queue` is the pool of the dispatcher. It
+ * prepares no statements, because a cached plan made for an empty queue takes 200 ms on a full
+ * queue. `report` allows sequential scans, and the other kinds do not.
  */
 export type Planning = 'daemon' | 'queue' | 'report';
 
 const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
-  // Foreign key checks and PL/pgSQL cache a plan per session. A plan made while `events` was small
-  // scans the whole table for each new delivery until the next ANALYZE. jit is off because before
-  // Postgres 18 the high cost of a disabled sequential scan would trigger JIT compilation.
+  // Foreign key checks and PL/pgSQL cache a plan per session. If a plan is made while `events` is
+  // small, each new delivery scans the whole table until the next ANALYZE. jit is off, because
+  // before Postgres 18 a disabled sequential scan has a high cost, which would start JIT
+  // compilation.
   daemon: { enable_seqscan: 'off', jit: 'off' },
   // Before the first ANALYZE the planner assumes a short queue. With sorts enabled, each claim
   // would read and sort the whole backlog.
@@ -107,9 +123,9 @@ export function sessionSettings({
 }
 
 /**
- * Settings that "billing migrate --roles" gives the role of each daemon in this database, for
- * sessions behind a pooler. The dispatcher's role gets the planner settings `queue`, because its
- * claims need them. The dispatcher's other statements work with these settings too.
+ * Settings that "billing migrate --roles" gives each daemon's role in this database, for sessions
+ * behind a pooler. The dispatcher's role gets the planner settings `queue`, because statements that
+ * claim deliveries need them. The dispatcher's other statements work with them too.
  */
 export const ROLE_SETTINGS: Readonly<
   Record<Exclude<DaemonRole, 'reconcile'>, Readonly<Record<string, string>>>

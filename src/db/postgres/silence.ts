@@ -7,8 +7,8 @@ export interface Silence {
   /** Opens a socket and watches it. */
   open: OpenSocket;
   /**
-   * Registers work as waiting for a response until the returned function is called. Calls `cancel`
-   * if the response takes longer than the limit.
+   * Registers work that waits for a response. The returned function ends the wait. Calls `cancel`
+   * if the wait exceeds `silentMs`.
    */
   begin(cancel: () => void): () => void;
   /** Milliseconds that the oldest waiting work has waited; 0 when no work is waiting. */
@@ -20,8 +20,8 @@ export interface Silence {
 }
 
 /**
- * The time limit as a number of timer ticks. A suspended process counts no ticks, so it does not
- * blame Postgres for the time of its suspension.
+ * `silentMs` is measured as this number of timer ticks. While the process is suspended, no ticks
+ * pass, so the suspension does not count as silence of Postgres.
  */
 const TICKS = 20;
 
@@ -45,8 +45,8 @@ export function createSilence(silentMs: number, openSocket: OpenSocket): Silence
       else if (socket.bytesRead !== last.bytes)
         sockets.set(socket, { bytes: socket.bytesRead, tick });
     }
-    // Work that began between two ticks has waited for less time than its tick count says, so the
-    // limit is exceeded only after TICKS + 1 ticks.
+    // The first tick may come right after the work began, so only TICKS + 1 ticks prove a wait of
+    // silentMs.
     const late = [...waiting].filter((work) => tick - work.tick > TICKS);
     if (late.length > 0) drop();
     for (const work of late) work.cancel();

@@ -1,7 +1,7 @@
-// Sockets of a Postgres pool: a stream around TCP or TLS that selects the host. postgres.js 3.4
-// itself never settles a statement when all hosts are down. The stream also works around bugs after
-// lost connections: statements hang or get the rows of other statements, and a pool keeps
-// connections that never work again.
+// Sockets of a Postgres pool. Each socket is a stream around TCP or TLS that selects the host, and
+// works around bugs of postgres.js 3.4. While all hosts are down, statements of postgres.js never
+// settle. After a lost connection, statements hang or get the rows of other statements, and the
+// pool keeps connections that never work again.
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import type { ConnectionOptions } from 'node:tls';
@@ -24,8 +24,9 @@ export interface Place {
 export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
 
 /**
- * Creates a function that opens sockets to the first host with the wanted role. The host of the
- * last session is tried first, so that a frozen host delays only the first connections.
+ * Creates a function that opens sockets. A socket tries the hosts in turn until one has the wanted
+ * role. Unless the order is shuffled, the host of the last session is tried first, so a frozen host
+ * delays only the first connections.
  */
 export function createSocketOpener(place: Place): OpenSocket {
   let last = 0;
@@ -46,7 +47,7 @@ interface Listeners {
 }
 
 /**
- * The driver's messages until the session begins:
+ * Until the session begins, messages between the driver and the hosts go this way:
  *
  *   driver  -- StartupMessage -->  sent to each host in turn
  *   host    -- request for a password, SASL -->  to the driver, whose response goes to that host
@@ -69,7 +70,7 @@ class PostgresSocket extends Duplex {
   /** The socket of the session; undefined until the session begins. */
   #session: Pick<Session, 'tcp' | 'stream'> | undefined;
   #isGreeted = false;
-  /** True when postgres.js has received a session or the server's refusal. */
+  /** True when postgres.js has received the server's greeting or refusal. */
   #isAnswered = false;
   #keepAlive: [boolean, number] = [false, 0];
 
@@ -99,7 +100,8 @@ class PostgresSocket extends Duplex {
   }
 
   override _write(message: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    // A failed write closes the socket, so the error is not handled here.
+    // The error of a failed write is ignored, because the 'close' event of the TCP socket follows
+    // and destroys this stream.
     if (this.#session !== undefined) {
       this.#session.stream.write(message, () => done());
       return;
@@ -119,20 +121,18 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Reports an error only before postgres.js has an answer, afterwards a normal end. After an
-   * error, postgres.js accepts statements until the close, and such statements hang or get the rows
-   * of other statements.
-   *
-   * A normal end before the answer would make postgres.js reconnect hundreds of times a second and
-   * never settle the waiting statement (github.com/porsager/postgres/issues/1193).
+   * Before postgres.js is answered, reports the error: a normal end would make postgres.js
+   * reconnect without end (github.com/porsager/postgres/issues/1193). Later, reports a normal end:
+   * after an error, postgres.js would accept statements until the close, and such statements hang
+   * or get the rows of other statements.
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#ended.abort();
     this.#session?.tcp.destroy();
     const reported = this.#isAnswered ? null : error;
     done(reported);
-    // Reports the close in the next event-loop turn, because postgres.js may still write a held
-    // message in the current turn. #closeUnlessGreeted explains held messages.
+    // In the current event-loop turn, postgres.js may still write a message that it holds
+    // (#closeUnlessGreeted). The close is therefore reported in the next turn.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
@@ -140,7 +140,7 @@ class PostgresSocket extends Duplex {
   async #begin(startup: Buffer): Promise<void> {
     const { target } = this.#place;
     let failures = await this.#try(this.#hosts, target, startup);
-    // The second pass is for prefer-standby: it accepts any role at the hosts that responded.
+    // If prefer-standby found no standby, a primary is accepted.
     const primaries = failures?.filter(({ error }) => error instanceof WrongRole) ?? [];
     if (target === 'prefer-standby' && primaries.length > 0)
       failures = await this.#try(
@@ -152,8 +152,8 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Tries each host once. Returns the failures of all hosts, or undefined if postgres.js has an
-   * answer or gave up.
+   * Tries each host once. Returns the failures of all hosts. Returns undefined when a session
+   * began, a host refused the driver, or the driver gave up.
    */
   async #try(
     hosts: readonly PostgresHost[],
@@ -225,10 +225,10 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Closes a socket on which postgres.js did not start with the protocol's first message. If a
-   * connection closes while postgres.js holds short messages, postgres.js sends nothing on new
-   * sockets until it holds 1,024 bytes. A few closed sockets make postgres.js drop the held
-   * messages and start correctly (github.com/LanternOps/breeze/issues/3225).
+   * Closes the socket if postgres.js has not sent the StartupMessage. After a lost connection,
+   * postgres.js may send nothing until its unsent messages fill 1,024 bytes
+   * (github.com/LanternOps/breeze/issues/3225). After a few closed sockets, postgres.js drops these
+   * messages and sends the StartupMessage.
    */
   #closeUnlessGreeted(): void {
     setImmediate(() =>
@@ -245,8 +245,8 @@ interface Failure {
 }
 
 /**
- * Returns one error for all hosts: with one host that host's error, otherwise an error that names
- * the failure of each host.
+ * Combines the failures of all hosts into one error that names each host with its failure. If there
+ * is only one failure and it is no WrongRole, returns this failure unchanged.
  */
 function summary(failures: readonly Failure[]): Error {
   const [only] = failures;

@@ -1,20 +1,22 @@
-// Decides when a subscriber's access ends (docs/merchants.md). The API, the events and the access
-// endpoint share this rule. Pure.
+// Decides when a subscriber's access ends (docs/merchants.md), for the API, the events and the
+// access endpoint. Pure.
 //
-// While a payment is due, access lasts for the plan's grace beyond the paid time: a renewal takes
-// seconds to finalize, and after a failure the subscriber has time to top up. When no further
-// payment is due (cancel requested, paused, plan gone, ended), access ends with the paid time.
+// While a further payment will be due, access lasts for the paid time plus the plan's grace: a
+// renewal takes seconds to finalize, and a subscriber needs time to top up after a failure.
+// Otherwise (cancel requested, paused, plan gone, ended), access ends with the paid time.
 //
-// A trial counts as paid time while the subscription is live. A period that was refunded before the
-// wallet resumed does not count as paid time.
+// After a change of plan, the replaced subscription gives access until the new subscription takes
+// over, plus the grace. A live subscription's trial counts as paid time. If a period was refunded
+// or turned into credit and the wallet resumes afterwards, the period no longer counts as paid
+// time.
 import type { AccessTerms } from '../../db/access.ts';
 
 const HOUR_MS = 3_600_000;
 const MAX_GRACE_MS = 72 * HOUR_MS;
 
 /**
- * The grace in milliseconds: the plan's own grace, or by default a tenth of the period, at most 72
- * hours.
+ * The grace in milliseconds. A plan without a grace of its own gets a tenth of the period, but at
+ * most 72 hours.
  */
 export function graceMs({
   periodHours,
@@ -38,22 +40,28 @@ export function coveredUntil({
   return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
 }
 
-/** Whether the last paid period was refunded before the wallet resumed. */
+/**
+ * Whether the last paid period gives no access, because it was refunded and then the wallet
+ * resumed.
+ */
 const isRefunded = ({ paidThrough, refundedThrough }: AccessTerms): boolean =>
   paidThrough !== null && refundedThrough !== null && paidThrough <= refundedThrough;
 
-/**
- * Returns the terms without `paidThrough` if the paid period was refunded, because a refunded
- * period does not count as paid.
- */
+/** Returns the terms; without `paidThrough` if the last paid period gives no access. */
 const counted = (terms: AccessTerms): AccessTerms =>
   isRefunded(terms) ? { ...terms, paidThrough: null } : terms;
 
 /**
- * The time at which access ends. Null before the first payment of a subscription without a trial.
+ * The time at which access ends. Null if there is neither a live trial nor paid time that counts.
  */
 export function accessUntil(terms: AccessTerms): Date | null {
   const covered = coveredUntil(counted(terms));
+  const { replacedAt } = terms;
+  // The grace covers the time until the new subscription's first payment is final.
+  if (covered !== null && replacedAt !== null) {
+    const end = replacedAt < covered ? replacedAt : covered;
+    return new Date(end.getTime() + graceMs(terms));
+  }
   if (covered === null || !isRenewing(terms)) return covered;
   return new Date(covered.getTime() + graceMs(terms));
 }
@@ -98,8 +106,8 @@ export interface Access {
 
 /**
  * How long the caller may cache an answer (ms), by the reason for access. `paid` is cached longest,
- * because paid time cannot be revoked. The other answers can change with the next payment or a
- * forced end.
+ * because paid time cannot be revoked. Any other answer can change with the next payment or when
+ * the subscription is ended.
  */
 const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 
@@ -135,13 +143,18 @@ export function judgeAccess(
   if (until === null || until <= now)
     return { hasAccess: false, ...facts, revalidateAfter: after(keep.none), reason: whyNot(terms) };
   const reason = whyGranted(counted(terms), now);
-  const certain = { paid: terms.paidThrough, trial: terms.trialEndsAt, grace: until }[reason];
+  const ends = { paid: terms.paidThrough, trial: terms.trialEndsAt, grace: until }[reason];
+  const certain = reason === 'grace' ? ends : earliest(ends, terms.replacedAt);
   const latest = after(keep[reason]);
   const revalidateAfter = certain !== null && certain < latest ? certain : latest;
   return { hasAccess: true, ...facts, revalidateAfter, reason };
 }
 
-function whyGranted({ paidThrough, trialEndsAt }: AccessTerms, now: Date) {
+const earliest = (one: Date | null, other: Date | null) =>
+  one !== null && other !== null && other < one ? other : one;
+
+function whyGranted({ paidThrough, trialEndsAt, replacedAt }: AccessTerms, now: Date) {
+  if (replacedAt !== null && replacedAt <= now) return 'grace';
   if (paidThrough !== null && paidThrough > now) return 'paid';
   return trialEndsAt !== null && trialEndsAt > now ? 'trial' : 'grace';
 }

@@ -1,20 +1,21 @@
-// Computes the figures of each day and of a range of days. active, pastDue and mrr of the range are
-// the values of its last day. All other figures of the range are computed from all its days.
+// Computes the figures of each day and of a range of days.
 import type { DayRow } from '../../db/analytics.ts';
 
 /**
- * Figures of one span of time. active, pastDue and mrr are the values at the end of the span. All
- * other figures are sums over the span.
+ * Figures of one day or of a range of days. active, pastDue and mrr are the values at the end of
+ * this time. successRate and churnRate are ratios. All other figures are sums.
  */
 export interface Figures extends Omit<DayRow, 'day' | 'liveBefore'> {
   /** Succeeded payments divided by attempted payments; null when no payment was attempted. */
   successRate: number | null;
   /**
-   * Cancelled and expired subscriptions, divided by the subscriptions that were live at the start
-   * of the span. Null when none was live.
+   * Number of cancelled and expired subscriptions, divided by the number of subscriptions that were
+   * live at the start of the day or range. Null when no subscription was live.
    */
   churnRate: number | null;
 }
+
+type Movement = 'mrrNew' | 'mrrReactivation' | 'mrrExpansion' | 'mrrContraction' | 'mrrChurn';
 
 export interface Report extends Figures {
   daily: (Figures & { date: string })[];
@@ -27,11 +28,18 @@ export function reportOf(days: readonly DayRow[]): Report {
   if (first === undefined || last === undefined) throw new Error('a range without days');
   const sum = (field: 'cancelled' | 'expired' | 'new' | 'paymentsSucceeded' | 'paymentsFailed') =>
     days.reduce((total, day) => total + day[field], 0);
-  const money = (field: 'gross' | 'fees' | 'net' | 'refunded') =>
+  type Money = 'gross' | 'fees' | 'net' | 'refunded' | Movement;
+  const money = (field: Money) =>
     days.reduce((total, day) => total + BigInt(day[field]), 0n).toString();
   const whole: DayRow = {
     ...last,
     liveBefore: first.liveBefore,
+    mrrBefore: first.mrrBefore,
+    mrrNew: money('mrrNew'),
+    mrrReactivation: money('mrrReactivation'),
+    mrrExpansion: money('mrrExpansion'),
+    mrrContraction: money('mrrContraction'),
+    mrrChurn: money('mrrChurn'),
     cancelled: sum('cancelled'),
     expired: sum('expired'),
     new: sum('new'),

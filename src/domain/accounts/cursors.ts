@@ -8,8 +8,8 @@ export interface Cursors {
   /** Returns the id in a cursor; undefined when the cursor was not issued for this scope. */
   read(cursor: string, scope: string): string | undefined;
   /**
-   * Issues a cursor as `issue` does, but for any text instead of a row id. `unseal` returns the
-   * text.
+   * Issues a cursor of any text, for a list whose position is not a row id. `unseal` returns the
+   * text; undefined when the cursor was not issued for this scope.
    */
   seal(place: string, scope: string): string;
   unseal(cursor: string, scope: string): string | undefined;
@@ -19,9 +19,8 @@ const ID_LENGTH = 16;
 const MAC_LENGTH = 12;
 
 /**
- * `secrets` are the secrets in JWT_SECRET. Tokens use the same secrets. Sharing is safe, because
- * cursors and tokens are short-lived. The first secret issues cursors; cursors of all secrets are
- * accepted.
+ * `secrets` are the secrets in JWT_SECRET, from which HKDF derives the cursor keys. The first
+ * secret issues cursors; cursors of all secrets are accepted.
  */
 export function createCursors(secrets: readonly string[]): Cursors {
   const keys = secrets.map((secret) =>

@@ -52,9 +52,9 @@ export function differences(recorded: RecordedInstallation, own: Installation): 
 }
 
 /**
- * Records the configured installation if none is recorded. Otherwise throws an OperatorError (exit
- * code 2) that lists how the configured and the recorded installation differ. Without
- * KEEPER_ADDRESS, a keeper compares only its own address, which must be among the recorded keepers.
+ * Records the configured installation if none is recorded. If the recorded installation differs,
+ * throws an OperatorError (exit code 2) that lists the differences. Without KEEPER_ADDRESS, the
+ * configuration names only one keeper, and one of the recorded keepers suffices.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
   const own = await installationOf(config);

@@ -19,14 +19,12 @@ export interface NewKey {
   hash: Buffer;
 }
 
-/** Creates an API key for this environment. */
 export function generateKey(environment: Environment): NewKey {
   const marker = markers[environment];
   const key = marker + bs58.encode(randomBytes(32));
   return { key, prefix: key.slice(0, marker.length + SHOWN_AFTER_MARKER), hash: hashKey(key) };
 }
 
-/** The SHA-256 that is stored for a key. */
 export function hashKey(key: string): Buffer {
   return hash('sha256', key, 'buffer');
 }

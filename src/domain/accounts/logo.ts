@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto';
 import type { Logo, LogoType } from '../../db/app-logos.ts';
 import { invalidField } from '../../errors.ts';
 
-/** Maximum size of a logo in bytes. */
 export const MAX_LOGO_BYTES = 64 * 1024;
 
 /**
@@ -15,7 +14,7 @@ const MAX_SIDE = 1024;
 
 const decoders: Readonly<Record<LogoType, (image: Buffer) => Promise<void>>> = {
   'image/png': async (image) => {
-    const { PNG } = await import('pngjs');
+    const { PNG } = (await import('pngjs')).default;
     // Width and height are the first fields of the first chunk. They follow the signature (8 bytes)
     // and the chunk's length and name (8 bytes).
     refuseLarge(image.readUInt32BE(16), image.readUInt32BE(20));
@@ -24,8 +23,8 @@ const decoders: Readonly<Record<LogoType, (image: Buffer) => Promise<void>>> = {
   'image/webp': async (image) => {
     const { default: webp } = await import('webp-wasm');
     refuseLarge(...webpSize(image));
-    // The bytes are copied, because the decoder would read the whole memory block that contains the
-    // Buffer. The decoder returns null for bytes that it cannot decode.
+    // The decoder takes an ArrayBuffer. A Buffer's own ArrayBuffer can contain other data around
+    // the image, so the image is copied. For bytes that are no image, the decoder returns null.
     const decoded: unknown = await webp.decode(new Uint8Array(image).buffer);
     if (decoded === null) throw new Error('no image');
   },

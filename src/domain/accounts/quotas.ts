@@ -3,7 +3,6 @@ import type { Transaction } from '../../db/postgres/connect.ts';
 import { countApps, countLiveKeys, countOpenSessions, lockMerchant } from '../../db/quotas.ts';
 import { ServiceError } from '../../errors.ts';
 
-/** Limits of one merchant. */
 export const quotas = { apps: 100, liveKeys: 50, openSessions: 10_000 };
 
 const faults: Readonly<Record<keyof typeof quotas, string>> = {

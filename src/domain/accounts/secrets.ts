@@ -1,5 +1,5 @@
-// Encrypts secrets at rest with AES-256-GCM under ENCRYPTION_KEY: webhook secrets, and stored API
-// responses that contain a secret. The row's id is authenticated too, so a ciphertext copied to
+// Encrypts webhook secrets, and stored API responses that contain a secret. Uses AES-256-GCM with
+// ENCRYPTION_KEY. The tag also authenticates the row's id, so a ciphertext that was copied to
 // another row does not decrypt. Layout: version (1 byte), key fingerprint (4), nonce (12),
 // ciphertext, tag (16).
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';

@@ -39,7 +39,7 @@ const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
  * returns one origin per name in LOOPBACK, each with the scheme and port of PUBLIC_URL. A developer
  * may open a page under any of these names.
  */
-function ownOrigins(publicUrl: string): string[] {
+export function ownOrigins(publicUrl: string): string[] {
   const own = new URL(publicUrl);
   if (!LOOPBACK.includes(own.hostname)) return [own.origin];
   return LOOPBACK.map((name) => Object.assign(new URL(own), { hostname: name }).origin);
@@ -59,9 +59,9 @@ export function signInPage(
 }
 
 /**
- * The roles that a page of this origin may sign in for, the default role first. The page of a shop
- * must not get a merchant's token, because this token can create API keys. A request without an
- * Origin does not come from a web page, so it may use any role.
+ * The roles that a page of this origin may sign in for, the default role first. A shop's page must
+ * not get a merchant's token, because the token can create API keys. A request without an Origin
+ * does not come from a web page and may use any role.
  */
 export function rolesOf(
   origin: string | undefined,
@@ -119,9 +119,9 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
 }
 
 /**
- * Whether a message that a wallet built itself (solana:signIn) has the fields of the issued message
- * and no other fields. The wallet may put the namespace before the chain's name (solana:mainnet).
- * The statement is required, because it names the role to the wallet's owner.
+ * Whether a message that a wallet built itself (solana:signIn) has exactly the fields of the issued
+ * message. The chain may have the prefix `solana:` (solana:mainnet). The statement is one of the
+ * fields, because it tells the wallet's owner for which role the wallet signs in.
  */
 function saysTheSame(issued: string, signed: string): boolean {
   const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
@@ -156,8 +156,9 @@ function fieldsOf(text: string): Map<string, string> | undefined {
   return fields;
 }
 
-// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. Under such
-// a key, anyone can forge a signature that verifies for one message out of eight.
+// Public keys of small order (libsodium, ge25519_has_small_order), without the sign bit. For such a
+// key, anyone can make a signature without the private key, and the signature is valid for an
+// eighth of all messages.
 const smallOrder = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',

@@ -42,8 +42,8 @@ export async function refuseSuspended(
 }
 
 /**
- * Checks as refuseSuspended() does, in the transaction that stores a registration. Because of the
- * lock, a concurrent suspension either waits for this transaction or is visible in it.
+ * Checks as refuseSuspended() does, in the transaction that stores a registration. Takes a lock, so
+ * that a concurrent suspension either waits for this transaction or is visible in it.
  */
 export async function lockSuspended(
   tx: Transaction,

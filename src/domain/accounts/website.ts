@@ -10,8 +10,8 @@ export interface WebsiteAnswer {
 }
 
 /**
- * Throws CONFLICT unless the response is a JSON object whose `appId` is the app's id or a list that
- * contains the app's id. `url` is the address of the response, for the error message.
+ * Throws CONFLICT unless the response is a JSON object whose `appId` is either the app's id or a
+ * list with the app's id. The error message names `url`, the address of the response.
  */
 export function checkProof(
   { httpStatus, error, response }: WebsiteAnswer,

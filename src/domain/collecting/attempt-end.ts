@@ -25,9 +25,9 @@ import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './trans
 /** How one payment attempt ended. */
 export type AttemptEnd =
   /**
-   * The attempt's transaction landed, and `pull` is its payment. `earlier` lists payments that
-   * other pullers collected, from the signed period up to the period in which the transaction
-   * landed.
+   * The attempt's transaction landed, and `pull` is its payment. If the transaction landed after
+   * the period for which it was signed, `earlier` has the payments of other pullers in that period
+   * and the later ones, up to the period of `pull`.
    */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
@@ -38,8 +38,8 @@ export type AttemptEnd =
   | { readonly kind: 'signed_again'; readonly error: string }
   | { readonly kind: 'expired' }
   /**
-   * The attempt may or may not have landed: the on-chain account counts a payment that no RPC
-   * history shows.
+   * The on-chain account counts a payment that no RPC history shows, so it is unknown whether the
+   * attempt landed.
    */
   | { readonly kind: 'unexplained' };
 
@@ -59,9 +59,8 @@ export function isCharged(
 }
 
 /**
- * `err` is the failure of a transaction. Returns how one payment of this transaction has ended.
- * Only the payment that contains the failed instruction counts as failed. The other payments of the
- * transaction are signed again.
+ * Returns how one payment of a failed transaction ended. `err` is the transaction's failure. A
+ * payment that caused the failure (isCharged) has failed. Every other payment is signed again.
  */
 export function failedEnd(
   programId: string,
@@ -87,10 +86,7 @@ interface Seen {
   view: View;
   /** The chain's clock when the accounts were read, in Unix seconds. */
   now: bigint;
-  /**
-   * Returns an on-chain payment together with two facts from the books: whether the payment is
-   * recorded, and whether its period is paid.
-   */
+  /** Returns an on-chain payment together with what the books have about it (Books.mark()). */
   mark: (pull: Pull) => KnownPull;
 }
 
@@ -108,8 +104,8 @@ export function outcomeOf(
 ): Assessment & { alert?: string } {
   const update = updateOf(row);
   const { state } = update;
-  // Later reads of the accounts must not be older than the end of the attempt. An older state of
-  // the accounts could lack the payment, and the keeper would sign the payment again.
+  // Later reads of the accounts at an older slot are ignored. They could lack the payment, and the
+  // keeper would sign the payment again.
   const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
   state.observedSlot = newestSlot([state.observedSlot, ...slots]);
   const resolve = (resolved: Resolution['state'], error: string | null) => ({
@@ -118,8 +114,7 @@ export function outcomeOf(
     error,
   });
   if (end.kind === 'signed_again') {
-    // Another payment of the transaction failed, not this one. This payment is therefore due again
-    // at once.
+    // Another payment of the transaction failed. This payment is therefore due again at once.
     if (isLive(state)) state.dueAt = timeOf(now);
     state.failedPacks += 1;
     return { update, resolution: resolve('failed', `another payment failed: ${end.error}`) };
@@ -137,8 +132,8 @@ export function outcomeOf(
       account === null || period === null
         ? timeOf(pull.periodEnd)
         : nextAfter(pull.periodStart, account, period);
-    // recordPull() sets the next due time only if the period was unpaid until now. If the period
-    // was already paid, the subscription remains due now, and its accounts are read again.
+    // If the period was unpaid until now, recordPull() sets the next due time. If the period was
+    // already paid, the subscription stays due now, and its accounts are read again.
     if (isLive(state)) state.dueAt = timeOf(now);
     recordPull(update, mark(pull), next);
     return { update, resolution: resolve('landed', null) };
@@ -160,8 +155,8 @@ export function outcomeOf(
 }
 
 /**
- * Adds the consequences of a payment that failed on chain to `update`. Returns an alert when the
- * failure was not the subscriber's fault.
+ * Adds the consequences of a failed on-chain payment to `update`. Returns an alert when the service
+ * caused the failure or the cause is unknown.
  */
 function applyFailedAttempt(
   update: SubscriptionUpdate,
@@ -203,9 +198,8 @@ function applyFailedAttempt(
     }
     return failure.kind === 'ours' ? failure.reason : 'unknown_error';
   }
-  // The payment failed because the period was already collected, or because the subscription
-  // changed after the signing. This does not count as a failure. The subscription is due now, so
-  // its accounts are read again.
+  // The period was already collected, or the subscription changed after the signing. The failure is
+  // not counted. The subscription is due now, so that its accounts are read again.
   if (isLive(state)) state.dueAt = timeOf(now);
   return undefined;
 }

@@ -13,27 +13,33 @@ import type { SubscriptionUpdate } from './transitions.ts';
 export class Books {
   readonly #pulls = new Set<string>();
   readonly #periods = new Set<string>();
+  readonly #credited = new Set<string>();
 
-  add({ subscriptionPda, txSignature, periodStart }: Recorded): void {
+  add({ subscriptionPda, txSignature, periodStart, amountCredited = null }: Recorded): void {
     this.#pulls.add(`${subscriptionPda} ${txSignature}`);
-    if (periodStart !== undefined)
-      this.#periods.add(`${subscriptionPda} ${periodStart.getTime() / 1000}`);
+    if (periodStart === undefined) return;
+    const period = `${subscriptionPda} ${periodStart.getTime() / 1000}`;
+    this.#periods.add(period);
+    if (amountCredited !== null) this.#credited.add(period);
   }
 
   include(other: Books): void {
     for (const pull of other.#pulls) this.#pulls.add(pull);
     for (const period of other.#periods) this.#periods.add(period);
+    for (const period of other.#credited) this.#credited.add(period);
   }
 
   /**
-   * Returns an on-chain payment together with two facts from the books: whether the payment is
-   * recorded, and whether its period is paid.
+   * Returns an on-chain payment together with what the books have: whether the payment is recorded,
+   * whether its period is paid, and whether a change of plan took a credit from the period.
    */
   mark(subscriptionPda: string, pull: Pull): KnownPull {
+    const period = `${subscriptionPda} ${pull.periodStart}`;
     return {
       ...pull,
       recorded: this.#pulls.has(`${subscriptionPda} ${pull.signature}`),
-      isPeriodPaid: this.#periods.has(`${subscriptionPda} ${pull.periodStart}`),
+      isPeriodPaid: this.#periods.has(period),
+      isCredited: this.#credited.has(period),
     };
   }
 
@@ -53,12 +59,13 @@ interface Recorded {
   subscriptionPda: string;
   txSignature: string;
   periodStart?: Date;
+  amountCredited?: bigint | null;
 }
 
 /**
  * Reads the recorded payments and paid periods that concern `updates`. Only periods before
- * paidThrough are queried: a payment and paidThrough are written together, so every later period is
- * unpaid.
+ * paidThrough are queried. Every later period is unpaid, because a payment and paidThrough are
+ * written together.
  */
 export async function readBooks(
   sql: Queryable,

@@ -1,7 +1,7 @@
-// Stops the signing of payments (1) while an operator holds collection, (2) for suspended wallets,
-// and (3) after a failover of Postgres. All other work continues: the keeper sends and settles
-// attempts that are already committed, records changes on chain, and ends subscriptions. A held
-// payment stays due and does not fail, so a hold makes no subscriber past due or expired.
+// Stops the signing of payments (1) while collection is held, (2) if a wallet is suspended, and (3)
+// after Postgres has failed over. The keeper still sends and settles committed attempts, writes
+// on-chain changes to the database, and ends subscriptions. A held payment stays due and does not
+// fail.
 import { type Brake, type Hold, lockBrake, type Parties } from '../../db/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
@@ -29,7 +29,6 @@ export function isHeld(
   );
 }
 
-/** Whether the merchant or the subscriber is suspended. */
 export function isSuspended(
   { suspendedMerchants, suspendedSubscribers }: Brake,
   { accountWallet, subscriberWallet }: Parties,
@@ -56,10 +55,10 @@ export function isBraked(
 }
 
 /**
- * Returns a function that tells whether the brake forbids committing an attempt in `tx`. stopped()
- * itself takes the shared lock of holds, so callers call stopped() before they lock any row.
- * `timeline` is the timeline of Postgres when the accounts were read; undefined allows any
- * timeline.
+ * Reads the brake in `tx` and returns a function that tells whether an attempt must not be
+ * committed. `timeline` is Postgres's timeline when the accounts were read. If the timeline has
+ * changed since, no attempt may be committed; undefined skips this check. Waits for the brake's
+ * lock, so call it before locking rows.
  */
 export async function stopped(
   tx: Transaction,

@@ -15,7 +15,6 @@ export type Addressed = Pick<
   'subscriptionPda' | 'planPda' | 'subscriberWallet' | 'merchantWallet' | 'treasury' | 'mint'
 >;
 
-/** Returns the addresses of the accounts that belong to a subscription. */
 export function addressesOf(row: Addressed, programId: string) {
   return {
     subscription: row.subscriptionPda,
@@ -52,9 +51,8 @@ export interface ChainView {
   readonly merchantTokens: TokenAccount | null;
   readonly treasuryTokens: TokenAccount | null;
   /**
-   * The configured treasuries other than the plan's treasury, in order of preference. If the plan's
-   * treasury cannot receive the fee, the first of these treasuries that can receive it gets the
-   * fee.
+   * The configured treasuries other than the plan's treasury. If the plan's treasury cannot receive
+   * the fee, these treasuries are tried in this order.
    */
   readonly backupTreasuries?: readonly Receiver[];
 }
@@ -86,6 +84,11 @@ export interface Pull {
    * because the merchant or another puller collected the payment.
    */
   readonly feeOwed?: bigint;
+  /**
+   * The part of the period's price that a credit pays. Undefined if no attempt is known for the
+   * payment.
+   */
+  readonly creditSpent?: bigint;
   /**
    * Who collected the payment: `keeper` is a keeper of this service, `foreign` is the plan's owner
    * or another puller.

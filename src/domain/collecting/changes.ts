@@ -1,7 +1,7 @@
 // Compares a subscription's on-chain accounts with its row in the database. When they differ, the
 // caller makes the subscription due. A collect loop then claims the subscription and decides what
 // to do.
-import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import type { SubscriptionTerms } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { UnderWay } from '../../db/payment-attempts.ts';
@@ -17,32 +17,35 @@ import { hasUnknownPull } from './pulls.ts';
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // An on-chain payment that an earlier look-up did not find is not a new change. The look-up is
-  // repeated after its backoff, even when the account has been closed.
+  // The need for a look-up of payments is a change. If the look-up has failed before, it is
+  // repeated after its backoff, so the need is no new change. Exception: the account is closed, and
+  // the row does not have the cancellation yet.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
   if (needs !== undefined) return !isKnown;
-  const { nextPaymentDue, delegationRevokedAt } = update.state;
+  const { nextPaymentDue, delegationRevokedAt, cancelRequestedBy } = update.state;
   const hasEvent = update.events.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // The subscriber topped up the wallet or approved again, so the payment can be collected before
+  // The subscriber has topped up the wallet or restored the approval, so the payment is due before
   // its scheduled retry.
   const payable =
     row.status === 'past_due' &&
     nextPaymentDue !== null &&
     (row.nextPaymentDue === null || nextPaymentDue < row.nextPaymentDue);
-  return hasEvent || repaired || payable;
+  const isOnChain =
+    row.cancelRequestedBy === 'subscriber_here' && cancelRequestedBy !== row.cancelRequestedBy;
+  return hasEvent || repaired || payable || isOnChain;
 }
 
 /**
- * Returns the row as it will be once the payment of the open attempt is recorded. This applies only
- * if the account shows this payment and no other payment; otherwise returns the row unchanged. With
- * the returned row, hasChanged() ignores the keeper's own payment but finds other changes. Pure.
+ * If the account shows the payment of the open attempt and no other payment, returns the row as it
+ * will be when this payment is recorded. Otherwise returns the row unchanged. With the returned
+ * row, hasChanged() ignores the keeper's own payment but finds other changes. Pure.
  */
 export function withPayment(
   row: KeeperSubscription,
-  subscription: SubscriptionAccount | null,
+  subscription: SubscriptionTerms | null,
   underWay: UnderWay | undefined,
 ): KeeperSubscription {
   const account = registeredAccount(row, subscription);
@@ -59,9 +62,11 @@ export function withPayment(
  * Returns whether the account in a notification shows a change that the subscription's row does not
  * have yet. Pure.
  */
-export function accountChanged(row: KeeperSubscription, account: SubscriptionAccount): boolean {
+export function accountChanged(row: KeeperSubscription, account: SubscriptionTerms): boolean {
   if (registeredAccount(row, account) === null) return true;
-  if ((account.expiresAt !== 0n) !== (row.cancelRequestedAt !== null))
-    return row.cancelRequestedBy !== 'merchant' || account.expiresAt !== 0n;
+  const isCancelled = account.expiresAt !== 0n;
+  if (isCancelled && row.cancelRequestedBy === 'subscriber_here') return true;
+  if (isCancelled !== (row.cancelRequestedAt !== null))
+    return row.cancelRequestedBy === 'subscriber' || isCancelled;
   return hasUnknownPull(row, account);
 }

@@ -1,12 +1,13 @@
-// Decides what the keeper does with a subscription, from its row and one read of its accounts.
-// Pure. settlement.ts writes the decision if the row has not changed since. Idempotent: a second
-// decision from the written row and the same accounts changes nothing.
-import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+// Decides what the keeper does with a subscription, from the subscription's row and a snapshot of
+// its accounts. Pure. settlement.ts writes the decision if the row has not changed since.
+// Idempotent: a second decision from the written row and the same accounts changes nothing.
+import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split, type Split } from '../money.ts';
 import type { ChainView } from './chain-view.ts';
+import { creditFor } from './credit.ts';
 import {
   awaitFinality,
   awaitSlot,
@@ -20,20 +21,14 @@ import {
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
 import {
-  isDueSoon,
-  nextRead,
-  noticesUntil,
-  renewalIssue,
-  type RenewalIssue,
-} from './look-ahead.ts';
-import {
   delegationObstacle,
   feeReceiver,
   planObstacle,
   pullerAmong,
   subscriberObstacle,
 } from './obstacles.ts';
-import { amountDue, amountToCollect, notInTrial } from './price.ts';
+import { applyCredit, applyUncollected } from './paying.ts';
+import { amountDue, billOf, notInTrial } from './price.ts';
 import {
   type LookupResult,
   hasUnknownPull,
@@ -48,25 +43,22 @@ import {
   applyCancelSeen,
   applyDelegation,
   applyResume,
-  applyUncollected,
   type SubscriptionUpdate,
   updateOf,
   isLive,
   setNextDue,
 } from './transitions.ts';
+import { type Ahead, awaitDue, awaitNextPeriod } from './waiting.ts';
 import { CLOSING_SECONDS, collectAt } from './window.ts';
 
 /**
- * Seconds between reads of a paused subscription. Streams and the sweep report a cancellation
- * sooner.
+ * A paused subscription is read again after this many seconds. Streams and the sweep report a
+ * cancellation sooner.
  */
 const PAUSED_READ_SECONDS = 86_400n;
-/** Seconds between reads of an account that one RPC endpoint lacks but others may have. */
+/** Seconds until the next read of a subscription if an RPC endpoint lacks one of its accounts. */
 const DOUBT_SECONDS = 60n;
-/**
- * If the account of a registration younger than this (seconds) is missing, the RPC endpoint may
- * just lag. From this age on, the account counts as missing.
- */
+/** Age (seconds) of a registration from which a missing account counts as closed. */
 export const YOUNG_SECONDS = 120;
 
 /**
@@ -103,24 +95,25 @@ export function decide(
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
         if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
-        // In a paid period, the unknown pull is a further pull. After three keeper failures, the
-        // unknown pull no longer delays later payments.
+        // The look-up did not find every pull. If the account's period is paid, the missing pull is
+        // a further pull. After three keeper failures, it no longer delays later payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
-        // The RPC history lacks the pull, perhaps for good. Once the keeper has given up, an
-        // unknown pull of a past period no longer blocks the current period's payment.
+        // The RPC history may lack the pull for good. After the keeper has given up the search,
+        // only a pull of the current period delays the payment of the current period.
         if (!isGivenUp(row) || account.periodStart >= period.start)
           return { ...keeperFailure(update, view), ...unread };
       }
     }
     observeDelegation(update, view, account);
-    observeRepair(update, view, account, period);
+    observeRepair(update, view, account, { period, rules });
   }
   observeCancel(update, view, account, period);
 
   if (state.cancelRequestedAt !== null) return end(update, view, ends, null);
   const endReason = planEnd(row, view, account, period);
   if (endReason !== null) return end(update, view, ends, endReason);
-  // A subscription whose account is missing is cancelled or ended. Both cases have returned above.
+  // A missing account either counts as a cancellation or has ended the subscription, and decide()
+  // has returned in both cases.
   if (account === null || period === null)
     throw new Error('a live subscription without an account');
   const decision = collection(update, view, account, period, { rules, lookups });
@@ -131,10 +124,10 @@ export function decide(
  * Returns the account if it is the account of this registration, else null. An account can be
  * closed and reopened at the same address with other periods or terms.
  */
-export function registeredAccount(
+export function registeredAccount<T extends SubscriptionTerms>(
   row: KeeperSubscription,
-  account: SubscriptionAccount | null,
-): SubscriptionAccount | null {
+  account: T | null,
+): T | null {
   if (account === null) return null;
   if (account.amount !== row.amount || account.periodHours !== BigInt(row.periodHours)) return null;
   if (row.planCreatedAt !== null && account.planCreatedAt !== unixSeconds(row.planCreatedAt))
@@ -145,9 +138,10 @@ export function registeredAccount(
 }
 
 /**
- * Whether a missing account counts as closed: (1) another account has replaced it, (2) a keeper has
- * read it before, or (3) its registration is old enough. Otherwise the RPC endpoint may just lag
- * behind the chain.
+ * Whether the registered account, which `view` lacks, counts as closed. If another account has the
+ * address, the registered account is closed. If the address is empty, the RPC endpoint may only
+ * lag. The account then counts as closed if (1) the read is newer than the row's slot and (2) a
+ * keeper has read the account before or the registration is old enough.
  */
 function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
@@ -176,12 +170,13 @@ function observeRepair(
   { row, state }: SubscriptionUpdate,
   view: ChainView,
   account: SubscriptionAccount,
-  period: PullPeriod,
+  { period, rules }: { period: PullPeriod; rules: Rules },
 ): void {
   if (state.status !== 'past_due' || state.nextPaymentDue === null) return;
   if (period.end - view.now <= CLOSING_SECONDS) return;
-  const gross = amountDue(row, period);
-  if (subscriberObstacle(view, account, gross) !== undefined) return;
+  const due = amountDue(row, period);
+  const cash = due - creditFor(state.credit, due, rules.minimumAmount);
+  if (subscriberObstacle(view, account, cash) !== undefined) return;
   tryEarly(state, period.start, timeOf(view.now));
 }
 
@@ -193,14 +188,19 @@ function observeCancel(
 ): void {
   const { state, row } = update;
   if (account?.expiresAt === 0n) {
-    // A merchant's cancellation is not on chain, so a live account does not undo it.
-    if (state.cancelRequestedBy === 'subscriber' && period !== null)
+    // Because the account is live, the subscriber has undone any cancellation made on chain.
+    // Cancellations by others stay. If the subscription was replaced, its cancellation also stays,
+    // because only another subscription keeps the account live.
+    const { replacedBy } = row;
+    if (state.cancelRequestedBy === 'subscriber' && replacedBy === null && period !== null)
       applyResume(update, dueAgain(update, period));
     return;
   }
+  if (state.cancelRequestedBy === 'subscriber_here') state.cancelRequestedBy = 'subscriber';
   if (state.cancelRequestedAt !== null) return;
-  // A missing account was closed, either after a cancellation that no keeper saw, or because its
-  // plan is gone.
+  // If the account is still there, it was cancelled. If the account is missing and the plan has not
+  // ended, no keeper saw the cancellation. If the plan has ended, the account was closed because of
+  // the plan, and this is no cancellation.
   if (account !== null || planEnd(row, view, account, period) === null)
     applyCancelSeen(update, view.now);
 }
@@ -268,8 +268,8 @@ function notYet(
     return awaitDue(update, view, account, ahead);
   }
   if (period.verdict === 'not_started') return retryAt(update, account.periodStart);
-  // The database has recorded all known pulls of this period, and the period is unpaid. The chain
-  // contradicts the row if the chain counts a pull in this period.
+  // All known pulls are recorded and the period is unpaid, so the chain should count no pull in
+  // this period and allow a pull now. Otherwise the chain contradicts the row.
   if (period.verdict !== 'collectable' || period.pulled !== 0n) {
     return {
       ...keeperFailure(update, view),
@@ -303,12 +303,15 @@ function collection(
   const waiting = notYet(update, view, account, period, ahead);
   if (waiting !== undefined) return waiting;
 
-  const gross = amountToCollect(row, period, rules.minimumAmount);
-  if (gross === 0n) {
-    applyUncollected(update, period.end, startOfNext(period));
+  const terms = { ...row, credit: state.credit };
+  const { due, credit: creditSpent, cash } = billOf(terms, period, rules.minimumAmount);
+  if (cash === 0n) {
+    const next = startOfNext(period);
+    if (due === 0n) applyUncollected(update, period.end, next);
+    else applyCredit(update, period, { amount: creditSpent, now, next });
     return awaitNextPeriod(update, view, account, period, ahead);
   }
-  const { amounts, treasury, feeOwed } = receivable(gross, row, view, rules);
+  const { amounts, treasury, feeOwed } = receivable(cash, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);
   const isWhole = feeOwed === 0n && treasury === row.treasury;
@@ -329,72 +332,6 @@ function collection(
   if (keeper === undefined) return keeperFailure(update, view);
   const { start: periodStart, end: periodEnd } = period;
   const isDoubted = failedOnChain(state, periodStart);
-  return {
-    update,
-    collect: { keeper, periodStart, periodEnd, amounts, treasury, feeOwed, isDoubted },
-  };
-}
-/** `owed`: base units that the wallet owes to other plans before the next payment. */
-type Ahead = Pick<Rules, 'minimumAmount'> & { readonly owed: bigint };
-
-// The functions below decide when the keeper next reads a subscription with nothing due, and
-// whether the next payment is announced.
-/**
- * Waits for nextPaymentDue. Shortly before that time, announces the payment and whether the wallet
- * could pay it now.
- */
-function awaitDue(
-  update: SubscriptionUpdate,
-  view: ChainView,
-  account: SubscriptionAccount,
-  { minimumAmount, owed }: Ahead,
-): Decision {
-  const { state, row } = update;
-  const { nextPaymentDue: due, discountPeriods } = state;
-  const [{ periodHours, noticeHours }, now] = [row, timeOf(view.now)];
-  if (due !== null && isDueSoon(state, periodHours, now, noticeHours)) {
-    const period = pullPeriod(account, view.plan, unixSeconds(due));
-    const gross = amountToCollect({ ...row, discountPeriods }, period, minimumAmount);
-    const obstacle = subscriberObstacle(view, account, owed + gross);
-    const issue = obstacle === undefined ? null : renewalIssue(obstacle);
-    applyUpcoming(update, gross, issue, noticesUntil(now, due, periodHours, noticeHours));
-  }
-  state.dueAt = nextRead(state, row) ?? state.paidThrough;
-  return { update };
-}
-
-/**
- * Waits for the next period. Used when nothing is charged for the current period, or when a payment
- * signed now could land in the next period.
- */
-function awaitNextPeriod(
-  update: SubscriptionUpdate,
-  view: ChainView,
-  account: SubscriptionAccount,
-  period: PullPeriod,
-  ahead: Ahead,
-): Decision {
-  setNextDue(update, startOfNext(period));
-  return update.state.nextPaymentDue === null
-    ? retryAt(update, period.end + 1n)
-    : awaitDue(update, view, account, ahead);
-}
-
-/**
- * Announces the next payment, unless `amount` is 0. `issue`: why the wallet could not pay now.
- * `notices`: number of notices whose time has come. Several such notices are sent as one event.
- */
-function applyUpcoming(
-  { state, events }: SubscriptionUpdate,
-  amount: bigint,
-  issue: RenewalIssue | null,
-  notices: number,
-): void {
-  state.announcedDue = state.nextPaymentDue;
-  state.announcedNotices = notices;
-  if (amount > 0n)
-    events.push({
-      type: 'renewal_upcoming',
-      extra: { dueAt: state.nextPaymentDue, amount, canPay: issue === null, issue },
-    });
+  const money = { amounts, treasury, feeOwed, creditSpent };
+  return { update, collect: { keeper, periodStart, periodEnd, ...money, isDoubted } };
 }

@@ -33,10 +33,11 @@ export interface Collectable {
   readonly periodStart: bigint;
   readonly periodEnd: bigint;
   readonly amounts: Split;
-  /** The wallet that receives the platform fee. */
   readonly treasury: string;
   /** The platform fee in base units that is not collected, because no treasury can receive it. */
   readonly feeOwed: bigint;
+  /** The part of the period's price that the credit of a change of plan pays. */
+  readonly creditSpent: bigint;
   /**
    * Whether an earlier payment of this period failed on chain because of the subscriber. If so,
    * this payment is simulated first and sent in its own transaction.
@@ -87,9 +88,8 @@ export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): D
 const MAX_BEHIND = 150n;
 
 /**
- * Waits until an RPC endpoint reaches the slot that is recorded in the subscription's row. Raises
- * an alert if the endpoints lag by more than MAX_BEHIND slots, because then either the endpoints or
- * the recorded slot are wrong.
+ * Waits until an RPC endpoint reaches the slot in the subscription's row. Raises an alert if the
+ * endpoints lag by more than MAX_BEHIND slots, because then the endpoints or the slot are wrong.
  */
 export function awaitSlot(update: SubscriptionUpdate, view: ChainView): Decision {
   const { observedSlot } = update.row;
@@ -128,8 +128,8 @@ export function awaitFinality(update: SubscriptionUpdate, view: ChainView): Deci
 const REPORTED_AFTER = 3;
 
 /**
- * Returns the alert about an on-chain payment that no RPC history shows, or no alert before the
- * third failed look-up. A single failed look-up may just mean that the history lags.
+ * Returns the alert about an on-chain payment that no RPC history shows. Returns no alert before
+ * the third failed look-up, because the history may just lag.
  */
 export function pullNotFound({
   setbacks,

@@ -23,8 +23,17 @@ export interface Difference {
     | 'no_subscription'
     /** No RPC history shows how an attempt ended, so its payment may be missing in the database. */
     | 'unexplained'
+    /** A customer's credit from changes of plan differs from the spent plus the unspent credit. */
+    | 'credits_differ'
+    /** A refund is recorded, but the chain has no such transfer. */
+    | 'refund_not_on_chain'
+    /** A payment's refunded sum in the database differs from the sum of its refunds. */
+    | 'refunds_differ'
+    /** The sums of a day in an app's statement differ from the sums on chain. */
+    | 'statement_differs'
     /** No RPC endpoint returns the transaction in a readable form, so nothing could be compared. */
     | 'unreadable';
+  /** Signature of the transaction. Empty for `credits_differ` and `statement_differs`. */
   signature: string;
   /** Address of the on-chain subscription. Empty when it is unknown. */
   subscriptionPda: string;
@@ -41,8 +50,8 @@ export interface KeeperPull {
 }
 
 /**
- * Returns the payments that keepers collected in one transaction, for all subscriptions. Returns
- * the transaction as unreadable when one of its events cannot be decoded.
+ * Returns the payments that keepers collected in one transaction. If one of its events cannot be
+ * decoded, returns the transaction as unreadable.
  */
 export function keeperPullsIn(
   transaction: ConfirmedTransaction,

@@ -18,10 +18,9 @@ export function expiryOf(pastDueSince: Date, days: number): Date {
 }
 
 /**
- * Returns when to try again after a payment failed at `now`, by the chain's clock: at the next
- * scheduled retry, the start of the next period or the expiry, whichever comes first. From the
- * start of the next period on, the unpaid period can no longer be collected. The last try is at the
- * expiry; from then on the function returns null.
+ * Returns when to try again after a payment failed at `now`: at the next scheduled retry, the start
+ * of the next period or the expiry, whichever comes first. An unpaid period cannot be collected
+ * after its end. The last try is at the expiry; from then on returns null.
  */
 export function nextAttemptAt(
   now: Date,

@@ -1,7 +1,7 @@
-// Limits how often a top-up makes a past-due payment due before its scheduled retry. A subscriber
-// can top up the wallet and empty it before the transaction lands, and the keeper then pays the fee
-// of a failed transaction. After the first such failure in a period, only two more top-ups have an
-// effect. Pure.
+// Limits how often a top-up makes a past-due payment due before its scheduled retry. The subscriber
+// may empty the wallet again before the transaction lands, and the keeper then pays the fee of a
+// failed transaction. After the first such failure in a period, only two more top-ups make the
+// payment due. Pure.
 import { unixSeconds } from '../../chain/time.ts';
 import type { SubscriptionState } from '../../db/subscription-work.ts';
 
@@ -30,8 +30,7 @@ export function noteChainFailure(state: SubscriptionState, periodStart: Date): v
 
 /**
  * Makes the payment of the period that starts at `start` due at `now`, before its scheduled retry.
- * Does nothing if a payment of that period failed on chain and MAX_EARLY_TRIES top-ups have already
- * made the payment due since then.
+ * If a payment of that period has failed on chain, does so at most MAX_EARLY_TRIES times.
  */
 export function tryEarly(state: SubscriptionState, start: bigint, now: Date): void {
   if (state.nextPaymentDue === null || now >= state.nextPaymentDue) return;

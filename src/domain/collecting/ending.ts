@@ -11,6 +11,7 @@ import {
   type Decision,
   keeperFailure,
   pullNotFound,
+  retrySoon,
   type Rules,
 } from './decision.ts';
 import {
@@ -24,6 +25,8 @@ import {
 import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
+/** Seconds between reads of a cancelled subscription that a change of plan may have replaced. */
+const CHANGE_SECONDS = 10n;
 
 /** The input of a decision about the end of a subscription, besides its row and its accounts. */
 interface Ending {
@@ -89,6 +92,10 @@ export function end(
     state.dueAt = coverOf(update);
     return { update };
   }
+  // A change of plan is about to register the subscription that replaces this one. The end waits
+  // for the registration, because the registration determines the end reason.
+  if (account !== null && update.row.isChanging && update.row.replacedBy === null)
+    return retrySoon(update, view, CHANGE_SECONDS);
   if (account !== null && isClosable && closable(view, account, rules))
     return { update, needs: 'closing' };
   applyEnd(update, {
@@ -102,9 +109,8 @@ export function end(
 
 /**
  * Decides about a subscription that has ended. The keeper still records on-chain payments from
- * before the end, except when a newer registration has the same on-chain account and records them
- * itself. If another account has taken the address, the payments of the closed account are in the
- * history of the address.
+ * before the end, unless a newer registration of the same account records them. If the account was
+ * closed, its payments are read from the history of its address.
  */
 export function afterTheEnd(
   update: SubscriptionUpdate,
@@ -142,9 +148,9 @@ export function afterTheEnd(
 }
 
 /**
- * Records the last payments of an on-chain account that is closed, and returns undefined. If these
- * payments cannot be read yet, returns a decision to wait instead. Payments with other period
- * boundaries belong to a later subscription at the same address and are skipped.
+ * Records the last payments of a closed on-chain account, and returns undefined. If they cannot be
+ * read yet, returns a decision to wait. Payments with other period boundaries belong to a later
+ * subscription at the same address and are skipped.
  */
 function recordLastPulls(
   update: SubscriptionUpdate,
@@ -154,8 +160,8 @@ function recordLastPulls(
   const { row } = update;
   if (known.kind === 'not_final') return awaitFinality(update, view);
   if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
-  // No keeper has read the account while it existed, so the boundaries of its periods are unknown.
-  // Without the boundaries, no payment can be assigned to the account.
+  // No keeper has read the account while it existed. Its period boundaries are unknown, so no
+  // payment can be assigned to it.
   if (row.periodAnchor === null) return undefined;
   if (known.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];

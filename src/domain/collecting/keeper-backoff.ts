@@ -21,8 +21,8 @@ export function keeperRetryAt(now: bigint, setbacks: number): Date {
 
 /**
  * Returns when postponed work is due again, by the chain's clock. Work is postponed at `now` when a
- * queue is full or the chain cannot be reached. A postponement does not count as a keeper failure,
- * because the keeper has read no account.
+ * queue is full or the chain cannot be reached. A postponement is not counted among the keeper
+ * failures.
  */
 export function putOffUntil(now: Date): Date {
   return timeOf(unixSeconds(now) + PUT_OFF_SECONDS);

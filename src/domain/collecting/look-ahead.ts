@@ -81,10 +81,10 @@ export function isDueSoon(
 }
 
 /**
- * Chain time at which the keeper next reads a subscription with nothing due: the time of the next
- * notice or, after the last notice, the time of the payment. Either time is moved to the end of its
- * window (window.ts), but a notice is not moved past its payment. Null when there is no next
- * payment.
+ * Returns the chain time at which the keeper next reads a subscription with nothing due. If a
+ * notice is left: the end of the notice's window (window.ts), or the time of the notice if the
+ * payment is due before the window ends. If no notice is left: the time to collect the next
+ * payment, or null.
  */
 export function nextRead(
   state: SubscriptionState,

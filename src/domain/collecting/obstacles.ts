@@ -76,8 +76,8 @@ export interface Parties {
 }
 
 /**
- * Returns the reason why no payment of the plan with the net amount `net` can be collected, or
- * undefined when such payments can be collected. A subscriber cannot cause such an obstacle.
+ * Returns the reason why no payment of the plan with the net amount `net` can be collected. Returns
+ * undefined if payments can be collected. The subscriber never causes such a reason.
  */
 export function planObstacle(
   { plan, merchantTokens }: Pick<ChainView, 'plan' | 'merchantTokens'>,

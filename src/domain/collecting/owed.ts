@@ -1,9 +1,9 @@
-// Computes what a wallet owes to other plans before a payment. The look-ahead checks that the
-// wallet's balance covers these amounts and the payment. Pure.
+// Sums up the payments of a wallet that are due before a given payment. The look-ahead checks that
+// the wallet's balance covers this sum and the payment. Pure.
 import type { WalletDue } from '../../db/wallet-dues.ts';
 import { amountPastDue, nextAmount } from './price.ts';
 
-/** A payment of a wallet. owedBefore() sums up the wallet's other payments that come before it. */
+/** A payment for which owedBefore() finds the wallet's earlier payments. */
 export interface AskedPayment {
   readonly id: string;
   readonly subscriberWallet: string;

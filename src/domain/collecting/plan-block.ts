@@ -29,10 +29,9 @@ interface Blocking {
 }
 
 /**
- * Locks the plans that `outcomes` block. Call lockBlocked() before subscriptions are locked. With
- * the lock, one transaction cannot unblock a plan while another transaction blocks the plan. A
- * subscription therefore waits only if its plan is marked as blocked, and unblocking finds every
- * waiting subscription.
+ * Locks the plans that `outcomes` block. Call this before locking subscriptions. While this
+ * transaction makes subscriptions wait for a plan, no other transaction can unblock the plan.
+ * Unblocking therefore finds every waiting subscription.
  */
 export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
   const ids = outcomes.flatMap(({ update, blocks }) =>

@@ -1,7 +1,8 @@
 // The price of a period. The chain enforces the plan's amount as the maximum, and a discount
 // reduces the price. If a trial or a pause ends inside a period, or the wallet resumes or registers
 // inside a period, only the rest of the period is charged. Every division rounds down. Pure.
-import { unixSeconds } from '../../chain/time.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { creditFor } from './credit.ts';
 
 const SECONDS_PER_HOUR = 3600n;
 
@@ -17,11 +18,17 @@ export interface PriceTerms {
   /** Number of payments that still get the discount. Null: unlimited; 0: used up. */
   readonly discountPeriods: number | null;
   readonly unpausedAt: Date | null;
-  /** Time of a resume or registration inside a period; null when the account was new. */
+  /**
+   * Time from which a period is charged, if the wallet resumed or registered the account inside
+   * this period. Null if the whole period is charged.
+   */
   readonly chargedFrom: Date | null;
+  /** Time to which a change of plan has deferred the first payment. */
+  readonly startsAt?: Date | null;
+  /** Credit of a change of plan in base units, which pays before anything is collected. */
+  readonly credit?: bigint;
 }
 
-/** The terms of a subscription without a discount. */
 export const NO_DISCOUNT = {
   discountPercent: null,
   discountAmount: null,
@@ -65,9 +72,9 @@ export function priceOf(
 }
 
 /**
- * The amount due for a period, in base units. Prorated when the plan ends inside the period, or
- * when the charge begins inside the period. Times are in Unix seconds; `end` is the end of the time
- * that the payment covers.
+ * The amount due for a period, in base units. If the plan ends or the charge begins inside the
+ * period, only a part is due. Times are in Unix seconds; `end` is the end of the time that the
+ * payment covers.
  */
 export function amountDue(
   terms: PriceTerms,
@@ -92,6 +99,38 @@ export function amountToCollect(
   return due < minimum && chargedSeconds(terms, period) < lengthOf(terms) ? 0n : due;
 }
 
+/** How the amount due for a period is paid: `due` = `credit` + `cash`, in base units. */
+export interface Bill {
+  readonly due: bigint;
+  /** The part that the credit of a change of plan pays. */
+  readonly credit: bigint;
+  /** The part to collect on chain. */
+  readonly cash: bigint;
+}
+
+/** The bill of a period. `due` is amountToCollect(). */
+export function billOf(
+  terms: PriceTerms,
+  period: { readonly start: bigint; readonly end: bigint },
+  minimum: bigint,
+): Bill {
+  const due = amountToCollect(terms, period, minimum);
+  const credit = creditFor(terms.credit ?? 0n, due, minimum);
+  return { due, credit, cash: due - credit };
+}
+
+/**
+ * If only the last part of the period is charged, returns the start of this part. Otherwise returns
+ * null.
+ */
+export function chargedInside(
+  terms: PriceTerms,
+  { start, end }: { readonly start: bigint; readonly end: bigint },
+): Date | null {
+  const from = startOfCharge(terms);
+  return from === null || from <= start || from >= end ? null : timeOf(from);
+}
+
 /**
  * Whether a payment of `gross` for this period uses up one of the payments of a limited discount.
  */
@@ -105,22 +144,28 @@ export function usesDiscount(
 }
 
 /**
- * The amount of the next payment. Assumes that the plan does not end inside the period of this
- * payment. Null when no payment is due.
+ * The amount of the next payment, without the part that a credit pays. Null when no payment is due.
+ * Assumes that the plan does not end inside the payment's period. `minimum` has the same meaning as
+ * in creditFor().
  */
 export function nextAmount(
   terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
+  minimum = 0n,
 ): bigint | null {
   const { nextPaymentDue, periodAnchor } = terms;
   if (nextPaymentDue === null) return null;
-  if (periodAnchor === null) return priceOf(terms);
-  return amountDue(terms, periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue)));
+  if (periodAnchor === null) return lessCredit(terms, priceOf(terms), minimum);
+  const period = periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue));
+  return lessCredit(terms, amountDue(terms, period), minimum);
 }
 
+const lessCredit = ({ credit = 0n }: Pick<PriceTerms, 'credit'>, due: bigint, minimum = 0n) =>
+  due - creditFor(credit, due, minimum);
+
 /**
- * The amount that a past-due subscription owes. Null when the subscription is not past due or has
- * no next attempt. The next attempt is made in the unpaid period or at its end, so the unpaid
- * period contains the second before the next attempt.
+ * The amount that a past-due subscription owes for its unpaid period. Null when the subscription is
+ * not past due or has no next attempt. The unpaid period is found from the second before the next
+ * attempt, because an attempt is made inside the unpaid period or exactly at its end.
  */
 export function amountPastDue(
   terms: PriceTerms & {
@@ -132,10 +177,11 @@ export function amountPastDue(
 ): bigint | null {
   const { status, nextPaymentDue, periodAnchor, planEndsAt } = terms;
   if (status !== 'past_due' || nextPaymentDue === null) return null;
-  if (periodAnchor === null) return priceOf(terms);
+  if (periodAnchor === null) return lessCredit(terms, priceOf(terms));
   const { start, end } = periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue) - 1n);
   const isCut = planEndsAt !== null && unixSeconds(planEndsAt) < end;
-  return amountDue(terms, { start, end: isCut ? unixSeconds(planEndsAt) : end });
+  const until = isCut ? unixSeconds(planEndsAt) : end;
+  return lessCredit(terms, amountDue(terms, { start, end: until }));
 }
 
 /**
@@ -154,17 +200,22 @@ export function periodAt(
 }
 
 /**
- * The due time of a payment that the chain allows from `next` on. A trial delays the payment to the
- * end of the trial.
+ * Returns when a payment is due that the chain allows from `next` on. The payment waits until the
+ * trial has ended and until the paid time before a change of plan has ended.
  */
-export function notInTrial({ trialEndsAt }: Pick<PriceTerms, 'trialEndsAt'>, next: Date): Date {
-  return trialEndsAt !== null && trialEndsAt > next ? trialEndsAt : next;
+export function notInTrial(
+  { trialEndsAt, startsAt = null }: Pick<PriceTerms, 'trialEndsAt' | 'startsAt'>,
+  next: Date,
+): Date {
+  return [trialEndsAt, startsAt].reduce<Date>(
+    (last, time) => (time !== null && time > last ? time : last),
+    next,
+  );
 }
 
 const lengthOf = ({ periodHours }: Pick<PriceTerms, 'periodHours'>) =>
   BigInt(periodHours) * SECONDS_PER_HOUR;
 
-/** Number of seconds of the period that are charged. */
 function chargedSeconds(
   terms: PriceTerms,
   { start, end }: { readonly start: bigint; readonly end: bigint },
@@ -174,10 +225,12 @@ function chargedSeconds(
 }
 
 /**
- * Time (Unix seconds) from which the subscriber is charged. Null when no time is free of charge.
+ * Time (Unix seconds) from which the subscriber is charged: the latest of the end of the trial, the
+ * end of the pause, chargedFrom and startsAt. Null when all are null.
  */
-function startOfCharge({ trialEndsAt, unpausedAt, chargedFrom }: PriceTerms): bigint | null {
-  const times = [trialEndsAt, unpausedAt, chargedFrom].flatMap((time) =>
+function startOfCharge(terms: PriceTerms): bigint | null {
+  const { trialEndsAt, unpausedAt, chargedFrom, startsAt = null } = terms;
+  const times = [trialEndsAt, unpausedAt, chargedFrom, startsAt].flatMap((time) =>
     time === null ? [] : [unixSeconds(time)],
   );
   return times.reduce<bigint | null>((last, time) => latest(time, last), null);

@@ -1,6 +1,6 @@
 // Reads on-chain payments (pulls) from transactions, and records the pulls that the database lacks.
 import { programEvents, type TransferEvent } from '../../chain/program/events.ts';
-import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
 import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -9,34 +9,35 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
-import { applyCover, applyFurther, applyPayment, type SubscriptionUpdate } from './transitions.ts';
+import { applyCover, applyFurther, applyPayment } from './paying.ts';
+import type { SubscriptionUpdate } from './transitions.ts';
 
-/** An on-chain payment, with what the database has recorded about it and its period (books.ts). */
+/**
+ * An on-chain payment, and what the database has recorded about the payment and its period
+ * (books.ts).
+ */
 export interface KnownPull extends Pull {
   /**
    * Whether this payment is recorded, by this or an earlier registration of the same on-chain
    * subscription.
    */
   readonly recorded: boolean;
-  /** Whether a recorded payment, this one or another, has paid the period of this payment. */
+  /** Whether a recorded payment (this payment or another) has paid the period. */
   readonly isPeriodPaid: boolean;
-  /**
-   * Whether the recorded payment was refunded. Set only for payments that were read from the books.
-   */
+  /** Whether this recorded payment was refunded in full. Set only by findInBooks(). */
   readonly isRefunded?: boolean;
+  /** Whether a change of plan has taken the unused part of the period's payment as a credit. */
+  readonly isCredited?: boolean;
 }
 
 /**
- * Number of keeper failures after which the keeper stops looking for a payment that is finalized on
- * chain but that no RPC history shows. From then on, this payment no longer delays other payments.
- * With the backoff (keeper-backoff.ts), this many failures take half an hour.
+ * Number of failed look-ups after which the keeper stops looking for a finalized payment that no
+ * RPC history shows. The payment then no longer delays other payments. With the backoff
+ * (keeper-backoff.ts), this is about 36 minutes after the first failure.
  */
 const MAX_FAILED_LOOKUPS = 8;
 
-/**
- * Returns whether the keeper has stopped looking for a payment that is finalized on chain but that
- * no RPC history shows.
- */
+/** Whether the keeper has stopped looking for a finalized payment that no RPC history shows. */
 export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_FAILED_LOOKUPS;
 
 /**
@@ -52,8 +53,7 @@ export type PullLookup =
    */
   | { readonly kind: 'not_final' }
   /**
-   * The transaction history is too long to read. The keeper has not given up the search for the
-   * payment yet (isGivenUp).
+   * The transaction history is too long to read, and the keeper has not given up yet (isGivenUp).
    */
   | { readonly kind: 'too_long' }
   | {
@@ -66,9 +66,9 @@ export type PullLookup =
     };
 
 /**
- * Derives from the result of a look-up what is known about the subscription's on-chain payments.
- * When the history is too long to read and the keeper has stopped looking, the history counts as
- * empty. Otherwise anyone could delay all payments of a subscription by making its history long.
+ * Derives what is known about the subscription's on-chain payments from the results of look-ups. If
+ * the keeper has given up (isGivenUp) on a history that is too long to read, the history counts as
+ * empty, so that nobody can delay a subscription's payments by making its history long.
  */
 export function pullLookup(row: KeeperSubscription, result: LookupResult): PullLookup {
   const { pulls, tooMany, unreadable, pulledFinally, closingNotFinal } = result;
@@ -86,7 +86,7 @@ export function pullLookup(row: KeeperSubscription, result: LookupResult): PullL
  */
 export function hasUnknownPull(
   state: Pick<KeeperSubscription, 'paidThrough' | 'periodPulled'>,
-  account: SubscriptionAccount,
+  account: SubscriptionTerms,
 ): boolean {
   if (account.amountPulled === 0n) return false;
   if (!isPaid(state, account)) return true;
@@ -100,15 +100,14 @@ export function hasUnknownPull(
 /** Returns whether the current period of the on-chain account is paid in the database. */
 export function isPaid(
   { paidThrough }: Pick<KeeperSubscription, 'paidThrough'>,
-  account: SubscriptionAccount,
+  account: SubscriptionTerms,
 ): boolean {
   return paidThrough !== null && unixSeconds(paidThrough) > account.periodStart;
 }
 
 /**
- * Sorts on-chain payments by period, then by block time. `pulls` has the order of the chain's
- * history, newest first. The list is reversed first, so that payments of the same second are oldest
- * first.
+ * Sorts on-chain payments by period, then by block time. `pulls` begins with the newest payment, as
+ * in the chain's history. The reversal puts payments of the same second in order, too.
  */
 export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
@@ -171,9 +170,9 @@ export function startOfNext(period: PullPeriod): Date | null {
 }
 
 /**
- * Finds the on-chain payments of newly registered subscriptions in the database. The result has a
- * subscription only if earlier registrations have recorded the full amount that the on-chain
- * account counts. Such a subscription needs no RPC history, which may not reach back far enough.
+ * Finds the on-chain payments of newly registered subscriptions in the database. The RPC history
+ * may not reach back far enough, and is not needed if earlier registrations have recorded the full
+ * amount that the on-chain account counts. The result contains only such subscriptions.
  */
 export async function findInBooks(
   sql: Sql,
@@ -204,7 +203,8 @@ export async function findInBooks(
       source: one.source,
       recorded: true,
       isPeriodPaid: true,
-      isRefunded: one.amountNet > 0n && one.amountRefunded >= one.amountNet,
+      isRefunded: one.isRefunded,
+      isCredited: one.amountCredited !== null,
     }));
     const isAll = pulls.reduce((sum, { gross }) => sum + gross, 0n) === account.amountPulled;
     return isAll ? [[row.id, { pulls, pulledFinally: true }]] : [];
@@ -214,8 +214,8 @@ export async function findInBooks(
 export interface PullParties {
   readonly programId: string;
   /**
-   * Keeper wallets, including former ones. A payment that one of them collected counts as collected
-   * by the keeper.
+   * Keeper wallets, including former ones. If one of these wallets collected a payment, the
+   * `source` of the payment is `keeper`.
    */
   readonly keepers: readonly string[];
   /** Wallets that receive the platform fee. */
@@ -296,14 +296,11 @@ export interface LookupResult {
    * be finalized either, so they cannot be read yet.
    */
   readonly closingNotFinal?: true;
-  /**
-   * One RPC endpoint lacks an account of the subscription. This single answer is not enough to
-   * treat the account as closed.
-   */
+  /** One RPC endpoint lacks an account of the subscription. The account may still exist. */
   readonly absenceDoubted?: true;
   /**
-   * One RPC endpoint lacks the token account of the merchant or the treasury. This single answer is
-   * not enough to treat the token account as closed.
+   * One RPC endpoint lacks the token account of the merchant or the treasury. The token account may
+   * still exist.
    */
   readonly receiverDoubted?: true;
   /** What the wallet owes to other plans before the next payment (owed.ts); 0 when missing. */

@@ -1,5 +1,5 @@
-// Marks the events of payments whose commit was lost, for example in a failover of Postgres. Before
-// the loss, webhook receivers may have received another event about the same payment
+// Marks the events of payments whose attempt Postgres has lost, for example in a failover. Before
+// the loss, webhook receivers may have received another event about such a payment
 // (docs/contract.md).
 import { findUncommitted } from '../../db/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
@@ -9,8 +9,8 @@ type NewEvent = SubscriptionUpdate['events'][number];
 
 /**
  * Returns a function that adds `recovered` to the event of a keeper's payment if the database has
- * no attempt with the payment's signature. The keeper commits every signature before it sends the
- * transaction. A missing signature therefore means that Postgres lost the commit.
+ * no attempt with the payment's signature. A keeper commits each attempt before it sends the
+ * transaction, so Postgres has lost this attempt.
  */
 export async function markRecovered(
   sql: Queryable,

@@ -32,8 +32,8 @@ export function failUnsent(
 }
 
 /**
- * A payment that was to be collected but whose simulation failed. `reason` is the subscriber's
- * fault, or null when the subscriber is not at fault or no RPC endpoint answered.
+ * A payment whose simulation failed. `reason` is the failure if the subscriber caused it. Null if
+ * the subscriber did not cause the failure or no RPC endpoint answered.
  */
 export interface Refused {
   readonly update: SubscriptionUpdate;
@@ -42,10 +42,9 @@ export interface Refused {
 }
 
 /**
- * Decides after a failed simulation; no transaction is sent. If the subscriber is at fault and the
- * payment was due by schedule, the payment counts as failed. If a top-up made the payment due
- * early, the payment waits for its scheduled retry, without an event. A null `reason` counts as a
- * keeper failure, and the top-up does not count as an early try.
+ * Decides after a failed simulation. (1) If `reason` is null, counts a keeper failure and no early
+ * try. (2) If the subscriber caused the failure of a payment that a top-up made due early, the
+ * payment waits for its scheduled retry, without an event. (3) Any other payment counts as failed.
  */
 export function refuse(
   { update, collect: { amounts }, reason }: Refused,

@@ -1,7 +1,16 @@
 // The payments of a subscription that begins at a given time. The subscriber is shown these
 // payments before subscribing. The rules of price.ts decide each amount. Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { amountToCollect, discountOf, type PriceTerms, priceOf, usesDiscount } from './price.ts';
+import { creditFor } from './credit.ts';
+import {
+  amountDue,
+  type Bill,
+  billOf,
+  discountOf,
+  type PriceTerms,
+  priceOf,
+  usesDiscount,
+} from './price.ts';
 
 const SECONDS_PER_HOUR = 3600n;
 
@@ -9,6 +18,8 @@ const SECONDS_PER_HOUR = 3600n;
 export interface PaymentRun {
   /** Base units of each payment. */
   readonly amount: bigint;
+  /** Credit in base units that each payment spends in addition to `amount`. */
+  readonly creditSpent: bigint;
   /** Time at which the first of these payments is due. */
   readonly dueAt: Date;
   /** End of the time that the first of these payments covers. */
@@ -19,49 +30,97 @@ export interface PaymentRun {
 
 export interface ScheduleTerms extends Omit<
   PriceTerms,
-  'trialEndsAt' | 'unpausedAt' | 'chargedFrom'
+  'trialEndsAt' | 'unpausedAt' | 'chargedFrom' | 'startsAt' | 'credit'
 > {
   readonly trialHours: number | null;
   readonly planEndsAt: Date | null;
 }
 
+/** How a subscription begins if it resumes an account or results from a change of plan. */
+export interface Beginning {
+  /** Time to which the first payment is deferred; null if it is due at once. */
+  readonly startsAt: Date | null;
+  /** Credit in base units, which pays before anything is collected. */
+  readonly credit: bigint;
+  /**
+   * The running period of a resumed account. If `paid`, nothing is charged for the period. If
+   * `credited`, the chain collects nothing more in the period, so only the credit can pay for the
+   * rest.
+   */
+  readonly running?: { readonly start: Date; readonly state: 'unpaid' | 'paid' | 'credited' };
+}
+
 /**
- * The payments of a subscription that begins at `startsAt`. The charge for a part of a period is
- * left out if it is below `minimum` (base units), because it is not collected.
+ * Returns the payments of a subscription that begins at `startsAt`. Leaves out each charge for a
+ * part of a period that is below `minimum` (base units), because such a charge is not collected.
  */
-export function scheduleOf(terms: ScheduleTerms, startsAt: Date, minimum: bigint): PaymentRun[] {
-  const anchor = unixSeconds(startsAt);
+export function scheduleOf(
+  terms: ScheduleTerms,
+  startsAt: Date,
+  minimum: bigint,
+  beginning: Beginning = { startsAt: null, credit: 0n },
+): PaymentRun[] {
+  const { running } = beginning;
+  const anchor = unixSeconds(running?.start ?? startsAt);
   const length = BigInt(terms.periodHours) * SECONDS_PER_HOUR;
-  const charged = anchor + BigInt(terms.trialHours ?? 0) * SECONDS_PER_HOUR;
+  const begun = unixSeconds(startsAt) + BigInt(terms.trialHours ?? 0) * SECONDS_PER_HOUR;
+  const deferred = beginning.startsAt === null ? begun : unixSeconds(beginning.startsAt);
+  const charged = deferred > begun ? deferred : begun;
   const planEnd = terms.planEndsAt === null ? null : unixSeconds(terms.planEndsAt);
   const price = { ...terms, trialEndsAt: timeOf(charged), unpausedAt: null, chargedFrom: null };
   const runs: PaymentRun[] = [];
   let left = terms.discountPeriods;
+  let { credit } = beginning;
   // Nothing is due before the period in which the trial ends.
   let start = anchor + ((charged - anchor) / length) * length;
   while (planEnd === null || start < planEnd) {
-    const now = { ...price, discountPeriods: left };
+    const now = { ...price, discountPeriods: left, credit };
     const wholePeriods = planEnd === null ? null : Number((planEnd - start) / length);
     const isCut = wholePeriods === 0;
     const end = isCut && planEnd !== null ? planEnd : start + length;
     const first = { dueAt: timeOf(charged > start ? charged : start), until: timeOf(end) };
-    if (charged > start || isCut) {
-      const amount = amountToCollect(now, { start, end }, minimum);
-      if (amount > 0n) {
-        runs.push({ amount, ...first, times: 1 });
-        if (left !== null && usesDiscount(now, { start, end }, amount)) left -= 1;
+    const paid = start === anchor && running !== undefined ? running.state : 'unpaid';
+    if (charged > start || isCut || paid !== 'unpaid' || spendsPart(now, minimum)) {
+      const bill = billOf(now, { start, end }, minimum);
+      const one = paid === 'unpaid' ? bill : restOfCredited(paid, now, { start, end });
+      if (one.due > 0n) {
+        runs.push({ amount: one.cash, creditSpent: one.credit, ...first, times: 1 });
+        if (left !== null && usesDiscount(now, { start, end }, one.due)) left -= 1;
+        credit -= one.credit;
       }
       start += length;
       continue;
     }
     const discounts = discountOf(now)?.periodsLeft ?? null;
-    const times = least(discounts, wholePeriods);
-    runs.push({ amount: priceOf(now), ...first, times });
+    const whole = priceOf(now);
+    const byCredit = credit >= whole ? Number(credit / whole) : null;
+    const times = least(least(discounts, wholePeriods), byCredit);
+    const amounts =
+      byCredit === null ? { amount: whole, creditSpent: 0n } : { amount: 0n, creditSpent: whole };
+    runs.push({ ...amounts, ...first, times });
     if (times === null) break;
-    if (discounts !== null) left = discounts - times;
+    if (discounts !== null && left !== null) left -= times;
+    credit -= amounts.creditSpent * BigInt(times);
     start += BigInt(times) * length;
   }
   return runs;
+}
+
+/** Whether the credit pays a part, but not all, of the price of a whole period. */
+function spendsPart(terms: PriceTerms & { readonly credit: bigint }, minimum: bigint): boolean {
+  const price = priceOf(terms);
+  return terms.credit < price && creditFor(terms.credit, price, minimum) > 0n;
+}
+
+/** The bill of a running period in which the chain collects nothing more. */
+function restOfCredited(
+  state: 'paid' | 'credited',
+  terms: PriceTerms & { readonly credit: bigint },
+  period: { readonly start: bigint; readonly end: bigint },
+): Bill {
+  const rest = state === 'paid' ? 0n : amountDue(terms, period);
+  const credit = rest < terms.credit ? rest : terms.credit;
+  return { due: credit, credit, cash: 0n };
 }
 
 function least(one: number | null, other: number | null): number | null {

@@ -1,7 +1,7 @@
 // The database transaction in which the keeper changes subscriptions. Each assessment is computed
-// before this transaction. The transaction locks the rows and writes an assessment only if its row
-// has not changed in between, for example by a cancellation through the API. A changed row is
-// assessed again.
+// before this transaction. The transaction locks the rows. If a row has changed since its
+// assessment, for example by a cancellation through the API, the row is assessed again. Otherwise
+// the assessment is written.
 import {
   AddressTaken,
   type AttemptRow,
@@ -26,6 +26,7 @@ import { stopped } from './brake.ts';
 import type { Pull } from './chain-view.ts';
 import { blockPlans, type BlockedPlan, lockBlocked } from './plan-block.ts';
 import type { KnownPull } from './pulls.ts';
+import { addReceipts } from './receipts.ts';
 import { markRecovered } from './recovered.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
@@ -33,8 +34,8 @@ import type { SubscriptionUpdate } from './transitions.ts';
 export const LEASE_SECONDS = 45;
 
 /**
- * The claim of a subscription. `notices` is the number of chain notifications about the
- * subscription that had been counted when the keeper read its row.
+ * The claim of a subscription. `notices` is the row's number of chain notifications when the keeper
+ * read the row.
  */
 export interface ClaimedRow extends ClaimKey {
   notices: number;
@@ -43,7 +44,9 @@ export interface ClaimedRow extends ClaimKey {
 /** The changes to write for one subscription. */
 export interface Assessment {
   update: SubscriptionUpdate;
-  /** A signed payment attempt to commit. The lease is kept while the payment is in flight. */
+  /**
+   * The signed payment attempt that is committed. The lease is kept while the payment is in flight.
+   */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
   /** Set when a payment is already in flight, so that the lease is kept. */
   keepsLease?: true;
@@ -116,7 +119,10 @@ export async function settle<A extends ClaimedAssessment>(
   }
 }
 
-/** Writes assessments as `settle` does, but in the caller's transaction. Throws AddressTaken. */
+/**
+ * Writes assessments as `settle` does, but in the caller's transaction. Throws AddressTaken when an
+ * address has another open attempt.
+ */
 export async function writeAssessments<A extends ClaimedAssessment>(
   tx: Transaction,
   assessments: readonly A[],
@@ -204,7 +210,7 @@ const TRIES = 3;
  */
 export type AssessRows<A extends ClaimedAssessment> = (
   rows: readonly KeeperSubscriptionForEvents[],
-  /** Recorded payments and paid periods of these rows, as far as they have been read. */
+  /** The books that earlier tries have read. Empty at the first try. */
   books: Books,
 ) => readonly A[] | Promise<readonly A[]>;
 
@@ -223,7 +229,6 @@ interface SettleRowsOptions<A extends ClaimedAssessment> {
   readonly onSettled?: (settled: Settled<A>) => void;
 }
 
-/** The result of settleRows(). */
 export interface SettledRows<A> {
   readonly written: readonly A[];
   /**
@@ -235,8 +240,8 @@ export interface SettledRows<A> {
 }
 
 /**
- * Assesses rows and writes the assessments. A row that changed in between is read and assessed
- * again, at most TRIES times in all.
+ * Assesses rows and writes the assessments. If a row has changed before the write, the row is read
+ * and assessed again, at most TRIES times in all.
  */
 export async function settleRows<A extends ClaimedAssessment>(
   sql: Sql,
@@ -260,9 +265,8 @@ export async function settleRows<A extends ClaimedAssessment>(
 }
 
 /**
- * Turns `assess`, a pure function for one row, into AssessRows. When `assess` returns undefined,
- * the row is not written. `mark` returns an on-chain payment together with two facts: whether the
- * payment is recorded, and whether its period is paid.
+ * Turns `assess`, a pure function for one row, into AssessRows. If `assess` returns undefined, the
+ * row is not written. `mark` is Books.mark() for the row's on-chain subscription.
  */
 export function rowByRow<O extends Assessment>(
   claims: readonly ClaimedRow[],
@@ -278,9 +282,9 @@ export function rowByRow<O extends Assessment>(
 }
 
 /**
- * Returns whether the row needs no write when its attempt is committed: only observedSlot would
- * change, and the end of the attempt writes observedSlot anyway. Without a write, the lease keeps
- * the expiry time that the claim has set.
+ * Whether the row can stay unwritten when its attempt is committed: the row has no event, and only
+ * observedSlot would change, which is written at the end of the attempt. The lease then keeps the
+ * expiry time that the claim has set.
  */
 function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
   if (attempt === undefined || events.length > 0) return false;
@@ -290,7 +294,7 @@ function isUntouched({ attempt, update: { row, state, events } }: Assessment): b
 }
 
 /**
- * Stores the events of the written outcomes. Resolves with the names of apps and endpoints to
+ * Stores the events of the written assessments. Resolves with the names of apps and endpoints to
  * notify (db/postgres/notify.ts).
  */
 async function storeNewEvents(
@@ -298,7 +302,12 @@ async function storeNewEvents(
   outcomes: readonly { update: SubscriptionUpdate; row: KeeperSubscriptionForEvents }[],
   written: ReadonlyMap<string, Written>,
 ): Promise<Set<string>> {
-  const marked = await markRecovered(tx, outcomes);
+  const [recovered, receipted] = await Promise.all([
+    markRecovered(tx, outcomes),
+    addReceipts(tx, outcomes),
+  ]);
+  const marked = (subscriptionId: string, event: SubscriptionUpdate['events'][number]) =>
+    receipted(subscriptionId, recovered(event));
   // The update of the subscription's state has already assigned a sequence number to the first
   // event. A separate update for the sequence number would write another version of the row.
   const first = outcomes.flatMap(({ update: { state, events }, row }) => {
@@ -320,6 +329,7 @@ async function storeNewEvents(
       graceHours,
       trialEndsAt,
       pausedAt,
+      replacedAt,
     } = row;
     const { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough } = state;
     const parties = {
@@ -335,16 +345,16 @@ async function storeNewEvents(
       ownIdsFrom,
     };
     const access = { status, paidThrough, nextPaymentDue, cancelRequestedAt, refundedThrough };
-    const terms = { periodHours, graceHours, trialEndsAt, pausedAt };
+    const terms = { periodHours, graceHours, trialEndsAt, pausedAt, replacedAt };
     return [
       {
         context: { eventId, createdAt, sequence, ...parties, ...access, ...terms },
-        ...marked(event),
+        ...marked(subscriptionId, event),
       },
     ];
   });
   const later = outcomes.flatMap(({ update: { events }, row }) =>
-    events.slice(1).map((event) => ({ ...marked(event), subscriptionId: row.id })),
+    events.slice(1).map((event) => ({ ...marked(row.id, event), subscriptionId: row.id })),
   );
   if (first.length === 0) return new Set();
   const endpoints = await storeEvents(tx, first);

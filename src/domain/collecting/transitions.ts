@@ -1,5 +1,5 @@
-// The state machine of a subscription (docs/contract.md, Subscription status), as changes of an
-// update. Pure; settlement.ts writes the update.
+// Applies the state machine of a subscription (docs/contract.md, Subscription status) to an update.
+// Pure; settlement.ts writes the update.
 //
 //   registered -> active <-> past_due -> expired
 //   cancel requested -> unchanged until paidThrough -> cancelled
@@ -12,11 +12,9 @@ import type { PaymentRow } from '../../db/payments.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
 import { coveredUntil } from '../accounts/access.ts';
 import type { NewEvent } from '../outbox/events.ts';
-import type { Pull } from './chain-view.ts';
 import { nextAttemptAt } from './dunning.ts';
 import { noteChainFailure } from './early-tries.ts';
-import { nextRead } from './look-ahead.ts';
-import { notInTrial, usesDiscount } from './price.ts';
+import { notInTrial } from './price.ts';
 
 /** A change of a subscription: its new state, the events in order, and the payments to record. */
 export interface SubscriptionUpdate {
@@ -51,6 +49,7 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     chainFailurePeriod: row.chainFailurePeriod,
     earlyTries: row.earlyTries,
     discountPeriods: row.discountPeriods,
+    credit: row.credit,
   };
   return { row, state, events: [], payments: [] };
 }
@@ -73,117 +72,11 @@ export function setNextDue(
   state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
 }
 
-/** End of the time that the subscriber has paid for, or end of the trial. */
+/** The later of the end of the paid time and the end of the trial (access.ts). */
 export const coverOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>): Date | null =>
   coveredUntil({ ...row, ...state });
 
-/**
- * Marks the subscription as paid until `periodEnd`. The next payment is due at `next`; null when no
- * further payment is due.
- */
-function settleUp(
-  { row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>,
-  periodEnd: Date,
-  pulled: bigint,
-  next: Date | null,
-): void {
-  if (state.paidThrough === null || state.paidThrough < periodEnd) {
-    state.paidThrough = periodEnd;
-    state.periodPulled = pulled;
-  }
-  if (!isLive(state)) return;
-  state.status = 'active';
-  state.pastDueSince = null;
-  state.failedAttempts = 0;
-  state.failedPacks = 0;
-  state.setbacks = 0;
-  setNextDue({ row, state }, next);
-  state.dueAt = nextRead(state, row) ?? coverOf({ row, state });
-}
-
-/**
- * Records a landed payment and adds its event, even if the subscription ended while the payment was
- * in flight.
- */
-export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date | null): void {
-  const { row, state, events, payments } = update;
-  const payment = successOf(row, pull, state.failedAttempts + 1);
-  const { periodStart, periodEnd } = payment;
-  payments.push(payment);
-  const period = { start: pull.periodStart, end: pull.periodEnd };
-  const due = pull.gross + (pull.feeOwed ?? 0n);
-  const terms = { ...row, discountPeriods: state.discountPeriods };
-  if (pull.source === 'keeper' && usesDiscount(terms, period, due))
-    state.discountPeriods = (state.discountPeriods ?? 1) - 1;
-  // A pull of an earlier period that was found late is recorded, but paidThrough and the status do
-  // not change.
-  if (state.paidThrough === null || state.paidThrough < periodEnd)
-    settleUp(update, periodEnd, pull.gross, next);
-  events.push({
-    type: 'payment_success',
-    extra: {
-      amountGross: pull.gross,
-      platformFee: pull.fee,
-      amountNet: pull.net,
-      txSignature: pull.signature,
-      nextPaymentDue: state.nextPaymentDue,
-      periodStart,
-      periodEnd,
-      source: pull.source,
-    },
-  });
-}
-
-/**
- * Marks a period as paid by a payment that an earlier registration of the same address has recorded
- * and reported. If that payment was refunded, the period gives no access.
- */
-export function applyCover(
-  update: SubscriptionUpdate,
-  pull: Pick<Pull, 'periodEnd' | 'gross'> & { readonly isRefunded?: boolean },
-  next: Date | null,
-): void {
-  settleUp(update, timeOf(pull.periodEnd), pull.gross, next);
-  if (pull.isRefunded === true) update.state.refundedThrough = timeOf(pull.periodEnd);
-}
-
-/**
- * Marks a period as paid although nothing is collected for it (price.ts, amountToCollect). No
- * payment is recorded and no event is sent.
- */
-export function applyUncollected(
-  update: SubscriptionUpdate,
-  periodEnd: bigint,
-  next: Date | null,
-): void {
-  settleUp(update, timeOf(periodEnd), 0n, next);
-}
-
-/** Records a further pull in a paid period. The state does not change and no event is sent. */
-export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull): void {
-  payments.push({ ...successOf(row, pull, 1), further: true });
-}
-
-function successOf(row: KeeperSubscription, pull: Pull, attempt: number): PaymentRow {
-  return {
-    status: 'succeeded',
-    source: pull.source,
-    further: false,
-    periodStart: timeOf(pull.periodStart),
-    periodEnd: timeOf(pull.periodEnd),
-    amountGross: pull.gross,
-    platformFee: pull.fee,
-    amountNet: pull.net,
-    feeOwed: pull.feeOwed ?? 0n,
-    txSignature: pull.signature,
-    failureReason: null,
-    attempt,
-    occurredAt: timeOf(pull.at),
-    ...parties(row),
-  };
-}
-
-/** A failed attempt to collect a period at `now`. */
+/** A failed attempt to collect the payment of a period. Times are in Unix seconds. */
 export interface FailedTry {
   readonly reason: string;
   readonly now: bigint;
@@ -233,6 +126,8 @@ export function applyFailure(
     platformFee: failed.amounts.fee,
     amountNet: failed.amounts.net,
     feeOwed: 0n,
+    creditSpent: 0n,
+    coversFrom: null,
     txSignature: failed.signature,
     failureReason: failed.reason,
     attempt: state.failedAttempts,
@@ -276,8 +171,8 @@ export function applyResume({ row, state, events }: SubscriptionUpdate, next: Da
 }
 
 /**
- * Reports a revoked delegation once. If `obstacle` is undefined, the delegation is in place
- * (again).
+ * If `obstacle` is undefined, records that the delegation is in place. Otherwise records and
+ * reports that the delegation is revoked, unless this is already recorded.
  */
 export function applyDelegation(
   { state, events }: SubscriptionUpdate,
@@ -295,11 +190,11 @@ export function applyDelegation(
 }
 
 /**
- * Ends the subscription after its paid time. The status becomes `cancelled` after a cancel request,
- * or `expired` if `endReason` is given because the plan is gone.
+ * Ends the subscription after its paid time. With `endReason` (the plan is gone) the status becomes
+ * `expired`, otherwise `cancelled`. The end reason of a replaced subscription is `replaced`.
  */
 export function applyEnd(
-  { state, events }: SubscriptionUpdate,
+  { row, state, events }: SubscriptionUpdate,
   {
     now,
     endReason,
@@ -307,9 +202,11 @@ export function applyEnd(
     dueAt,
   }: { now: bigint; endReason: string | null; accountClosed: boolean; dueAt: Date | null },
 ): void {
+  const { replacedBy } = row;
   if (endReason === null) {
     state.status = 'cancelled';
     state.cancelledAt = timeOf(now);
+    if (replacedBy !== null) state.endReason = 'replaced';
   } else {
     state.status = 'expired';
     state.endReason = endReason;
@@ -323,12 +220,14 @@ export function applyEnd(
     extra: {
       accountClosed,
       cancelledAt: state.cancelledAt,
-      ...(endReason === null ? {} : { endReason }),
+      ...(state.endReason === null ? {} : { endReason: state.endReason }),
+      ...(replacedBy === null ? {} : { replacedBy }),
     },
   });
 }
 
-function parties(row: KeeperSubscription) {
+/** The columns of a payment that name its parties. */
+export function parties(row: KeeperSubscription) {
   return {
     appId: row.appId,
     planId: row.planId,

@@ -1,6 +1,6 @@
-// Renewals are collected in windows: at the next multiple of COLLECTION_WINDOW_SECONDS of chain
-// time after they fall due. Payments of one window share transactions. First payments, retries and
-// payments after a pause are collected as soon as they are due. Pure.
+// Renewals are collected in windows: a renewal waits from its due time until the next multiple of
+// COLLECTION_WINDOW_SECONDS of chain time. Payments of one window share transactions. First
+// payments, retries and payments after a pause are collected as soon as they are due. Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
 import { graceMs } from '../accounts/access.ts';
@@ -38,9 +38,10 @@ export function windowEnd(time: Date, terms: WindowTerms): Date {
 }
 
 /**
- * Chain time at which the next payment is collected; null when no payment is due. A renewal is
- * collected later than nextPaymentDue if its period and its plan continue beyond the end of the
- * window. All other payments are collected at nextPaymentDue.
+ * Returns the chain time at which the next payment is collected; null when no payment is due. A
+ * renewal is collected at the end of its window. Every other payment is collected at
+ * nextPaymentDue, and so is a renewal whose period or plan ends by CLOSING_SECONDS after the
+ * window.
  */
 export function collectAt(
   terms: WindowTerms,

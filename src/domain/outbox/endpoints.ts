@@ -17,9 +17,8 @@ export function generateWebhookSecret(): string {
 
 /**
  * Returns the decrypted signing secrets and own headers of an endpoint, or undefined when the
- * endpoint is deleted. During a rotation there is also a previous secret. A previous secret that no
- * configured key decrypts is left out, so a merchant can rotate a secret whose encryption key is
- * lost.
+ * endpoint is deleted. During a rotation there is a previous secret. If no configured key decrypts
+ * the previous secret, leaves it out, so that a merchant can rotate a secret whose key is lost.
  */
 export async function openSecrets(
   sql: Queryable,
@@ -41,7 +40,6 @@ export async function openSecrets(
   }
 }
 
-/** Encrypts the merchant's own headers for storage. */
 export function sealHeaders(
   secrets: SecretBox,
   headers: Headers,

@@ -13,8 +13,8 @@ export interface FeedPage {
 }
 
 /**
- * A request that was woken but finds no event reads again after this delay (ms), because an older
- * open transaction may hide the event. The delay quadruples with each further read.
+ * If a woken request finds no event, it looks again after this delay (ms), because an older open
+ * transaction may hide the event. The delay quadruples each time.
  */
 const FIRST_RETRY_MS = 50;
 

@@ -10,6 +10,7 @@ import {
 } from '../../db/events.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { timeOfId } from '../../db/postgres/ids.ts';
+import { currentTraceparent } from '../../trace.ts';
 import { accessUntil } from '../accounts/access.ts';
 
 export type SubscriptionEventType = Exclude<EventType, PlanEventType>;
@@ -81,6 +82,7 @@ export function storeEvents(
         sequence,
         type,
         body: eventBody(context, type, extra),
+        traceparent: currentTraceparent(),
       };
     }),
   );
@@ -143,7 +145,10 @@ export function storePlanEvent(
 ): Promise<string[]> {
   const plan = { eventId: id, appId, planId, planPda, planName, merchantWallet };
   const body = planEventBody(plan, type, extra);
-  return insertEvents(sql, [{ id, appId, subscriptionId: null, sequence: null, type, body }]);
+  const traceparent = currentTraceparent();
+  return insertEvents(sql, [
+    { id, appId, subscriptionId: null, sequence: null, type, body, traceparent },
+  ]);
 }
 
 function textOf(extra: Extra) {

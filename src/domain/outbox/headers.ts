@@ -5,7 +5,7 @@ export const MAX_HEADERS = 10;
 const MAX_VALUE = 1000;
 
 // Headers that a merchant cannot set: headers of this service, headers of the connection (RFC 9110,
-// 7.6.1), and headers that would change the form of the request.
+// 7.6.1), and headers that describe the request's encoding.
 const RESERVED = new Set([
   'connection',
   'content-encoding',
@@ -16,6 +16,7 @@ const RESERVED = new Set([
   'http2-settings',
   'keep-alive',
   'te',
+  'traceparent',
   'trailer',
   'transfer-encoding',
   'upgrade',
@@ -36,18 +37,19 @@ export function customHeaders(
   given: Headers,
   fault: (name: string, rule: string) => never,
 ): Headers {
-  const headers: Record<string, string> = {};
+  // A Map is used, because an object already has properties, such as `constructor`.
+  const headers = new Map<string, string>();
   for (const [written, value] of Object.entries(given)) {
     const name = written.toLowerCase();
     if (!TOKEN.test(name)) fault(written, 'must be the name of an HTTP header');
     if (RESERVED.has(name) || RESERVED_PREFIX.test(name))
       fault(written, 'is a header of the service or of the connection');
-    if (name in headers) fault(written, 'is given twice');
+    if (headers.has(name)) fault(written, 'is given twice');
     if (!VALUE.test(value) || value.length > MAX_VALUE)
       fault(written, `must be 1 to ${MAX_VALUE} visible ASCII characters, spaces only inside`);
-    headers[name] = value;
+    headers.set(name, value);
   }
-  return headers;
+  return Object.fromEntries(headers);
 }
 
 /** Returns the headers as one list: name, value, name, value. */

@@ -1,9 +1,11 @@
-// Replays: an event is queued again, as a new delivery to the current endpoint of its app. The new
-// delivery gets six attempts of its own.
+// Replays. A replay queues an event again, as a new delivery with six attempts to the current
+// endpoint of the event's app. If the selection has the status `retrying`, nothing is queued.
+// Instead, pending deliveries that failed before are made due now.
 import { enableEndpoint, findReplaced } from '../../db/endpoints.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Selection } from '../../db/replay-selection.ts';
 import {
+  bringForward,
   countMatching,
   countUnsent,
   findOpenRun,
@@ -24,6 +26,7 @@ import {
   type Step,
 } from '../../db/replays.ts';
 import { OperatorError, ServiceError } from '../../errors.ts';
+import { countMissed, countReplay, type Requester } from './replay-quota.ts';
 
 export type { Matching, ReplayRun, Selection };
 
@@ -39,26 +42,38 @@ export const everything: Selection = {
 };
 
 /**
- * Queues the event of a delivery again, whatever the delivery's status. Returns the id of the new
- * delivery. The caller checks that the delivery belongs to the merchant, and wakes the dispatchers
- * after the commit. Throws a ServiceError: CONFLICT if the app has no endpoint, NOT_FOUND if the
- * delivery was deleted.
+ * Queues the event of a delivery again, whatever the delivery's status, and returns the new
+ * delivery's id. The caller checks that the merchant owns the delivery, and wakes the dispatchers
+ * after the commit. Throws CONFLICT if the app has no endpoint or its quota of replays is spent.
+ * Throws NOT_FOUND if the delivery was deleted.
  */
-export async function replayDelivery(sql: Queryable, deliveryId: string): Promise<string> {
-  const id = await insertReplay(sql, deliveryId);
-  if (id !== undefined) return id;
-  if ((await missingDeliveries(sql, [deliveryId])).length > 0)
+export async function replayDelivery(
+  tx: Transaction,
+  deliveryId: string,
+  requester: Requester,
+): Promise<string> {
+  const id = await insertReplay(tx, deliveryId);
+  if (id !== undefined) {
+    await countReplay(tx, requester, 1);
+    return id;
+  }
+  if ((await missingDeliveries(tx, [deliveryId])).length > 0)
     throw new ServiceError('NOT_FOUND', 'There is no such delivery.');
   throw noEndpoint();
 }
 
 /**
- * Queues an event for delivery, even if it was sent before. Returns the id of the new delivery.
- * Throws a ServiceError (CONFLICT) when the app has no endpoint.
+ * Queues an event for delivery, even if the event was sent before. Returns the id of the new
+ * delivery. Throws CONFLICT when the app has no endpoint or its daily quota of replays is used up.
  */
-export async function replayEvent(sql: Queryable, eventId: string): Promise<string> {
-  const id = await insertEventReplay(sql, eventId);
+export async function replayEvent(
+  tx: Transaction,
+  eventId: string,
+  requester: Requester,
+): Promise<string> {
+  const id = await insertEventReplay(tx, eventId);
   if (id === undefined) throw noEndpoint();
+  await countReplay(tx, requester, 1);
   return id;
 }
 
@@ -74,13 +89,12 @@ export interface ReplayPlan {
   /** Number of matching events whose app has an endpoint to which they can be delivered. */
   deliverable: number;
   /**
-   * Upper bound of the ids. Deliveries and events that are created later are not part of the
-   * replay.
+   * Deliveries and events that are created after this time (as text) are not part of the replay.
    */
   before: string;
   /**
-   * An earlier, unfinished run with the same selection. The replay resumes this run. `matching`
-   * also counts the events that this run has already queued.
+   * An earlier, unfinished run with the same selection, which the replay resumes. `matching`
+   * includes the events that the earlier run has already queued.
    */
   interrupted: ReplayRun | undefined;
 }
@@ -128,8 +142,8 @@ const BATCH_ROWS = 1000;
 
 /**
  * Queues all events that `plan` counted, in batches. Each batch stores the run's cursor in the same
- * transaction, so an interrupted replay with the same selection resumes at the cursor. No event is
- * queued twice, even by concurrent runs. Resolves with the number of events queued so far.
+ * transaction. An interrupted replay therefore resumes at the cursor, and no event is queued twice,
+ * even by concurrent runs. Resolves with the number of events queued so far.
  */
 export async function runReplay(
   sql: Sql,
@@ -156,7 +170,7 @@ export async function runReplay(
  * Starts a run for `plan`, or returns the unfinished run with the same selection. `appId` is the
  * app for which a merchant starts the run through the API; otherwise it is null.
  */
-export function startReplay(
+function startReplay(
   sql: Queryable,
   selection: Selection,
   plan: ReplayPlan,
@@ -168,6 +182,22 @@ export function startReplay(
     until: plan.before,
     total: plan.deliverable,
   });
+}
+
+/**
+ * Starts a replay run for a merchant, and counts the deliveries that the run queues. A run with the
+ * status `retrying` and a run that continues an interrupted run queue no new deliveries, so they
+ * are not counted.
+ */
+export async function requestReplay(
+  tx: Transaction,
+  selection: Selection,
+  plan: ReplayPlan,
+  requester: Requester,
+): Promise<ReplayRun> {
+  if (plan.interrupted === undefined && selection.status !== 'retrying')
+    await countReplay(tx, requester, plan.deliverable);
+  return startReplay(tx, selection, plan, requester.appId);
 }
 
 /**
@@ -184,22 +214,22 @@ export function workOnReplays(sql: Sql, batch = BATCH_ROWS): Promise<boolean> {
 }
 
 /**
- * When an app gets a new endpoint within seven days after its previous endpoint was deleted, queues
- * the unfinished deliveries of the previous endpoint for the new endpoint. The deletion cancelled
- * these deliveries, or a dispatcher still has a claim on them. Runs in the transaction that stores
- * the new endpoint. Resolves with the number of queued deliveries.
+ * If the app's previous endpoint was deleted in the last seven days, queues the unfinished
+ * deliveries of that endpoint for the new endpoint. Runs in the transaction that stores the new
+ * endpoint. Resolves with the number of queued deliveries.
  */
 export async function requeueForNext(
   tx: Transaction,
   endpoint: { id: string; appId: string },
+  requester: Requester,
 ): Promise<number> {
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  // Pending deliveries are queued before cancelled ones. A claimed delivery whose request fails
-  // moves from pending to cancelled and never back, so this order misses no delivery. Each round
-  // reads `until` again, so deliveries that the first round queued are newer than `until` of the
-  // second round. No event is therefore queued twice.
+  // The first round queues pending deliveries. If the request of a claimed delivery fails
+  // meanwhile, the delivery becomes cancelled, and the second round finds it. Only the newest
+  // delivery of an event is selected, so the second round, with its later `until`, skips events
+  // that the first has queued.
   for (const status of ['pending', 'cancelled']) {
     // Deliveries that an operator cancelled while the previous endpoint was in use are not queued.
     const finishedSince = status === 'cancelled' ? replaced.endedAt : null;
@@ -212,6 +242,7 @@ export async function requeueForNext(
       total += step.queued;
     }
   }
+  await countMissed(tx, requester, total);
   return total;
 }
 
@@ -232,7 +263,7 @@ async function queueStep(
     seen,
     queued: added,
     last,
-  } = await (fromDeliveries ? queueDeliveriesAgain : queueUnsent)(tx, selection, run, batch);
+  } = await stepOf(fromDeliveries, selection)(tx, selection, run, batch);
   const exhausted = seen < batch;
   const goesOn = fromDeliveries && exhausted && takesUnsent(selection);
   await updateRun(tx, run.id, {
@@ -242,6 +273,11 @@ async function queueStep(
     finished: exhausted && !goesOn,
   });
   return { queued: run.queued + added, finished: exhausted && !goesOn };
+}
+
+function stepOf(fromDeliveries: boolean, { status }: Selection): typeof queueUnsent {
+  if (!fromDeliveries) return queueUnsent;
+  return status === 'retrying' ? bringForward : queueDeliveriesAgain;
 }
 
 /**
@@ -283,20 +319,22 @@ function canonical(selection: Selection): string {
 }
 
 /**
- * Events are queued again from this many milliseconds before the endpoint was disabled. A
- * transaction may begin before the disabling and commit afterwards, so its events are older than
- * the disabling but have no delivery.
+ * A transaction that begins before an endpoint is disabled and commits afterwards stores its events
+ * without deliveries. Events from this many milliseconds before the disabling are therefore queued
+ * too.
  */
 const OVERLAP_MS = 60_000;
 
 /**
- * Enables an endpoint and starts runs that queue (1) the deliveries that were cancelled when the
- * endpoint was disabled, and (2) the events created since then. Resolves with the number of events;
- * undefined when the endpoint was not disabled. The caller wakes the replay loop of `serve`.
+ * Enables an endpoint and starts runs that queue the missed events: (1) those of the deliveries
+ * that were cancelled when the endpoint was disabled, and (2) those created since then. Resolves
+ * with the number of missed events, or undefined if the endpoint was not disabled. The caller wakes
+ * the replay loop of `serve`.
  */
 export async function enableWithReplay(
   tx: Transaction,
   { id, appId }: { id: string; appId: string },
+  requester: Requester,
 ): Promise<number | undefined> {
   const disabledAt = await enableEndpoint(tx, id);
   if (disabledAt === undefined) return undefined;
@@ -310,5 +348,6 @@ export async function enableWithReplay(
     missed += plan.deliverable;
     if (plan.deliverable > 0) await startReplay(tx, selection, plan, appId);
   }
+  await countMissed(tx, requester, missed);
   return missed;
 }

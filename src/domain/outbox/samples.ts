@@ -1,6 +1,6 @@
-// Sample events, with which merchants test their webhook receivers in development. A sample has the
-// form of a real event, except that data.test is true and data.sequence is 0. The ids and addresses
-// in a sample are made up.
+// Sample events, with which merchants test their webhook receivers. A sample has the form of a real
+// event, except that data.test is true and data.sequence is 0. The ids and addresses in a sample
+// are made up.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../../chain/program/errors.ts';
@@ -87,7 +87,7 @@ function sampleEvent(
     subscriptionPda: madeUp(32),
     ...plan,
     subscriberWallet: madeUp(32),
-    externalId: 'customer-1',
+    externalId: 'sample-customer',
     metadata: '{"order":"1234"}',
     ownIdsFrom: 'checkout',
     nextPaymentDue: periodEnd,
@@ -95,6 +95,7 @@ function sampleEvent(
     trialEndsAt: null,
     pausedAt: null,
     refundedThrough: null,
+    replacedAt: null,
     periodHours: 730,
     graceHours: null,
   };
@@ -132,6 +133,7 @@ function scenes(
         periodStart: now,
         periodEnd,
         source: 'keeper',
+        receiptUrl: `https://billing.example/receipts/${ids.transactionId}/${madeUp(64)}/${randomBytes(32).toString('base64url')}`,
       },
     },
     payment_failed: {

@@ -1,6 +1,7 @@
 // Builds the instructions of a sponsored transaction from accounts and terms, or returns why the
-// transaction is not sponsored. serve builds the offer. A keeper builds the transaction again, to
-// check the offer before it signs. Pure. This module loads web3.js, so import it on demand.
+// transaction is not sponsored. The API builds the transaction for an offer. Before a keeper signs,
+// the keeper builds the transaction again to check the offer. Pure. This file loads web3.js, so
+// import it on demand.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { type Instruction, initAuthority } from '../../chain/program/instructions.ts';
 import type { PlanAccount } from '../../chain/program/layouts.ts';
@@ -16,11 +17,13 @@ import {
 import type { PlanRow } from '../../db/plans.ts';
 import type { SponsoredPurpose } from '../../db/sponsored-offers.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import { creditFor } from '../collecting/credit.ts';
 import { feeReceiver, planObstacle, pullerAmong } from '../collecting/obstacles.ts';
 import { priceOf } from '../collecting/price.ts';
 import { split } from '../money.ts';
 import { hasAmpleApproval } from '../subscribing/opening.ts';
 import { planFaults } from '../subscribing/plans.ts';
+import type { SponsoredChange } from './change.ts';
 import type { Ground, SponsorNetwork } from './ground.ts';
 import type { Refusal } from './limits.ts';
 
@@ -38,9 +41,13 @@ export interface SponsoredRequest {
   readonly withdraws: boolean;
   /** The discount of the checkout session. */
   readonly discount: DiscountTerms;
+  /** The trial that the checkout session or the plan offers. */
+  readonly trialHours: number | null;
   /** The merchant's platform fee in basis points. */
   readonly feeBps: number;
   readonly minimumAmount: bigint;
+  /** The change of plan that a sign-up makes. */
+  readonly change?: SponsoredChange | undefined;
 }
 
 /** The first payment of a sign-up, in base units. */
@@ -49,6 +56,8 @@ export interface FirstPayment {
   readonly fee: bigint;
   readonly net: bigint;
   readonly feeOwed: bigint;
+  /** The part of the first period's price that the credit of a change of plan pays. */
+  readonly creditSpent: bigint;
 }
 
 export interface BuiltSponsored {
@@ -59,8 +68,8 @@ export interface BuiltSponsored {
   readonly opensAuthority: boolean;
   /** Whether the transaction opens the subscription account and the sponsor pays its rent. */
   readonly opensSubscription: boolean;
-  /** Whether the transaction first closes an expired subscription account at the same address. */
-  readonly reopens: boolean;
+  /** Whether the transaction first cancels another subscription for a change of plan. */
+  readonly changesPlan: boolean;
 }
 
 type Outcome = BuiltSponsored | { readonly refusal: Refusal };
@@ -71,7 +80,7 @@ const feeOnly = (instructions: readonly Instruction[]): BuiltSponsored => ({
   payment: null,
   opensAuthority: false,
   opensSubscription: false,
-  reopens: false,
+  changesPlan: false,
 });
 
 /** Builds the instructions, or returns why the transaction is not sponsored. */
@@ -93,24 +102,27 @@ export function buildSponsored(
 type OfPlan = SponsoredRequest & { readonly plan: PlanRow };
 
 function subscribing(network: SponsorNetwork, request: OfPlan, ground: Ground): Outcome {
-  const { wallet, sponsor, plan } = request;
+  const { wallet, sponsor, plan, change } = request;
   const { plan: onChain, subscription: previous, subscriberTokens: tokens, now } = ground;
   const { programId, mint } = network;
   if (onChain === null || plan.status !== 'active' || wallet === plan.owner)
     return refused('not_collectable');
   if (planStopper(network, request, { ...ground, plan: onChain }))
     return refused('not_collectable');
-  if (plan.trialHours !== null) return refused('trial');
+  if (request.trialHours !== null && change === undefined) return refused('trial');
   const end = now + periodSeconds(onChain.periodHours);
   if (onChain.endTs !== 0n && onChain.endTs <= end) return refused('short_period');
   if (previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now))
     return refused('running');
   if (tokens === null) return refused('no_token_account');
   const payment = paymentOf(request, { ...ground, plan: onChain });
-  if (payment === null) return refused('not_collectable');
+  if (payment === null) return refused(change === undefined ? 'not_collectable' : 'change_of_plan');
   if (payment.gross + payment.feeOwed < request.minimumAmount) return refused('below_minimum');
   if (tokens.amount < payment.gross) return refused('insufficient_usdc');
   const approved = hasAmpleApproval(ground.subscriberTokens, ground.authorityAddress);
+  // The transaction of a change of plan has no room to open the authority or to renew the approval.
+  if (change !== undefined && (ground.authority === null || !approved))
+    return refused('change_of_plan');
   const opening = subscribeInstructions(programId, {
     subscriber: wallet,
     payer: sponsor,
@@ -136,17 +148,28 @@ function subscribing(network: SponsorNetwork, request: OfPlan, ground: Ground): 
     fee: amounts.fee,
   });
   return {
-    instructions: [...opening.instructions, ...pulls],
+    instructions: [...cancelling(network, request, ground), ...opening.instructions, ...pulls],
     payment: amounts,
     opensAuthority: ground.authority === null,
     opensSubscription: true,
-    reopens: previous !== null,
+    changesPlan: change !== undefined,
   };
 }
 
+/** Cancels the subscription that a change of plan replaces, unless it is cancelled already. */
+function cancelling(
+  { programId }: SponsorNetwork,
+  { wallet: subscriber, change }: OfPlan,
+  { replaced }: Ground,
+): readonly Instruction[] {
+  if (change === undefined || replaced?.expiresAt !== 0n) return [];
+  const { planPda: plan, subscriptionPda: subscription } = change;
+  return cancelInstructions(programId, { subscriber, plan, subscription });
+}
+
 /**
- * Returns whether the plan accepts no subscriptions, or the sponsor cannot collect the plan's
- * payments.
+ * Returns whether the plan prevents a sponsored sign-up: the plan accepts no subscriptions, or the
+ * sponsor cannot collect the plan's payments.
  */
 function planStopper(
   { keepers, mint }: SponsorNetwork,
@@ -165,14 +188,18 @@ function planStopper(
 
 /** Returns the payment for the first period. Returns null if no part of it can be collected. */
 function paymentOf(
-  { plan, discount, feeBps }: OfPlan,
+  { plan, discount, feeBps, change }: OfPlan,
   ground: Ground,
 ): (FirstPayment & { treasury: string }) | null {
-  const { gross, fee, net } = split(priceOf({ ...discount, amount: plan.amount }), feeBps);
+  const price = priceOf({ ...discount, amount: plan.amount });
+  const creditSpent =
+    change === undefined ? 0n : creditFor(change.credit, price, change.leastPayment);
+  const { gross, fee, net } = split(price - creditSpent, feeBps);
   const treasury = fee === 0n ? plan.treasury : feeReceiver(ground, plan.treasury);
   if (treasury !== undefined)
-    return gross === 0n ? null : { gross, fee, net, feeOwed: 0n, treasury };
-  return net === 0n ? null : { gross: net, fee: 0n, net, feeOwed: fee, treasury: plan.treasury };
+    return gross === 0n ? null : { gross, fee, net, feeOwed: 0n, creditSpent, treasury };
+  const owed = { gross: net, fee: 0n, net, feeOwed: fee, creditSpent };
+  return net === 0n ? null : { ...owed, treasury: plan.treasury };
 }
 
 /** Builds the instructions that cancel, resume, close or repair a subscription of the wallet. */

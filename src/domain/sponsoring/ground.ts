@@ -1,4 +1,4 @@
-// Reads the accounts from which serve and the keeper build a sponsored transaction.
+// Reads the accounts from which the API and the keeper build a sponsored transaction.
 import {
   authorityIn,
   clockIn,
@@ -12,6 +12,7 @@ import {
   subscriptionAddress,
   tokenAccountAddress,
 } from '../../chain/program/addresses.ts';
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { ReadOptions, Rpc } from '../../chain/rpc/rpc.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { ChainView } from '../collecting/chain-view.ts';
@@ -31,6 +32,8 @@ export interface SponsorNetwork {
  */
 export interface Ground extends ChainView {
   readonly sponsorLamports: bigint;
+  /** The subscription that a change of plan replaces. Null without a change of plan. */
+  readonly replaced: SubscriptionAccount | null;
 }
 
 /**
@@ -40,7 +43,18 @@ export interface Ground extends ChainView {
 export async function readGround(
   rpc: Pick<Rpc, 'getMultipleAccounts'>,
   { programId, mint, treasuries }: SponsorNetwork,
-  { wallet, plan, sponsor }: { wallet: string; plan: PlanRow | null; sponsor: string },
+  {
+    wallet,
+    plan,
+    sponsor,
+    replaced,
+  }: {
+    wallet: string;
+    plan: PlanRow | null;
+    sponsor: string;
+    /** The subscription that a change of plan replaces. */
+    replaced?: { readonly subscriptionPda: string } | undefined;
+  },
   options?: ReadOptions,
 ): Promise<Ground> {
   const authority = authorityAddress(programId, wallet, mint).address;
@@ -60,6 +74,7 @@ export async function readGround(
           tokensOf(plan.treasury),
           ...backups.map(tokensOf),
         ]),
+    ...(replaced === undefined ? [] : [replaced.subscriptionPda]),
   ];
   const { accounts, slot } = await rpc.getMultipleAccounts(addresses, options);
   const at = (place: number) => accounts[place] ?? null;
@@ -67,6 +82,7 @@ export async function readGround(
     slot,
     now: clockIn(at(0)),
     sponsorLamports: at(1)?.lamports ?? 0n,
+    replaced: replaced === undefined ? null : subscriptionIn(at(addresses.length - 1), programId),
     authority: authorityIn(at(2), programId),
     authorityAddress: authority,
     subscriberTokens: tokenAccountIn(at(3)),

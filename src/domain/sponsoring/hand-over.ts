@@ -1,5 +1,5 @@
 // Receives the sponsored transaction that a wallet signed. Checks that it is the offered
-// transaction, and stores it for a keeper. serve itself never signs.
+// transaction, and stores it for a keeper. Only a keeper signs for the sponsor.
 import { timingSafeEqual } from 'node:crypto';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
@@ -9,12 +9,16 @@ import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
 import { refusedCheckout } from '../subscribing/checkout.ts';
 import { refuseSecondOf } from '../subscribing/one-per-customer.ts';
-import { refusals } from './limits.ts';
+import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
 
-/** The owner of an offer: a signed-in wallet, or a page with the offer's secret. */
+/**
+ * The owner of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are those
+ * from which the request may come (null: a program, which sends none).
+ */
 export type OfferHolder =
-  { readonly wallet: string } | { readonly secret: string; readonly origin: string | null };
+  | { readonly wallet: string }
+  | { readonly secret: string; readonly origins: readonly (string | null)[] };
 
 /** Finds an offer of the holder. Throws NOT_FOUND if the holder has no offer with this id. */
 export async function findOwnOffer(
@@ -31,16 +35,16 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
   if ('wallet' in holder) return secretHash === null && wallet === holder.wallet;
   return (
     secretHash !== null &&
-    origin === holder.origin &&
+    holder.origins.includes(origin) &&
     timingSafeEqual(secretHash, hashSecret(holder.secret))
   );
 }
 
 /**
- * Stores the signed transaction (base64). Returns whether this call stored it. The call that stores
- * it comes from the wallet's owner, because the signature is not public before the sponsor signs.
- * Throws VALIDATION_ERROR for a transaction that was not offered, and CONFLICT when the checkout
- * session is complete, expired or bound to another wallet.
+ * Stores the signed transaction (base64). Returns whether this call stored it. Only the wallet's
+ * owner can make this call, because nobody else knows the wallet's signature yet. Throws
+ * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT if the checkout session
+ * is complete, expired or bound to another wallet.
  */
 export async function handOver(
   sql: Sql,
@@ -68,9 +72,14 @@ export async function handOver(
 }
 
 /**
- * `offered`: the wallet has not signed. `signed`: the transaction waits for a keeper. `sent`: the
- * keeper has signed and sends the transaction. `final`: the transaction landed and cannot be
- * undone. `refused`: the keeper did not sign. `lapsed`: the transaction expired without landing.
+ * - `offered`: the wallet has not signed.
+ * - `signed`: the transaction waits for a keeper, who signs and sends it.
+ * - `sent`: an RPC endpoint has accepted the transaction. Also after a fork has dropped it.
+ * - `final`: the transaction landed and cannot be undone.
+ * - `unsponsored`: a limit of sponsoring is reached, so the keeper did not sign. The wallet may
+ *   pay.
+ * - `refused`: the keeper did not sign for another reason.
+ * - `lapsed`: the transaction expired without landing, or was not signed in time.
  */
 export type OfferState =
   | 'offered'
@@ -79,6 +88,7 @@ export type OfferState =
   | 'processed'
   | 'confirmed'
   | 'final'
+  | 'unsponsored'
   | 'refused'
   | 'failed'
   | 'lapsed';
@@ -87,22 +97,44 @@ export interface OfferProgress {
   state: OfferState;
   signature: string | null;
   reason: string | null;
+  /** Why the keeper did not sign. Null if the keeper has signed or has not decided yet. */
+  refusal: Refusal | null;
+  /**
+   * True if the offer was for a cancellation and the keeper refused it. The service has then
+   * recorded the cancellation without sponsoring it.
+   */
+  cancelled: boolean;
   subscriptionId: string | null;
 }
 
 /** Reads the progress of an offer. Throws NOT_FOUND if there is no such offer. */
 export async function offerProgress(sql: Sql, id: string): Promise<OfferProgress> {
-  const found = await readSponsoredProgress(sql, id);
-  if (found === undefined) throw new ServiceError('NOT_FOUND', 'There is no such offer.');
-  const { signature, reason, subscriptionId } = found;
-  const told = reason !== null && reason in refusals ? refusals[reason as never] : reason;
-  return { state: stateOf(found), signature, reason: told, subscriptionId };
+  const [progress] = await offersProgress(sql, [id]);
+  if (progress === undefined) throw new ServiceError('NOT_FOUND', 'There is no such offer.');
+  return progress;
 }
 
-function stateOf({ signedAt, state, seen }: SponsoredProgress): OfferState {
+/** Reads the progress of several offers. Ids of offers that do not exist are left out. */
+export async function offersProgress(
+  sql: Sql,
+  ids: readonly string[],
+): Promise<(OfferProgress & { id: string })[]> {
+  const rows = await readSponsoredProgress(sql, ids);
+  return rows.map((found) => {
+    const { id, purpose, signature, subscriptionId } = found;
+    const state = stateOf(found);
+    const refusal = found.state === 'refused' ? (found.reason as Refusal) : null;
+    const reason = refusal === null ? found.reason : refusals[refusal];
+    const cancelled = purpose === 'cancel' && (state === 'unsponsored' || state === 'refused');
+    return { id, state, signature, reason, refusal, cancelled, subscriptionId };
+  });
+}
+
+function stateOf({ signedAt, isOverdue, state, seen, reason }: SponsoredProgress): OfferState {
+  if (isOverdue) return 'lapsed';
   if (state === null) return signedAt === null ? 'offered' : 'signed';
-  if (state === 'open') return seen ?? 'sent';
-  return ({ landed: 'final', expired: 'lapsed', refused: 'refused', failed: 'failed' } as const)[
-    state
-  ];
+  if (state === 'open') return seen ?? 'signed';
+  if (state === 'refused' && reason === 'lapsed') return 'lapsed';
+  if (state === 'refused') return isLimit(reason as Refusal) ? 'unsponsored' : 'refused';
+  return ({ landed: 'final', expired: 'lapsed', failed: 'failed' } as const)[state];
 }

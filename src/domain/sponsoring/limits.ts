@@ -1,5 +1,6 @@
-// Decides from the costs of sponsoring so far whether a transaction is sponsored. The API checks
-// this before it makes an offer. A keeper checks it again, under a lock, before it commits. Pure.
+// Decides whether a transaction is sponsored, from the costs of earlier sponsored transactions. The
+// API decides before it makes an offer. A keeper decides again, under a lock, before it commits the
+// signed transaction. Pure.
 import type { Config } from '../../config/config.ts';
 import type { SponsorUsage } from '../../db/sponsor-budgets.ts';
 import type { SponsoredPurpose } from '../../db/sponsored-offers.ts';
@@ -25,6 +26,8 @@ export const refusals = {
   trial: 'A subscription with a trial is not sponsored, because it begins without a payment.',
   below_minimum: 'The first payment is too small to be sponsored.',
   short_period: 'The plan ends within the first period.',
+  change_of_plan:
+    'Only a change of plan that is paid at once is sponsored, by a signed-in wallet whose approval stands.',
   running: 'The wallet has a subscription to the plan that still runs.',
   no_token_account: 'The wallet has no USDC account.',
   insufficient_usdc: 'The wallet has too little USDC for the first payment.',
@@ -41,27 +44,45 @@ export const refusals = {
   under_way: 'A sponsored transaction of this wallet is under way.',
   low_balance: 'The sponsor keeps its SOL for renewals at the moment.',
   changed: 'The signed transaction differs from what the service built.',
-  lapsed: 'The transaction was signed too late: its blockhash has expired.',
+  lapsed: 'The transaction was not signed in time: its blockhash has expired.',
   would_fail: 'The transaction would fail on the network.',
+  no_room: 'The transaction would be too long with the assertions that a wallet may append.',
 } as const;
 
 export type Refusal = keyof typeof refusals;
 
 const LEAVING: readonly SponsoredPurpose[] = ['cancel', 'close', 'revoke'];
 /**
- * Returns whether SPONSOR_LEAVING_LAMPORTS_PER_DAY pays for the purpose. A suspended wallet may use
- * this budget too.
+ * Returns whether SPONSOR_LEAVING_LAMPORTS_PER_DAY pays for transactions with this purpose. A
+ * suspended wallet may use this budget too.
  */
 export const isLeaving = (purpose: SponsoredPurpose) => LEAVING.includes(purpose);
 
+const LIMITS: readonly Refusal[] = [
+  'app_off',
+  'budget',
+  'merchant_budget',
+  'wallet_budget',
+  'address_budget',
+  'failed_lately',
+  'under_way',
+  'low_balance',
+];
 /**
- * Divisors of the budget for leaving. One wallet may use a twentieth of this budget, one network
- * address a fifth.
+ * Returns whether a limit of sponsoring is the reason for the refusal. If so, the wallet may pay
+ * for the transaction itself. If a signed-in wallet wanted to cancel, the service records the
+ * cancellation, whether the wallet can pay or not.
+ */
+export const isLimit = (refusal: Refusal) => LIMITS.includes(refusal);
+
+/**
+ * Divisors of the budget SPONSOR_LEAVING_LAMPORTS_PER_DAY: one wallet may use a twentieth of this
+ * budget, one network address a fifth.
  */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
 /**
- * Lamports that a sponsor always keeps. With a lower balance, a keeper collects nothing, because
- * the network fees of one batch may cost this much.
+ * Lamports that a sponsor always keeps. With less, a keeper collects nothing, because the network
+ * fees of one batch may cost this much.
  */
 export const LEAST_FLOOR = 5_000_000n;
 
@@ -78,6 +99,22 @@ export function sponsorLimits(config: Config): SponsorLimits | undefined {
     minimumAmount: BigInt(config.sponsorMinimumAmount),
     floor: config.sponsorFloor === undefined ? undefined : BigInt(config.sponsorFloor),
   };
+}
+
+/**
+ * Minimum of the budget for closings, in lamports a day. A low `sponsorLeaving` does not stop
+ * closings, because each closing brings back far more rent than it costs.
+ */
+const LEAST_CLOSING = 1_000_000n;
+
+/**
+ * Returns the budget for closings whose rent has not come back, in lamports a day. Closings also
+ * count in the budget `leaving`. They get only half of it, so that the other half is left to
+ * wallets.
+ */
+export function closingBudget({ sponsorLeaving }: Pick<Config, 'sponsorLeaving'>): bigint {
+  const half = BigInt(sponsorLeaving) / 2n;
+  return half > LEAST_CLOSING ? half : LEAST_CLOSING;
 }
 
 /**
@@ -116,11 +153,13 @@ export function overBudget(
 ): Refusal | undefined {
   const lamports = cost.fee + cost.rent;
   const rest = balance - usage.reserved - lamports;
+  if (usage.isUnderWay) return 'under_way';
+  // A neighbour at the network address must not keep a wallet from leaving.
+  const hasFailed = isLeaving(purpose) ? usage.walletHasFailed : usage.hasFailed;
+  if (hasFailed) return 'failed_lately';
   if (isLeaving(purpose))
     return rest < LEAST_FLOOR ? 'low_balance' : overLeaving(limits, usage, lamports);
   if (rest < floor) return 'low_balance';
-  if (usage.hasFailed) return 'failed_lately';
-  if (purpose === 'subscribe' && usage.isSigningUp) return 'under_way';
   if (usage.total + lamports > limits.perDay) return 'budget';
   if (usage.merchant + lamports > limits.perMerchant) return 'merchant_budget';
   if (usage.merchantOut + cost.rent > limits.merchantOut) return 'merchant_budget';

@@ -1,5 +1,6 @@
-// Makes an offer: builds the transaction, simulates it to find its limits, and stores it. If the
-// transaction is not sponsored, the wallet gets the reason and pays for its transaction itself.
+// Makes an offer: builds the transaction, simulates it to find its compute and data limits, and
+// stores it. If the transaction is not sponsored, the wallet gets the reason and pays for its
+// transaction itself.
 import { createHash, randomBytes } from 'node:crypto';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
@@ -20,9 +21,13 @@ import {
   reaching,
   readBlockhash,
 } from '../subscribing/chain-reads.ts';
+import { type ChangeRequest, replacedOf } from '../subscribing/change.ts';
+import { offeredTrial } from '../subscribing/first-payment.ts';
 import { reserveCustomer } from '../subscribing/one-per-customer.ts';
 import { pullersOf } from '../subscribing/plans.ts';
+import { type ForeignApproval, foreignApproval } from '../subscribing/standing.ts';
 import type { BuiltSponsored } from './build.ts';
+import { creditTime, sponsoredChangeOf } from './change.ts';
 import { type Ground, readGround, type SponsorNetwork } from './ground.ts';
 import { floorOf, isLeaving, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
 import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
@@ -46,6 +51,15 @@ export interface OfferRequest {
   readonly address: string;
   /** The page of a wallet that has not signed in. Undefined for a signed-in wallet. */
   readonly page?: { readonly origin: string | null };
+  /** The change of plan that a signed-in wallet asks for. */
+  readonly change?: SponsoredChangeRequest | undefined;
+}
+
+export interface SponsoredChangeRequest extends ChangeRequest {
+  /** PLAN_MINIMUM_AMOUNT. */
+  readonly leastPayment: bigint;
+  /** Time (`asOf`) for which the amounts were computed that the wallet's owner was shown. */
+  readonly shown?: Date | undefined;
 }
 
 /** A sponsored transaction that the wallet can sign. */
@@ -55,13 +69,18 @@ export interface SponsoredOfferMade {
   readonly minContextSlot: number;
   /** Secret that replaces the sign-in of the wallet. Null for a signed-in wallet. */
   readonly secret: string | null;
+  /**
+   * The approval that the wallet has given to another program and that the transaction replaces.
+   */
+  readonly replaces: ForeignApproval | null;
+  /** The time for which the credit of a change of plan was computed. Null for other offers. */
+  readonly creditAt: Date | null;
 }
 
 type Outcome = { readonly offer: SponsoredOfferMade } | { readonly refusal: Refusal };
 
 export const hashSecret = (secret: string) => createHash('sha256').update(secret).digest();
 
-/** Returns the addresses of the installation in the form that buildSponsored takes. */
 function sponsorNetwork(network: Network): SponsorNetwork {
   const { programId, mint, treasury, backupTreasuries = [] } = network;
   const keepers = [...new Set(pullersOf(network))];
@@ -76,21 +95,38 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const { sql, chain, network, sponsoring } = parts;
   if (sponsoring === undefined) return { refusal: 'off' };
   const { limits } = sponsoring;
-  const { purpose, wallet, plan, session, address } = request;
+  const { purpose, wallet, plan, subscriptionPda, session, address } = request;
+  const { change, page } = request;
+  const isChange = (session?.replaces ?? null) !== null || change !== undefined;
+  if (isChange && (change === undefined || page !== undefined))
+    return { refusal: 'change_of_plan' };
   const merchant = plan === null ? undefined : await findSponsoredPlan(sql, plan.id);
   if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const names = sponsorNetwork(network);
   const { sponsor, ground } = await groundOf(parts, names, request);
   if (sponsor === undefined) return { refusal: 'not_collectable' };
   const { buildSponsored } = await import('./build.ts');
+  const creditAt = change === undefined ? null : creditTime(ground.now, change.shown);
+  const changed =
+    change && creditAt && (await sponsoredChangeOf(sql, change, { ...change, creditAt }));
+  if (changed && 'refusal' in changed) return changed;
   const discount = session ?? NO_DISCOUNT;
   const feeBps = merchant?.feeBps ?? sponsoring.feeBps;
   const { withdraws = false } = request;
   const { minimumAmount } = limits;
-  const asked = { purpose, wallet, sponsor, plan, withdraws, discount, feeBps, minimumAmount };
+  const trialHours = plan === null ? null : offeredTrial(plan, session);
+  const terms = { discount, trialHours, feeBps, minimumAmount };
+  const asked = {
+    ...{ purpose, wallet, sponsor, plan, withdraws, ...terms },
+    ...(changed && { change: changed }),
+  };
   const built = buildSponsored(names, asked, ground);
   if ('refusal' in built) return built;
-  const of = { merchantId: merchant?.merchantId ?? null, wallet, address, sponsor };
+  const merchantId = merchant?.merchantId ?? null;
+  const of = {
+    ...{ merchantId, wallet, address, sponsor, purpose, subscriptionPda },
+    replaces: change?.old.id ?? null,
+  };
   const [usage, week, rent] = await Promise.all([
     readSponsorUsage(sql, of),
     readWeekOfFees(sql),
@@ -100,7 +136,8 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const balance = ground.sponsorLamports;
   const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
   if (over !== undefined) return { refusal: over };
-  return store(parts, { ...request, withdraws }, sponsor, built);
+  const replaces = foreignApproval(ground.subscriberTokens, ground.authorityAddress);
+  return store(parts, { ...request, withdraws }, { sponsor, replaces, creditAt }, built);
 }
 
 /**
@@ -110,9 +147,11 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
 async function groundOf(
   { chain, network }: SponsorParts,
   names: SponsorNetwork,
-  { wallet, plan }: OfferRequest,
+  { wallet, plan, change }: OfferRequest,
 ): Promise<{ sponsor: string | undefined; ground: Ground }> {
-  const read = (sponsor: string) => reaching(readGround(chain, names, { wallet, plan, sponsor }));
+  const replaced = change && replacedOf(change);
+  const read = (sponsor: string) =>
+    reaching(readGround(chain, names, { wallet, plan, sponsor, replaced }));
   const ground = await read(network.puller);
   if (plan === null) return { sponsor: network.puller, ground };
   const sponsor = ground.plan === null ? undefined : pullerAmong(ground.plan, names.keepers);
@@ -138,22 +177,24 @@ async function rentOf(
 async function store(
   { sql, chain }: SponsorParts,
   request: OfferRequest & { withdraws: boolean },
-  sponsor: string,
-  built: BuiltSponsored,
+  about: Pick<SponsoredOfferMade, 'replaces' | 'creditAt'> & { sponsor: string },
+  { instructions, changesPlan }: BuiltSponsored,
 ): Promise<Outcome> {
   const { purpose, wallet, plan, subscriptionPda, session, address, page, withdraws } = request;
-  const { sponsoredMessage, unsignedSponsored } =
+  const { sponsor, replaces, creditAt } = about;
+  const { leavesRoom, sponsoredMessage, unsignedSponsored } =
     await import('../../chain/transactions/sponsored.ts');
   const [recent, id] = await Promise.all([readBlockhash(chain), newId(sql)]);
   const { blockhash, lastValidBlockHeight, slot } = recent;
   const compile = (budget: typeof MAX_BUDGET) =>
-    sponsoredMessage(
-      { sponsor, wallet },
-      built.instructions,
-      { blockhash, reference: id, budget },
-      built.reopens ? 0 : undefined,
-    );
-  const draft = Buffer.from(unsignedSponsored(compile(MAX_BUDGET)), 'base64');
+    sponsoredMessage({ sponsor, wallet }, instructions, {
+      blockhash,
+      reference: changesPlan ? null : id,
+      budget,
+    });
+  const longest = compile(MAX_BUDGET);
+  if (!leavesRoom(longest)) return { refusal: 'no_room' };
+  const draft = Buffer.from(unsignedSponsored(longest), 'base64');
   const { err, unitsConsumed, loadedDataBytes } = await reaching(chain.simulateTransaction(draft));
   if (err !== null) return { refusal: 'would_fail' };
   const budget = budgetOf(unitsConsumed, loadedDataBytes);
@@ -179,8 +220,11 @@ async function store(
       blockhashSlot: slot,
       ...budget,
       withdraws,
+      replaces: request.change?.old.id ?? null,
+      creditAt,
     });
   });
   const transaction = unsignedSponsored(message);
-  return { offer: { transaction, offerId: id, minContextSlot: Number(slot), secret } };
+  const minContextSlot = Number(slot);
+  return { offer: { transaction, offerId: id, minContextSlot, secret, replaces, creditAt } };
 }

@@ -1,6 +1,6 @@
-// The compute limit, price and loaded-data limit of sponsored transactions. serve derives them from
-// a simulation. A keeper accepts them only within the bounds of this file, so that a forged offer
-// cannot raise the fee.
+// The compute limit, the price per compute unit and the loaded-data limit of sponsored
+// transactions. The API derives the limits from a simulation. A keeper accepts only values within
+// the bounds of this file, so that a forged offer cannot raise the fee.
 import { networkFee } from '../../chain/transactions/network-fee.ts';
 import type { SponsoredBudget } from '../../chain/transactions/sponsored.ts';
 
@@ -23,8 +23,8 @@ export const MAX_BUDGET: SponsoredBudget = {
 };
 
 /**
- * Returns the budget of a transaction from its simulation. A value is null if the RPC endpoint did
- * not report it.
+ * Returns the budget of a transaction from its simulation. An argument is null if the RPC endpoint
+ * did not report it.
  */
 export function budgetOf(units: bigint | null, loadedBytes: bigint | null): SponsoredBudget {
   const [used, loaded] = [units, loadedBytes].map((value) =>

@@ -54,8 +54,8 @@ async function readApproval(
 
 /**
  * Returns the number of on-chain accounts, other than `except`, that can still move tokens through
- * the authority. Counts at two commitments and returns the larger number: `confirmed` includes
- * accounts that were just opened, and `finalized` includes accounts whose closing may be undone.
+ * the authority. The accounts are counted at two commitments, and the larger number is returned:
+ * `confirmed` includes new accounts, `finalized` includes accounts whose closing may be undone.
  * Undefined when the number is unknown.
  */
 async function countUsers(
@@ -97,9 +97,8 @@ function isUser(data: Buffer, now: bigint): boolean {
 }
 
 /**
- * Tells whether the transaction that closes the account `except` should also revoke the approval.
- * This is the case when no other account uses the approval. If the number of other accounts is
- * unknown, the approval is not revoked.
+ * Whether the transaction that closes the account `except` should also revoke the approval, because
+ * no other account uses the approval. False if the number of other accounts is unknown.
  */
 export async function isLastUser(
   chain: ChainReader,
@@ -114,7 +113,8 @@ export async function isLastUser(
 
 export interface Revocation extends Unsigned {
   /**
-   * Number of accounts that cannot collect after the revocation; null when the number is unknown.
+   * Number of on-chain accounts that can no longer move tokens after the revocation; null when the
+   * number is unknown.
    */
   users: number | null;
 }

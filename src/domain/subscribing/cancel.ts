@@ -1,4 +1,4 @@
-// Cancellation by the merchant (docs/contract.md, Subscription status). A keeper reads the row
+// Cancellation through the API (docs/contract.md, Subscription status). A keeper reads the row
 // again each time before it sends a payment, so a cancellation also stops signed payments.
 import type { Transaction } from '../../db/postgres/connect.ts';
 import {
@@ -10,16 +10,16 @@ import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 
 /**
- * Cancels at the end of the paid time; no further payment is collected. Writes cancel_requested
- * once, and a repeated request changes nothing. An earlier request by the subscriber becomes the
- * merchant's request, so that a resume on chain no longer undoes the cancellation. Throws CONFLICT
- * when the subscription has ended.
+ * Cancels for the merchant at the end of the paid time; no further payment is collected. Writes
+ * cancel_requested once. If the subscriber has cancelled before, the cancellation becomes the
+ * merchant's, so that a resume on chain does not undo it. Throws CONFLICT when the subscription has
+ * ended.
  */
 export async function requestCancel(
   sql: Transaction,
   subscription: { id: string; status: string },
 ): Promise<void> {
-  const requested = await requestCancellation(sql, subscription.id);
+  const requested = await requestCancellation(sql, subscription.id, 'merchant');
   if (requested?.isFirst === false) return;
   if (requested !== undefined) {
     const extra = { cancelRequestedAt: requested.cancelRequestedAt, cancelRequestedBy: 'merchant' };
@@ -28,6 +28,18 @@ export async function requestCancel(
   }
   if (subscription.status === 'cancelled' || subscription.status === 'expired')
     throw ended(subscription.status);
+}
+
+/**
+ * Cancels for the wallet at the end of the paid time, without a transaction: the on-chain account
+ * stays live. Does nothing when the subscription has ended or is cancelled.
+ */
+export async function holdCancel(sql: Transaction, { id }: { id: string }): Promise<void> {
+  const requested = await requestCancellation(sql, id, 'subscriber_here');
+  if (requested === undefined) return;
+  const { cancelRequestedAt } = requested;
+  const extra = { cancelRequestedAt, cancelRequestedBy: 'subscriber' };
+  await appendEvents(sql, [{ subscriptionId: id, type: 'cancel_requested', extra }]);
 }
 
 /**

@@ -1,6 +1,6 @@
-// Finds the time from which a registration charges the running period of its account. An account
-// that was opened for the registration is charged for the whole period. An account that is resumed
-// or registered late is charged only for the rest of the period.
+// Finds the time from which a registration is charged for the current period of its account. If the
+// account was opened for the registration, the whole period is charged. If the account was resumed
+// or registered late, only the rest of the period is charged.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
@@ -11,9 +11,9 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import { type ChainReader, type Network, reaching } from './chain-reads.ts';
 
 /**
- * A wallet that opens an account with its own client is registered some seconds after the opening.
- * The whole period is charged if these seconds are at most a sixtieth of the period and at most
- * this number.
+ * If a wallet opens an account with its own client, the account is registered some seconds later.
+ * If this delay is at most a sixtieth of the period and at most MAX_PROMPT_SECONDS, the whole
+ * period is charged.
  */
 const MAX_PROMPT_SECONDS = 600n;
 /**
@@ -33,9 +33,9 @@ interface Registered {
 }
 
 /**
- * Returns the chain time from which the running period is charged; null charges the whole period.
- * An account opened by an offer of the service is charged for the whole period. An account resumed
- * by an offer is charged from the resume, any other account from the registration. Throws
+ * Returns the chain time from which the current period is charged: the time of the resume if an
+ * offer resumed the account, otherwise the time of the registration. Returns null, for the whole
+ * period, if a new account is registered at once or an offer opened it in this period. Throws
  * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function startOfCharge(

@@ -60,9 +60,13 @@ export function checkReturnUrl(path: string, url: string | null, origins: readon
   throw invalidField(path, "must be a URL of one of the app's returnOrigins");
 }
 
-/** Whether a return URL has exactly one of these origins. */
+/**
+ * Whether the origin of a return URL is in `origins`. A URL with a user name or a password is
+ * refused.
+ */
 export function isReturnUrl(url: string, origins: readonly string[]): boolean {
-  // Refuse a backslash: browsers parse it as a slash, but other parsers do not.
+  // A URL with a backslash is refused, because browsers parse a backslash as a slash but other
+  // parsers do not.
   if (url.includes('\\') || !URL.canParse(url)) return false;
   const { origin, username, password } = new URL(url);
   return username === '' && password === '' && origins.includes(origin);

@@ -1,5 +1,6 @@
-// The first payment that a wallet would make under a plan: nothing with a trial, the price of a
-// period for a new account, or the rest of the running period for a resumed account.
+// The first payment that a wallet would make under a plan. With a trial, nothing is due. A new
+// account pays the price of a period, and a resumed account pays for the rest of the running
+// period.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
@@ -9,14 +10,56 @@ import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { hadTrial } from '../../db/subscriptions.ts';
 import { amountDue, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
 
+/** Terms of a checkout session. They override the plan's terms. */
+export interface SessionTerms extends DiscountTerms {
+  readonly trialHours: number | null;
+}
+
+/**
+ * Hours of the trial that the checkout session offers. If the session offers none, the plan's
+ * trial.
+ */
+export function offeredTrial(
+  plan: Pick<PlanRow, 'trialHours'>,
+  session: Pick<SessionTerms, 'trialHours'> | null | undefined,
+): number | null {
+  return session?.trialHours ?? plan.trialHours;
+}
+
 /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
 export async function trialOf(
   sql: Queryable,
   plan: PlanRow,
   wallet: string,
+  session?: SessionTerms,
 ): Promise<number | null> {
-  const { trialHours } = plan;
+  const trialHours = offeredTrial(plan, session);
   return trialHours === null || (await hadTrial(sql, plan.appId, wallet)) ? null : trialHours;
+}
+
+/**
+ * A period of the wallet's account that is running when the wallet subscribes. Times in Unix
+ * seconds.
+ */
+export interface RunningPeriod {
+  readonly start: bigint;
+  readonly end: bigint;
+  /** Time from which the wallet pays for the period; equals `end` if the period is already paid. */
+  readonly chargedFrom: bigint;
+}
+
+/** Returns the running period; null when subscribing begins a new period. */
+export function runningPeriod(
+  subscription: SubscriptionAccount | null,
+  onPlan: PlanAccount | null,
+  now: bigint,
+): RunningPeriod | null {
+  const period = subscription === null ? null : pullPeriod(subscription, onPlan, now);
+  if (period === null || (period.verdict !== 'collectable' && period.verdict !== 'collected'))
+    return null;
+  const { start, end, pulled } = period;
+  if (pulled > 0n) return { start, end, chargedFrom: end };
+  return { start, end, chargedFrom: subscription?.expiresAt === 0n ? start : now };
 }
 
 /**
@@ -26,11 +69,7 @@ export async function trialOf(
 export function firstPayment(
   plan: PlanRow,
   discount: DiscountTerms = NO_DISCOUNT,
-  {
-    subscription,
-    onPlan,
-    now,
-  }: { subscription: SubscriptionAccount | null; onPlan: PlanAccount | null; now: bigint },
+  running: RunningPeriod | null,
 ): bigint {
   const whole = {
     ...discount,
@@ -40,10 +79,6 @@ export function firstPayment(
     unpausedAt: null,
     chargedFrom: null,
   };
-  const period = subscription === null ? null : pullPeriod(subscription, onPlan, now);
-  if (period === null || (period.verdict !== 'collectable' && period.verdict !== 'collected'))
-    return priceOf(whole);
-  if (period.pulled > 0n) return 0n;
-  if (subscription?.expiresAt === 0n) return priceOf(whole);
-  return amountDue({ ...whole, chargedFrom: timeOf(now) }, period);
+  if (running === null) return priceOf(whole);
+  return amountDue({ ...whole, chargedFrom: timeOf(running.chargedFrom) }, running);
 }

@@ -13,15 +13,24 @@ import {
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
 
-type Session = Pick<CheckoutSessionRow, 'appId' | 'externalId' | 'allowSecond'>;
+type Session = Pick<CheckoutSessionRow, 'appId' | 'externalId' | 'allowSecond'> & {
+  readonly replaces?: string | null;
+};
 
-/** The session's customer; undefined when the customer may have several subscriptions. */
-async function limited(sql: Queryable, { appId, externalId, allowSecond }: Session) {
-  if (externalId === null || allowSecond) return undefined;
+/**
+ * The session's customer; undefined when the customer may have several subscriptions, or when the
+ * session replaces the customer's subscription.
+ */
+async function limited(sql: Queryable, session: Session) {
+  const { appId, externalId, allowSecond, replaces = null } = session;
+  if (externalId === null || allowSecond || replaces !== null) return undefined;
   return (await findApp(sql, appId))?.onePerCustomer === true ? { appId, externalId } : undefined;
 }
 
-/** Throws CONFLICT with the id of the live subscription that the session's customer has. */
+/**
+ * If the session's customer has a live subscription and may not have another, throws CONFLICT with
+ * the id of the live subscription.
+ */
 export async function refuseSecond(sql: Queryable, session: Session): Promise<void> {
   const customer = await limited(sql, session);
   if (customer === undefined) return;
@@ -72,7 +81,8 @@ export async function reserveCustomer(
 
 /**
  * Marks a new registration as a duplicate when its customer has another live subscription. Returns
- * the id of the other subscription; null when there is no other or the customer may have several.
+ * the id of the other subscription. Returns null when there is no other subscription, or when the
+ * customer may have several.
  */
 export async function noteDuplicate(
   sql: Transaction,

@@ -1,5 +1,6 @@
-// Builds the unsigned transaction with which a wallet subscribes. The transaction opens an account,
-// or resumes a cancelled account that still runs although its registration has ended.
+// Builds the unsigned transaction with which a wallet subscribes. The transaction opens a new
+// subscription account, or resumes an existing account. An account can be resumed if it is
+// cancelled and has not expired, and if its registration has ended.
 import {
   authorityIn,
   planIn,
@@ -18,7 +19,12 @@ import type {
   TokenAccount,
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
-import { resumeTransaction, subscribeTransaction } from '../../chain/transactions/subscriptions.ts';
+import {
+  cancelInstructions,
+  resumeInstructions,
+  subscribeInstructions,
+} from '../../chain/transactions/subscriptions.ts';
+import { walletTransaction } from '../../chain/transactions/wallet.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { findNewestRegistration } from '../../db/subscriptions.ts';
@@ -53,18 +59,24 @@ interface Parts {
 }
 
 /**
- * The transaction, the subscription's address, and whether the transaction resumes a cancelled
- * account.
+ * The transaction that opens or resumes a subscription. `resumes`: it resumes a cancelled account.
  */
 export interface Opening extends Unsigned {
   subscriptionPda: string;
   resumes: boolean;
   /** The block height when the transaction was built. */
   blockHeight: bigint;
+  ground: OpeningGround;
+}
+
+/** The subscription that a change of plan replaces. The opening transaction first cancels it. */
+interface Replaced {
+  planPda: string;
+  subscriptionPda: string;
 }
 
 /** The wallet's accounts for a plan. */
-interface Found {
+export interface OpeningGround {
   plan: PlanAccount;
   authority: AuthorityAccount | null;
   hasTokenAccount: boolean;
@@ -73,52 +85,85 @@ interface Found {
   /** Why the plan's payments cannot be collected. */
   blocked: BlockReason | null;
   previous: SubscriptionAccount | null;
+  /** The account that a change of plan replaces. */
+  replaced: SubscriptionAccount | null;
   now: bigint;
 }
 
 /**
- * Builds the transaction (base64) with which the wallet subscribes, including the accounts and the
- * approval that the wallet lacks. Throws CONFLICT when the plan takes no subscriptions, the wallet
- * is frozen or already subscribed, or the merchant has ended the wallet's subscription. Throws
- * INTERNAL_ERROR when the chain is unreachable.
+ * Builds the transaction (base64) with which the wallet subscribes, including missing accounts and
+ * a missing approval. With `replaced`, it first cancels that subscription. Throws CONFLICT when (1)
+ * the plan takes no subscriptions, (2) the wallet is frozen or already subscribed, (3) the merchant
+ * has ended the wallet's subscription. Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function openingTransaction(
+  parts: Parts,
+  plan: PlanRow,
+  wallet: string,
+  replaced?: Replaced,
+): Promise<Opening> {
+  const { chain, network } = parts;
+  const {
+    found: ground,
+    subscriptionPda,
+    isRunning,
+  } = await readOpening(parts, plan, wallet, replaced);
+  const { previous } = ground;
+  const { programId } = network;
+  const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
+  const cancels =
+    replaced === undefined || ground.replaced?.expiresAt !== 0n
+      ? []
+      : cancelInstructions(programId, {
+          subscriber: wallet,
+          plan: replaced.planPda,
+          subscription: replaced.subscriptionPda,
+        });
+  const opens =
+    isRunning && previous !== null
+      ? resumeInstructions(programId, {
+          subscriber: wallet,
+          plan: plan.planPda,
+          subscription: subscriptionPda,
+          mint: plan.mint,
+          expiresAt: previous.expiresAt,
+          approves: !ground.approved,
+          hasTokenAccount: ground.hasTokenAccount,
+        })
+      : subscribeInstructions(programId, { subscriber: wallet, state: ground }).instructions;
+  const transaction = walletTransaction(wallet, [...cancels, ...opens], blockhash);
+  const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
+  return { ...unsigned, subscriptionPda, resumes: isRunning, blockHeight, ground };
+}
+
+/**
+ * Reads the wallet's accounts for a plan, and whether subscribing resumes an account. Throws as
+ * openingTransaction does.
+ */
+export async function readOpening(
   { sql, chain, network }: Parts,
   plan: PlanRow,
   wallet: string,
-): Promise<Opening> {
+  replaced?: Replaced,
+): Promise<{ found: OpeningGround; subscriptionPda: string; isRunning: boolean }> {
   if (plan.status !== 'active')
     throw new ServiceError(
       'CONFLICT',
       `The plan is ${plan.status}: it takes no new subscriptions.`,
     );
   if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
-  const found = await readGround(chain, network, plan, wallet);
+  const found = await readGround(chain, network, plan, { wallet, replaced });
   const subscriptionPda = subscriptionAddress(network.programId, plan.planPda, wallet).address;
   const { previous, now } = found;
   const isRunning = previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now);
-  if (isRunning) await checkResumable(sql, subscriptionPda, previous, found);
+  if (isRunning)
+    await checkResumable(sql, subscriptionPda, previous, {
+      ...found,
+      isChange: replaced !== undefined,
+    });
   if (found.blocked !== null) throw blockedPlan(found.blocked);
   if (found.frozen) throw frozenWallet();
-  const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
-  const transaction = isRunning
-    ? resumeTransaction(
-        network.programId,
-        {
-          subscriber: wallet,
-          plan: plan.planPda,
-          subscription: subscriptionPda,
-          mint: plan.mint,
-          expiresAt: previous.expiresAt,
-          approves: !found.approved,
-          hasTokenAccount: found.hasTokenAccount,
-        },
-        blockhash,
-      )
-    : subscribeTransaction(network.programId, { subscriber: wallet, state: found, blockhash })
-        .transaction;
-  const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
-  return { ...unsigned, subscriptionPda, resumes: isRunning, blockHeight };
+  return { found, subscriptionPda, isRunning };
 }
 
 /**
@@ -141,8 +186,8 @@ async function readGround(
   chain: ChainReader,
   network: Network,
   plan: PlanRow,
-  wallet: string,
-): Promise<Found> {
+  { wallet, replaced }: { wallet: string; replaced: Replaced | undefined },
+): Promise<OpeningGround> {
   const { programId } = network;
   const authority = authorityAddress(programId, wallet, plan.mint).address;
   const { accounts, now } = await readAccounts(chain, [
@@ -151,9 +196,10 @@ async function readGround(
     tokenAccountAddress(wallet, plan.mint).address,
     subscriptionAddress(programId, plan.planPda, wallet).address,
     tokenAccountAddress(plan.owner, plan.mint).address,
+    ...(replaced === undefined ? [] : [replaced.subscriptionPda]),
   ]);
-  const [planAccount = null, authorityAccount = null, wallets = null, previous = null, merchants] =
-    accounts;
+  const [planAccount = null, authorityAccount = null, wallets = null, previous = null] = accounts;
+  const [merchants = null, old = null] = accounts.slice(4);
   const onChain = planIn(planAccount, programId);
   if (
     onChain === null ||
@@ -168,7 +214,7 @@ async function readGround(
       'The plan is sunset on chain: it takes no new subscriptions.',
     );
   const tokens = tokenAccountIn(wallets);
-  const merchantTokens = tokenAccountIn(merchants ?? null);
+  const merchantTokens = tokenAccountIn(merchants);
   return {
     plan: onChain,
     authority: authorityIn(authorityAccount, programId),
@@ -177,19 +223,22 @@ async function readGround(
     frozen: tokens?.state === 'frozen',
     blocked: blockOf(plan, network, { plan: onChain, merchantTokens }),
     previous: subscriptionIn(previous, programId),
+    replaced: subscriptionIn(old, programId),
     now,
   };
 }
 
 /**
- * Throws CONFLICT unless the account can be resumed. The account's registration must have ended
- * without a force-cancel by the merchant, and the account must be cancelled and payable.
+ * Throws CONFLICT unless the account can be resumed. The account must be cancelled, with the plan's
+ * terms and the wallet's authority. Its registration must have ended without a force-cancel by the
+ * merchant. Exception: in a change of plan, the registration may still be live if another change of
+ * plan has replaced it.
  */
 async function checkResumable(
   sql: Queryable,
   subscriptionPda: string,
   account: SubscriptionAccount,
-  { plan, authority }: Found,
+  { plan, authority, isChange }: OpeningGround & { isChange: boolean },
 ): Promise<void> {
   const earlier = await findNewestRegistration(sql, subscriptionPda);
   const isRegistered =
@@ -201,7 +250,8 @@ async function checkResumable(
       `This wallet has a subscription to the plan on chain already: ${next}.`,
     );
   const unregistered = 'register it, unless it is registered';
-  if (isRegistered && (earlier.status === 'active' || earlier.status === 'past_due'))
+  const isLive = isRegistered && (earlier.status === 'active' || earlier.status === 'past_due');
+  if (isLive && !(isChange && earlier.replacedBy !== null))
     throw subscribed(account.expiresAt === 0n ? unregistered : 'resume it, or wait for its end');
   if (isRegistered && earlier.isBarred) throw endedByMerchant();
   if (account.expiresAt === 0n) throw subscribed(unregistered);

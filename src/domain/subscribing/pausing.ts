@@ -1,6 +1,6 @@
 // Pausing by the merchant. During a pause no payment is collected, and access ends with the paid
-// time. The time of the pause is never charged. A keeper reads the row again each time before it
-// sends a payment, so a pause also stops signed payments.
+// time. The time of the pause is never charged. A keeper reads the row again before each send, so a
+// pause also stops signed payments.
 import { timeOf } from '../../chain/time.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { pauseSubscription, unpauseSubscription } from '../../db/subscription-changes.ts';
@@ -30,8 +30,8 @@ export async function pause(sql: Transaction, subscription: Found): Promise<void
 }
 
 /**
- * Ends a pause. The next payment is due at the end of the paid time, or at once for the rest of the
- * current period if no paid time is left. A repeated call changes nothing. `now` is chain time in
+ * Ends a pause. The next payment is due at the end of the paid time; without paid time it is due at
+ * once, for the rest of the current period. A repeated call changes nothing. `now` is chain time in
  * Unix seconds. Throws CONFLICT when the subscription has ended or a cancellation is requested.
  */
 export async function unpause(sql: Transaction, subscription: Found, now: bigint): Promise<void> {

@@ -36,10 +36,9 @@ export interface PlanParties {
 type PlanRecord = Pick<PlanRow, 'mint' | 'amount' | 'periodHours' | 'endsAt' | 'chainCreatedAt'>;
 
 /**
- * Whether an on-chain plan matches its record. Owner, mint, amount, period and both destinations
- * must be equal, and a keeper must be among the pullers. A pending plan must also have the recorded
- * end. A plan that was seen on chain before must also have the recorded creation time. The owner
- * may later change the end and `metadataUri`.
+ * Whether an on-chain plan matches its record: same owner, mint, amount, period and destinations,
+ * and a keeper among the pullers. The plan's end must match while the plan is pending; later the
+ * owner may change its end and `metadataUri`. The creation time must match once it is recorded.
  */
 export function planMatches(
   record: PlanRecord,
@@ -91,7 +90,7 @@ export function planFaults(
 /** The terms of a plan that are only stored in the database. */
 export type OwnTerms = Pick<
   PlanRow,
-  'graceHours' | 'retryHours' | 'noticeHours' | 'pastDueDays' | 'trialHours'
+  'description' | 'graceHours' | 'retryHours' | 'noticeHours' | 'pastDueDays' | 'trialHours'
 >;
 
 /** A merchant's input for a plan that is not on chain yet. */
@@ -122,6 +121,7 @@ export function draftPlan(
   return {
     appId,
     name: draft.name,
+    description: draft.description,
     planPda: planAddress(network.programId, owner, chainPlanId).address,
     chainPlanId: chainPlanId.toString(),
     owner,

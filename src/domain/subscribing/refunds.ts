@@ -4,8 +4,9 @@
 //   pending -> succeeded (the transfer is finalized)
 //   pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
 //
-// If the history of a refund's reference cannot be read completely, the refund stays pending,
-// because the transfer may be in the unread part.
+// Each transfer contains an address of its own, the refund's reference. If the history of the
+// reference cannot be read completely, the refund stays pending, because the transfer may be in the
+// unread part.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
@@ -42,8 +43,8 @@ const PAGE = 1000;
  */
 const MAX_PAGES = 50;
 /**
- * Maximum number of transactions read for a reference. The oldest transactions are enough: the
- * reference is secret until the transfer is sent, so the transfer is among its first transactions.
+ * Maximum number of transactions read for a reference, oldest first. The reference is secret until
+ * the transfer is sent, so the transfer is among the reference's first transactions.
  */
 const MAX_READ = 50;
 
@@ -55,7 +56,7 @@ export interface RefundablePayment {
   status: string;
 }
 
-/** The chain state that building a refund needs. */
+/** The chain state from which a refund is built. */
 export interface RefundGround {
   readonly mint: string;
   readonly merchant: string;
@@ -99,9 +100,9 @@ export async function readRefundGround(
 
 /**
  * Stores a refund of `amount` base units (null: the whole refundable rest) and builds its transfer.
- * Throws CONFLICT when nothing can be refunded, a token account is frozen, or the merchant's
- * account holds less than the refund. Throws VALIDATION_ERROR when `amount` exceeds the refundable
- * rest.
+ * Throws CONFLICT when nothing can be refunded, a sponsored change of plan is under way, a token
+ * account is frozen, or the merchant's account holds less than the refund. Throws VALIDATION_ERROR
+ * when `amount` exceeds the refundable rest.
  */
 export async function askRefund(
   sql: Transaction,
@@ -109,8 +110,14 @@ export async function askRefund(
   amount: bigint | null,
   ground: RefundGround,
 ): Promise<{ refund: RefundRow; unsigned: Unsigned }> {
-  const left = payment.status === 'succeeded' ? await readRefundable(sql, payment.id) : 0n;
-  if (left === 0n) throw new ServiceError('CONFLICT', 'Nothing of this payment is left to refund.');
+  const { left, isChanging } = await readRefundable(sql, payment.id);
+  if (isChanging)
+    throw new ServiceError(
+      'CONFLICT',
+      'A change of plan of the subscriber is under way, which may use a part of this payment. Try again in a minute.',
+    );
+  if (payment.status !== 'succeeded' || left === 0n)
+    throw new ServiceError('CONFLICT', 'Nothing of this payment is left to refund.');
   const wanted = amount ?? left;
   if (wanted > left)
     throw invalidField(
@@ -162,8 +169,8 @@ export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
 
 async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
   const { sql, rpc, log } = parts;
-  // The order matters: the history must be read after the blockhash has expired, because the
-  // transfer could land until then.
+  // First check the blockhash, then read the history. A transfer that lands after the read and
+  // before the blockhash expires would be missed in the other order.
   const isDead = refund.isOverdue && (await cannotLand(rpc, refund));
   const found = await findTransfer(rpc, refund);
   if (found === 'unknown') {
@@ -176,8 +183,9 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
 }
 
 /**
- * Whether the transfer can never land, because its blockhash has expired. If several RPC endpoints
- * are configured, two of them must show the expiry, because the amount can then be refunded again.
+ * Whether the transfer can never land, because its blockhash has expired. A wrong answer could lead
+ * to a second refund of the amount. Therefore, if several RPC endpoints are configured, two of them
+ * must show the expiry.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
@@ -221,9 +229,9 @@ async function findTransfer(
 }
 
 /**
- * The oldest successful transactions of a refund's reference, oldest first. `isWhole` is true if
- * the list has all successful transactions. Undefined when the history is too long to read. An
- * overdue refund is looked up at all RPC endpoints, because one endpoint may lag or keep no
+ * Returns the oldest successful transactions of a refund's reference, oldest first. `isWhole` is
+ * true if no successful transaction was left out. Returns undefined when the history is too long to
+ * read. For an overdue refund, asks all RPC endpoints, because an endpoint may lag or lack the
  * history.
  */
 async function listOldest(

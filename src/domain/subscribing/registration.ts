@@ -34,7 +34,9 @@ import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { startOfCharge } from './charge-start.ts';
 import { checkoutSessionOf, openCheckoutSession, refusedCheckout } from './checkout.ts';
+import { keptIds, offeredChange, type OfferedChange } from './offered-change.ts';
 import { noteDuplicate } from './one-per-customer.ts';
+import { type PlanChange, storeTakenOver, takeOver } from './plan-credit.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
@@ -50,17 +52,23 @@ export interface RegistrationRequest {
   externalId?: string | undefined;
   metadata?: Readonly<Record<string, string>> | undefined;
   /**
-   * The checkout session in which the wallet subscribed. The session provides externalId, metadata
-   * and discount.
+   * The checkout session in which the wallet subscribed. The session provides externalId, metadata,
+   * discount and trial.
    */
   checkoutSessionId?: string | undefined;
+  /**
+   * The change of plan that the landed transaction makes; null for none. If undefined, the change
+   * is looked up in the offers to the wallet.
+   */
+  change?: OfferedChange | null | undefined;
 }
 
-/** A checked registration, with the checkout session that it completes. */
+/** A checked registration, and the checkout session that it completes. */
 export type RegistrationToStore = NewRegistration & {
   appId: string;
   checkoutSessionId?: string;
   allowSecond?: boolean;
+  change?: PlanChange | undefined;
 };
 
 /**
@@ -81,12 +89,14 @@ export async function checkRegistration(
     throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
+  const offered = await offeredChange(sql, request);
   const ownIds = await ownIdsOf(sql, app, request);
   const { accounts, slot, now } = await readAccounts(chain, [
     request.subscriptionPda,
     plan.planPda,
+    ...(offered === undefined ? [] : [offered.row.subscriptionPda]),
   ]);
-  const [subscription = null, onChain = null] = accounts;
+  const [subscription = null, onChain = null, replaced = null] = accounts;
   const onChainPlan = decoding(() => planIn(onChain, network.programId));
   const account = judgeRegistration(request, plan, network, {
     subscription: decoding(() => subscriptionIn(subscription, network.programId)),
@@ -102,7 +112,7 @@ export async function checkRegistration(
     { sql, chain, network },
     { account, period, now, isRenewed },
   );
-  return {
+  const registration = {
     appId: app.id,
     planId: plan.id,
     subscriptionPda: request.subscriptionPda,
@@ -115,11 +125,19 @@ export async function checkRegistration(
     periodStart: timeOf(account.periodStart),
     ...ownIds,
   };
+  const isStopped = decoding(() => subscriptionIn(replaced, network.programId))?.expiresAt !== 0n;
+  if (offered === undefined || !isStopped) return registration;
+  const { row, when } = offered;
+  const at = chargedFrom === null ? period.start : unixSeconds(chargedFrom);
+  const change = { id: row.id, when, at };
+  const kept = keptIds(row, ownIds);
+  return { ...registration, ...kept, trialFrom: null, allowSecond: true, change };
 }
 
 /**
- * Returns externalId and metadata from the request, or externalId, metadata and discount from the
- * checkout session. Throws as openCheckoutSession does.
+ * If the request names a checkout session, returns the session's externalId, metadata, discount and
+ * trial. Otherwise returns externalId and metadata from the request. Throws as openCheckoutSession
+ * does.
  */
 async function ownIdsOf(
   sql: Sql,
@@ -144,7 +162,8 @@ async function ownIdsOf(
   )
     return {};
   const session = await openCheckoutSession(sql, checkoutSessionId, { planId, wallet });
-  const { externalId: customer, discountPercent, discountAmount, discountPeriods } = session;
+  const { externalId: customer, trialHours } = session;
+  const { discountPercent, discountAmount, discountPeriods } = session;
   return {
     checkoutSessionId,
     externalId: customer,
@@ -154,6 +173,7 @@ async function ownIdsOf(
     discountPercent,
     discountAmount,
     discountPeriods,
+    trialHours,
   };
 }
 
@@ -203,11 +223,9 @@ function judgeRegistration(
 
 /**
  * Stores a registration with its event in the caller's transaction and returns its id. Ends the
- * live registration of an earlier account at the same address. If a keeper has registered this
- * account, the wallet's first registration returns the keeper's registration.
- *
- * Throws CONFLICT when the account is already registered or the merchant has force-cancelled its
- * registration. Throws FORBIDDEN when the wallet or the merchant is suspended.
+ * registration of an earlier account at the address. If only a keeper has registered this account,
+ * returns the keeper's registration. Throws CONFLICT when the wallet has registered the account or
+ * the merchant has force-cancelled it, and FORBIDDEN when wallet or merchant is suspended.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -221,14 +239,25 @@ export async function storeRegistration(
   const claimed = await endEarlierRegistration(sql, registration);
   if (claimed !== undefined) return claimed;
   try {
-    const id = await insertRegistration(sql, registration);
+    const { change } = registration;
+    const taken = change === undefined ? undefined : await takeOver(sql, change);
+    const replaces = taken?.rows[0] && { ...taken, id: taken.rows[0].id };
+    const id = await insertRegistration(sql, { ...registration, replaces });
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
+    if (change !== undefined && taken !== undefined) await storeTakenOver(sql, change, taken, id);
     await completeSession(sql, registration, id);
     await endOffers(sql, registration.subscriptionPda);
     await deleteUnregistered(sql, [registration.subscriptionPda]);
     const { appId, externalId = null, allowSecond = false } = registration;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
-    const extra = duplicateOf === null ? {} : { duplicateOf };
+    const extra = {
+      ...(duplicateOf !== null && { duplicateOf }),
+      ...(replaces !== undefined && {
+        replaces: replaces.id,
+        credit: replaces.credit,
+        startsAt: replaces.startsAt,
+      }),
+    };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);
     return id;
   } catch (error) {
@@ -237,7 +266,6 @@ export async function storeRegistration(
   }
 }
 
-/** Completes the checkout session of a registration, if it has one. */
 async function completeSession(
   sql: Transaction,
   { checkoutSessionId, subscriberWallet: wallet, hasLanded }: RegistrationToStore,
@@ -250,8 +278,8 @@ async function completeSession(
 }
 
 /**
- * Marks a keeper's registration as claimed by its wallet. Stores the ids that the wallet's request
- * or its checkout session contains.
+ * Marks a keeper's registration as claimed by its wallet, and stores the ids from the wallet's
+ * request or its checkout session.
  */
 async function claim(sql: Transaction, id: string, given: RegistrationToStore): Promise<void> {
   if (given.isUnclaimed === true || !(await claimRegistration(sql, id))) throw registered();
@@ -271,8 +299,8 @@ async function endEarlierRegistration(
   sql: Transaction,
   registration: RegistrationToStore,
 ): Promise<string | undefined> {
-  // The wallet and a keeper may register the same account at once. The lock makes the later
-  // registration find the earlier one.
+  // The wallet and a keeper may register the same account at the same time. The lock makes the
+  // later registration find the earlier one.
   await lockRegistrations(sql, registration.subscriptionPda);
   const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
     forUpdate: true,
@@ -280,6 +308,10 @@ async function endEarlierRegistration(
   if (earlier === undefined) return undefined;
   const open = earlier.status === 'active' || earlier.status === 'past_due';
   if (isSameAccount(earlier, registration)) {
+    if (open && earlier.replacedBy !== null) {
+      await endReplaced(sql, earlier, 'replaced');
+      return undefined;
+    }
     if (open && registration.hasLanded === true) return earlier.id;
     if (open) {
       await claim(sql, earlier.id, registration);
@@ -289,12 +321,28 @@ async function endEarlierRegistration(
     await endRefundedAccess(sql, earlier.id);
     return undefined;
   }
-  const ended = open ? await endReplacedRegistration(sql, earlier.id) : undefined;
-  if (ended === undefined) return undefined;
-  const { cancelledAt } = ended;
-  const extra = { cancelledAt, accountClosed: true, endReason: 'resubscribed' };
-  await appendEvents(sql, [{ subscriptionId: earlier.id, type: 'cancel_finalized', extra }]);
+  if (open)
+    await endReplaced(sql, earlier, earlier.replacedBy === null ? 'resubscribed' : 'replaced');
   return undefined;
+}
+
+/**
+ * Ends the earlier registration of an address. `resubscribed`: the account was closed and a new
+ * account was opened. `replaced`: a change of plan had replaced the registration, and the account
+ * stays open.
+ */
+async function endReplaced(
+  sql: Transaction,
+  { id: subscriptionId, replacedBy }: EarlierRegistration,
+  endReason: 'resubscribed' | 'replaced',
+): Promise<void> {
+  const ended = await endReplacedRegistration(sql, subscriptionId, endReason);
+  if (ended === undefined) return;
+  const { cancelledAt } = ended;
+  const accountClosed = endReason === 'resubscribed';
+  const by = replacedBy === null ? {} : { replacedBy };
+  const extra = { cancelledAt, accountClosed, endReason, ...by };
+  await appendEvents(sql, [{ subscriptionId, type: 'cancel_finalized', extra }]);
 }
 
 /**

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
 import {
+  type ChangeWhen,
   findOffers,
   insertOffer,
   type OfferedTransaction,
@@ -19,7 +20,11 @@ import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
  */
 const PATIENCE_MS = 8000;
 const POLL_MS = 250;
-const RESEND_MS = 2000;
+/**
+ * Milliseconds before a request sends its transaction again. Each send counts toward
+ * SOLANA_SERVE_RATE.
+ */
+const RESEND_MS = 4000;
 /**
  * Offset of the message in the bytes of a transaction with one signer. A count byte and a 64-byte
  * signature precede the message.
@@ -27,8 +32,8 @@ const RESEND_MS = 2000;
 const MESSAGE_OFFSET = 65;
 
 /**
- * An unsigned transaction for a wallet to sign. `minContextSlot` lets the wallet send the
- * transaction without the relay.
+ * An unsigned transaction for a wallet to sign. A wallet that sends the transaction without the
+ * relay needs `minContextSlot`.
  */
 export interface Offer {
   transaction: string;
@@ -42,9 +47,7 @@ export interface SignedOffer {
   offer: OfferedTransaction;
   bytes: Buffer;
   signature: string;
-  /**
-   * The blockhash of the signed transaction. A wallet may replace the offer's blockhash by its own.
-   */
+  /** The blockhash of the signed transaction. A wallet may have replaced the offer's blockhash. */
   blockhash: string;
 }
 
@@ -72,6 +75,8 @@ export async function offerTransaction(
     subscriptionPda?: string;
     checkoutSessionId?: string | null;
     resumes?: boolean;
+    replaces?: string | null;
+    changeWhen?: ChangeWhen | null;
   },
 ): Promise<Offer> {
   const message = Buffer.from(transaction, 'base64').subarray(MESSAGE_OFFSET);
@@ -79,6 +84,8 @@ export async function offerTransaction(
     subscriptionPda: null,
     checkoutSessionId: null,
     resumes: false,
+    replaces: null,
+    changeWhen: null,
     ...what,
     message,
     blockhash,
@@ -137,7 +144,9 @@ function sameEffect(a: OfferedTransaction, b: OfferedTransaction): boolean {
     a.purpose === b.purpose &&
     a.planId === b.planId &&
     a.subscriptionPda === b.subscriptionPda &&
-    a.checkoutSessionId === b.checkoutSessionId
+    a.checkoutSessionId === b.checkoutSessionId &&
+    a.replaces === b.replaces &&
+    a.changeWhen === b.changeWhen
   );
 }
 
@@ -177,10 +186,10 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
 }
 
 /**
- * Tells whether the transaction can no longer land on any fork: the finalized height is past the
- * last block height of the offer's blockhash. For a blockhash that the wallet chose, this height is
- * unknown, and a lagging endpoint may not know the blockhash yet. Such a blockhash is therefore
- * checked only at the end of the request.
+ * Whether the transaction can no longer land on any fork. With the offer's blockhash, the finalized
+ * height must be past lastValidBlockHeight. If the wallet chose another blockhash, this blockhash
+ * must be invalid. This is checked only at the end of the request (`isLate`), because a lagging
+ * endpoint may not know a new blockhash yet.
  */
 async function hasLapsed(
   chain: ChainSender,
@@ -227,9 +236,22 @@ const PLAN_PURPOSES: Partial<Record<Purpose, string>> = {
   revoke: 'revoke the approval',
 };
 
+const isTooLittleSol = (err: unknown) =>
+  /InsufficientFunds|AccountNotFound/.test(typeof err === 'string' ? err : JSON.stringify(err));
+
+/** Simulates a transaction. Returns whether its wallet has too little SOL to pay for it. */
+export async function lacksSol(
+  chain: ChainSender,
+  { transaction }: Pick<Unsigned, 'transaction'>,
+): Promise<boolean> {
+  const bytes = Buffer.from(transaction, 'base64');
+  const { err } = await reaching(chain.simulateTransaction(bytes));
+  return err !== null && isTooLittleSol(err);
+}
+
 function failureOf(err: unknown, { purpose }: OfferedTransaction): string {
+  if (isTooLittleSol(err)) return TOO_LITTLE_SOL;
   const text = typeof err === 'string' ? err : JSON.stringify(err);
-  if (/InsufficientFunds|AccountNotFound/.test(text)) return TOO_LITTLE_SOL;
   const code = /"Custom":(\d+)/.exec(text)?.[1];
   // 1 is the code of the system program and the token program for insufficient funds.
   if (code === '1') return purpose === 'refund' ? TOO_LITTLE_USDC : TOO_LITTLE_SOL;

@@ -23,12 +23,17 @@ import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { type EarlierRegistration, findNewestRegistration } from '../../db/subscriptions.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
 import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
-import { firstPayment, trialOf } from './first-payment.ts';
+import {
+  firstPayment,
+  type RunningPeriod,
+  runningPeriod,
+  type SessionTerms,
+  trialOf,
+} from './first-payment.ts';
 import { isSameAccount } from './registration.ts';
 import { blockOf } from './selling.ts';
 
@@ -38,6 +43,12 @@ import { blockOf } from './selling.ts';
  */
 const networkFee = walletFee(4);
 
+/** An approval that the wallet has given to another program. `amount` is in USDC base units. */
+export interface ForeignApproval {
+  delegate: string;
+  amount: bigint;
+}
+
 export interface Standing {
   subscriptionPda: string;
   /**
@@ -46,6 +57,11 @@ export interface Standing {
    */
   onChain: 'none' | 'live' | 'cancelled' | 'ended';
   endsAt: Date | null;
+  /**
+   * The wallet that paid the rent of the subscription account, and gets it back when the account is
+   * closed. Null without an account.
+   */
+  rentPayer: string | null;
   /**
    * `given`: payments can be collected. `missing`: the wallet must approve again before payments
    * can be collected. `replaced`: the wallet must cancel and subscribe again.
@@ -57,26 +73,32 @@ export interface Standing {
    */
   endedByMerchant: boolean;
   /**
-   * The approval of another program on the wallet's token account; null if there is none.
-   * Subscribing would replace this approval, because a token account has only one delegate.
+   * The approval that the wallet has given to another program; null if there is none. Subscribing
+   * would replace this approval, because a token account has only one delegate.
    */
-  replaces: { delegate: string; amount: bigint } | null;
+  replaces: ForeignApproval | null;
   /**
    * Whether the plan accepts new subscriptions: it is open on chain and its payments can be
    * collected.
    */
   planOpen: boolean;
-  /** Why the plan's payments cannot be collected; null when they can. */
+  /** Why the plan's payments cannot be collected; null when they can be collected. */
   planBlocked: BlockReason | null;
   /** Whether the issuer of USDC has frozen the wallet's token account. */
   frozen: boolean;
   /** USDC base units. */
   usdc: bigint;
   /**
-   * The first payment in USDC base units. For a cancelled account it covers the rest of the running
-   * period. 0 if the wallet would get a trial, or the running period is already paid.
+   * The first payment in USDC base units. For a cancelled account, this is the price of the rest of
+   * the running period. 0 if the wallet would get a trial, or if the running period is already
+   * paid.
    */
   usdcNeeded: bigint;
+  /**
+   * The period that still runs if subscribing resumes an account; null when subscribing begins a
+   * new period.
+   */
+  running: RunningPeriod | null;
   /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
   trialHours: number | null;
   lamports: bigint;
@@ -85,20 +107,21 @@ export interface Standing {
 }
 
 /**
- * Reads the wallet's accounts, and whether the wallet has had a trial. `discount` comes from the
- * checkout session. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable.
+ * Reads the wallet's accounts, and whether the wallet has had a trial. `session` is the checkout
+ * session's discount and trial. Throws a ServiceError (INTERNAL_ERROR) when the chain is
+ * unreachable.
  */
 export async function readStanding(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   wallet: string,
-  discount?: DiscountTerms,
+  session?: SessionTerms,
 ): Promise<Standing> {
   const { programId } = network;
   const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
   const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
   const [trialHours, earlier, { accounts, now }, rents] = await Promise.all([
-    trialOf(sql, plan, wallet),
+    trialOf(sql, plan, wallet, session),
     findNewestRegistration(sql, subscriptionPda),
     readAccounts(chain, [
       wallet,
@@ -125,11 +148,13 @@ export async function readStanding(
   const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
   const merchantTokens = tokenAccountIn(merchants);
+  const running = runningPeriod(subscription, onPlan, now);
   const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
   return {
     subscriptionPda,
     onChain: stateOf(subscription, now),
     endsAt: expiresAt === 0n ? null : timeOf(expiresAt),
+    rentPayer: subscription?.payer ?? null,
     approval: approvalOf(subscription, authority, approved),
     endedByMerchant: isEndedByMerchant(earlier, subscription, now),
     replaces: foreignApproval(token, authorityPda),
@@ -137,8 +162,8 @@ export async function readStanding(
     planBlocked,
     frozen: token?.state === 'frozen',
     usdc: token?.amount ?? 0n,
-    usdcNeeded:
-      trialHours === null ? firstPayment(plan, discount, { subscription, onPlan, now }) : 0n,
+    usdcNeeded: trialHours === null ? firstPayment(plan, session, running) : 0n,
+    running,
     trialHours,
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
@@ -191,7 +216,11 @@ function stateOf(subscription: SubscriptionAccount | null, now: bigint): Standin
   return subscription.expiresAt > now ? 'cancelled' : 'ended';
 }
 
-function foreignApproval(token: TokenAccount | null, authority: string): Standing['replaces'] {
+/** Returns the approval that subscribing would replace; null if there is none. */
+export function foreignApproval(
+  token: TokenAccount | null,
+  authority: string,
+): ForeignApproval | null {
   if (token === null || token.delegate === null || token.delegate === authority) return null;
   if (token.delegatedAmount === 0n) return null;
   return { delegate: token.delegate, amount: token.delegatedAmount };
@@ -200,13 +229,16 @@ function foreignApproval(token: TokenAccount | null, authority: string): Standin
 export interface Shortage {
   code: 'usdc_missing' | 'sol_missing' | 'approval_replaced';
   message: string;
-  /** USDC base units, or lamports; absent when nothing is missing. */
+  /**
+   * The amount that is missing: USDC base units for `usdc_missing`, lamports for `sol_missing`.
+   * Absent for `approval_replaced`.
+   */
   missing?: bigint;
 }
 
 /**
- * Lists what the wallet lacks for subscribing, and another program's approval that subscribing
- * would replace.
+ * Lists what the wallet lacks for subscribing. If subscribing would replace another program's
+ * approval, the list also has this approval.
  */
 export function shortagesOf({
   usdc,

@@ -43,7 +43,7 @@ export async function cancellingTransaction(
 
 /**
  * Builds the transaction that undoes a cancellation before it takes effect. Throws CONFLICT when
- * the subscription is not cancelled or has ended. Throws CONFLICT also when the merchant has
+ * the subscription is not cancelled or has ended. Also throws CONFLICT when the merchant has
  * cancelled, because a resume on chain does not undo the merchant's cancellation.
  */
 export async function resumingTransaction(

@@ -1,18 +1,23 @@
-// Registers a subscription that a keeper sees on chain. A wallet whose page was closed between the
-// transaction and the registration then still pays and gets what it bought.
+// Registers a subscription that a keeper sees on chain. This is necessary when the wallet's page
+// was closed between the transaction and the registration.
 //
 //   live on chain, one offer fits -> registered with the offer's session
 //   live on chain, no offer, the app has registerUnclaimed -> registered without ids
+//   live on chain, no offer, a change of plan has replaced it -> in the merchant's list, because
+//     the wallet would pay for both plans
 //   live on chain otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { timeOf } from '../../chain/time.ts';
 import { findApp } from '../../db/apps.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { isSignupOpen } from '../../db/sponsorships.ts';
+import { findNewestRegistration } from '../../db/subscriptions.ts';
 import { findOfferedSessions, insertUnregistered } from '../../db/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
-import { checkRegistration, storeRegistration } from './registration.ts';
+import { PaymentUnderWay } from './plan-credit.ts';
+import { checkRegistration, isSameAccount, storeRegistration } from './registration.ts';
 
 interface Parts {
   sql: Sql;
@@ -20,7 +25,10 @@ interface Parts {
   network: Network;
 }
 
-/** `absent`: the RPC endpoint does not have the account yet. */
+/**
+ * `absent`: to be tried again later, because the RPC endpoint lacks the account, a sponsored
+ * sign-up is open, or a payment or a refund of a replaced subscription may still land.
+ */
 export type SeenOutcome = 'registered' | 'listed' | 'absent';
 
 /**
@@ -37,7 +45,7 @@ export async function registerSeen(
   const { sql, chain, network } = parts;
   const { appId, id: planId } = plan;
   const wallet = account.subscriber;
-  // An open sponsored sign-up is registered by its keeper, together with the payment.
+  // A keeper registers an open sponsored sign-up itself, together with the payment.
   if (await isSignupOpen(sql, subscriptionPda)) return 'absent';
   const sessions = await findOfferedSessions(sql, wallet, subscriptionPda);
   const [session = null] = sessions;
@@ -46,8 +54,10 @@ export async function registerSeen(
     return 'listed' as const;
   };
   if (sessions.length > 1) return list();
-  if (sessions.length === 0 && (await findApp(sql, appId))?.registerUnclaimed !== true)
-    return list();
+  if (sessions.length === 0) {
+    const isWanted = (await findApp(sql, appId))?.registerUnclaimed === true;
+    if (!isWanted || (await isReplaced(sql, subscriptionPda, account))) return list();
+  }
   try {
     const registration = await checkRegistration(sql, chain, network, {
       appId,
@@ -60,7 +70,21 @@ export async function registerSeen(
     return 'registered';
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;
-    if (error.code === 'NOT_FOUND') return 'absent';
+    if (error.code === 'NOT_FOUND' || error instanceof PaymentUnderWay) return 'absent';
     return list();
   }
+}
+
+/** Returns whether a change of plan has replaced the registration of this account. */
+async function isReplaced(
+  sql: Sql,
+  subscriptionPda: string,
+  { initId, periodStart }: SubscriptionAccount,
+): Promise<boolean> {
+  const earlier = await findNewestRegistration(sql, subscriptionPda);
+  return (
+    earlier !== undefined &&
+    earlier.replacedBy !== null &&
+    isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) })
+  );
 }

@@ -38,8 +38,8 @@ const Access = Type.Object(
 );
 
 /**
- * Registers the route that checks whether a customer has access. The check is fast enough for a
- * merchant's server to make it for each request of a customer.
+ * Registers the route that checks whether a customer has access. Concurrent checks share a query,
+ * so a merchant's server can check access on every request of a customer.
  */
 export function accessRoutes(api: Api, { sql }: ApiDeps): void {
   const find = createBatch<AccessQuestion, AccessRecord>(

@@ -1,11 +1,12 @@
 import { Type } from '@sinclair/typebox';
 import { dailyFigures } from '../../db/analytics.ts';
 import { readClock } from '../../db/postgres/clock.ts';
+import { readAppSponsoring } from '../../db/sponsor-budgets.ts';
 import { reportOf } from '../../domain/accounts/analytics.ts';
 import { invalidField } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
+import { Id, nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 30;
@@ -21,11 +22,30 @@ const figures = {
   pastDue: Type.Integer({ description: 'At the end of the range.' }),
   cancelled: Type.Integer({ description: 'Within the range.' }),
   expired: Type.Integer({ description: 'Within the range.' }),
-  new: Type.Integer({ description: 'Registered within the range.' }),
+  new: Type.Integer({
+    description: 'Registered within the range; a change of plan is none, at either end.',
+  }),
   mrr: {
     ...Sum,
     description:
-      'At the end of the range: amounts of active and past-due subscriptions, normalised to 730 hours.',
+      'At the end of the range: amounts of active and past-due subscriptions (paused ones too), normalised to 730 hours.',
+  },
+  mrrBefore: { ...Sum, description: 'mrr at the start of the range.' },
+  mrrNew: {
+    ...Sum,
+    description:
+      'Added to mrr by new subscriptions: of wallets that had none in the app before, or have another one.',
+  },
+  mrrReactivation: {
+    ...Sum,
+    description: 'Added by subscriptions of wallets whose earlier ones in the app had all ended.',
+  },
+  mrrExpansion: { ...Sum, description: 'Added by changes to a dearer plan, per month.' },
+  mrrContraction: { ...Sum, description: 'Lost by changes to a cheaper plan, per month.' },
+  mrrChurn: {
+    ...Sum,
+    description:
+      'Lost by subscriptions that were cancelled or expired. mrr is mrrBefore with new, reactivation and expansion added, contraction and churn subtracted; each day is rounded down.',
   },
   gross: Sum,
   fees: Sum,
@@ -43,11 +63,41 @@ const figures = {
     }),
   ),
 };
+const Lamports = Type.Unsafe<bigint>({
+  type: 'string',
+  pattern: '^[0-9]+$',
+  description: 'Lamports (9 decimals of SOL) as a string.',
+  examples: ['12600'],
+});
+const Sponsoring = Type.Object(
+  {
+    subscriptions: Type.Integer({ description: 'Sponsored sign-ups.' }),
+    transactions: Type.Integer({
+      description: 'Sponsored transactions that landed: sign-ups, and those after them.',
+    }),
+    failed: Type.Integer({ description: 'Sponsored transactions that failed on the network.' }),
+    lamportsFees: { ...Lamports, description: 'Network fees of both, in lamports.' },
+    lamportsRent: {
+      ...Lamports,
+      description: 'Rent of the accounts that they opened, in lamports.',
+    },
+    lamportsReturned: {
+      ...Lamports,
+      description: 'The part of this rent that has come back to the service by now.',
+    },
+  },
+  {
+    title: 'Sponsoring',
+    description:
+      'Transactions within the range for which the service paid network fee and rent in SOL. An approval that a wallet revokes counts for no app.',
+  },
+);
 const Analytics = Type.Object(
   {
     from: Time,
     to: Time,
     ...figures,
+    sponsored: Sponsoring,
     daily: Type.Array(
       Type.Object({
         date: Type.String({ format: 'date', description: 'The day, UTC.' }),
@@ -66,7 +116,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Read the metrics of an app',
         description:
-          'Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC.',
+          'Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, figures of one plan: a change of plan to it is an expansion by its whole amount, a change away from it a contraction.',
         tags: ['analytics'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(
@@ -81,6 +131,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
             }),
             from: Type.Optional({ ...TimeInput, description: 'Alias of since.' }),
             to: Type.Optional({ ...TimeInput, description: 'Alias of until.' }),
+            planId: Type.Optional(Id),
           },
           { additionalProperties: false },
         ),
@@ -89,6 +140,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { from: since = request.query.since, to: until = request.query.until } = request.query;
+      const { planId } = request.query;
       const untilNow = until === undefined;
       const to = timeOrNull(until) ?? new Date(Math.ceil(await readClock(deps.sql)));
       const from = timeOrNull(since) ?? new Date(Math.max(0, to.getTime() - DEFAULT_DAYS * DAY_MS));
@@ -101,8 +153,11 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
       if (message !== undefined) throw invalidField('from', message);
       const { id } = await ownApp(deps, request, request.params.appId);
       reply.header('x-data-age', await deps.reports.readAge());
-      const days = await deps.reports.read((sql) => dailyFigures(sql, id, { from, to, untilNow }));
-      return ok({ from, to, ...reportOf(days) });
+      const [days, sponsored] = await Promise.all([
+        deps.reports.read((sql) => dailyFigures(sql, id, { from, to, untilNow, planId })),
+        deps.reports.read((sql) => readAppSponsoring(sql, id, { from, to, planId })),
+      ]);
+      return ok({ from, to, ...reportOf(days), sponsored });
     },
   );
 }

@@ -5,6 +5,7 @@ import { findApp } from '../../db/apps.ts';
 import { checkLogo, logoType, MAX_LOGO_BYTES, versionOf } from '../../domain/accounts/logo.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
+import { encodingFault } from '../encoding.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { PathId } from '../fields.ts';
 import { App, appView } from './apps.ts';
@@ -21,8 +22,8 @@ const CACHE_CONTROL = 'public, max-age=86400';
 export function appLogoRoutes(api: Api, deps: ApiDeps): void {
   void api.register(async (scope: Api) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
-      done(null, body);
+    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
+      done(encodingFault(request) ?? null, body);
     });
     // The schema does not check the body. The handler checks the body by decoding the image.
     scope.setValidatorCompiler(() => () => true);

@@ -9,11 +9,11 @@ import { App, appView } from './apps.ts';
 
 const PROOF_PATH = '/.well-known/billing.json';
 
-/** Registers the route that checks whether a website belongs to an app. */
 export function appWebsiteRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/website/verify',
     {
+      config: { waits: 'always' },
       schema: {
         summary: 'Prove the website of an app',
         description:

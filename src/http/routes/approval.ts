@@ -7,7 +7,6 @@ import { failures, ok, success } from '../envelope.ts';
 import { nullable, offerFields } from '../fields.ts';
 import { askSponsor, paidByWallet, sponsored, sponsoredFields } from '../sponsored-schemas.ts';
 
-/** Registers the route that revokes the approval of the caller's wallet. */
 export function approvalRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
   api.post(

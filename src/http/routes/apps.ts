@@ -47,6 +47,11 @@ const ownIdsBySubscriber = Type.Boolean({
   description:
     'Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false.',
 });
+const planChanges = Type.Boolean({
+  title: 'PlanChanges',
+  description:
+    'Whether subscribers may change to other active plans of the app by themselves. Default: true. Otherwise a plan is changed in a checkout session with "replaces" only.',
+});
 const sponsorship = oneOf(
   ['on', 'off'],
   'Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored.',
@@ -60,7 +65,6 @@ const shown = {
   termsUrl: nullable(linkUrl('Terms.')),
   privacyUrl: nullable(linkUrl('Privacy notice.')),
 };
-/** Schema of an app in a response. */
 export const App = Type.Object(
   {
     id: Id,
@@ -72,6 +76,7 @@ export const App = Type.Object(
     registerUnclaimed,
     onePerCustomer,
     ownIdsBySubscriber,
+    planChanges,
     sponsorship,
     createdAt: Time,
     updatedAt: Time,
@@ -84,19 +89,19 @@ const optional = {
   registerUnclaimed: Type.Optional(registerUnclaimed),
   onePerCustomer: Type.Optional(onePerCustomer),
   ownIdsBySubscriber: Type.Optional(ownIdsBySubscriber),
+  planChanges: Type.Optional(planChanges),
   sponsorship: Type.Optional(sponsorship),
 };
 const params = Type.Object({ appId: PathId });
 const tags = ['apps'];
 
-/** Returns the fields of the schema `App`. */
 export function appView({ publicUrl }: ApiDeps, app: AppRow) {
   return { ...app, logoUrl: logoUrlOf(publicUrl, app.id, app.logoVersion) };
 }
 
 /**
- * Throws VALIDATION_ERROR in production for a return origin or a link without TLS. A checkout sends
- * the customer to a return origin with the session's id, and a plan's page shows the links.
+ * In production, throws VALIDATION_ERROR if a return origin or a link of the app does not use
+ * https. A return origin receives the session's id after a checkout, and plan pages show the links.
  */
 function refuseInsecure({ environment }: ApiDeps, fields: AppFields): void {
   if (environment !== 'production') return;

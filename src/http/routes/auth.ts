@@ -231,9 +231,9 @@ function assertMayUseTransaction(role: RoleName): void {
 }
 
 /**
- * Checks the signature of a sign-in. Throws UNAUTHORIZED unless the wallet signed the issued
- * message, either as plain text or inside an envelope or a transaction. Throws FORBIDDEN when a
- * merchant signed a transaction.
+ * Throws UNAUTHORIZED unless the wallet signed the issued message. A merchant signs the message as
+ * plain text or in the envelope of an off-chain message. A subscriber may also sign a transaction
+ * that contains the message. Throws FORBIDDEN if a merchant does so.
  */
 async function assertSigned(
   { chain }: ApiDeps,

@@ -7,11 +7,14 @@ import {
   listCheckoutSessions,
 } from '../../db/checkout-sessions.ts';
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
+import { findPlanName, findSubscription } from '../../db/subscriptions.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
+import { checkChange } from '../../domain/subscribing/change.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
 import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
+import { changeWhen } from '../change-schemas.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf, discountView } from '../discount.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -29,6 +32,7 @@ import {
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+import { TrialHours } from '../plan-schemas.ts';
 import { PublicPlan, publicPlanView } from './public-plan.ts';
 
 const returnUrl = Type.String({
@@ -40,6 +44,16 @@ const allowSecond = Type.Boolean({
   description:
     'Whether the customer (externalId) may have another live subscription of the app. Default: false.',
 });
+const replaces = {
+  ...Id,
+  description:
+    'A live subscription of the app: the session changes its plan. Only its wallet can use the session.',
+};
+const trialHours = {
+  ...TrialHours,
+  description:
+    'Free hours in place of those of the plan, once per wallet and app. null: those of the plan.',
+};
 const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
 const CheckoutSession = Type.Object(
   {
@@ -51,7 +65,10 @@ const CheckoutSession = Type.Object(
     externalId: nullable(ExternalId),
     metadata: Metadata,
     discount: nullable(Discount),
+    trialHours: nullable(trialHours),
     allowSecond,
+    replaces: nullable(replaces),
+    changeWhen: nullable(changeWhen),
     successUrl: nullable(returnUrl),
     cancelUrl: nullable(returnUrl),
     subscriberWallet: nullable({
@@ -78,6 +95,12 @@ const PublicCheckoutSession = Type.Object(
     ),
     plan: PublicPlan,
     discount: nullable(Discount),
+    change: nullable(
+      Type.Object(
+        { planName: Type.String({ description: 'The plan that is left.' }), when: changeWhen },
+        { description: 'The change of plan that the session makes; null without one.' },
+      ),
+    ),
   },
   { title: 'PublicCheckoutSession' },
 );
@@ -87,7 +110,13 @@ const SessionInput = Type.Object(
     externalId: Type.Optional(ExternalId),
     metadata: Type.Optional(MetadataInput),
     discount: Type.Optional(DiscountInput),
+    trialHours: Type.Optional(nullable(trialHours)),
     allowSecond: Type.Optional(allowSecond),
+    replaces: Type.Optional(replaces),
+    changeWhen: Type.Optional({
+      ...changeWhen,
+      description: `With replaces. Default: now. ${changeWhen.description}`,
+    }),
     subscriberWallet: Type.Optional({
       ...Wallet,
       description: 'The only wallet that can subscribe in the session.',
@@ -99,7 +128,6 @@ const SessionInput = Type.Object(
 );
 const tags = ['checkout'];
 
-/** Registers the merchant's routes, which create and read checkout sessions. */
 export function checkoutRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   createRoute(api, deps);
   readRoutes(api, deps, pages);
@@ -122,7 +150,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Create a checkout session',
         description:
-          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata and discount. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.',
+          'Redirect the customer to its url. One wallet can subscribe in it, once, within 24 hours; the subscription gets the externalId, metadata, discount and trial. A merchant has at most 10,000 open sessions; ended ones are deleted after 30 days.',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -134,12 +162,19 @@ function createRoute(api: Api, deps: ApiDeps): void {
       const { planId, externalId = null, metadata = {} } = request.body;
       const { subscriberWallet: forWallet = null, allowSecond = false } = request.body;
       const { successUrl = null, cancelUrl = null, discount = null } = request.body;
+      const { replaces: old = null, trialHours: trial = null } = request.body;
+      const changeAt = request.body.changeWhen ?? (old === null ? null : 'now');
+      if (old === null && changeAt !== null) throw invalidField('changeWhen', 'needs replaces');
+      if (old !== null && trial !== null)
+        throw invalidField('trialHours', 'does not go with replaces: a change has no trial');
       refuseLongMetadata(metadata);
       const app = await ownApp(deps, request, request.params.appId);
       checkReturnUrl('successUrl', successUrl, app.returnOrigins);
       checkReturnUrl('cancelUrl', cancelUrl, app.returnOrigins);
       return respondOnce(deps, request, reply, 201, async () => {
         const plan = await checkPlan(deps, app.id, planId);
+        const wallet =
+          old === null ? forWallet : await replacedWallet(deps, plan, { old, forWallet });
         const terms = discountTermsOf(discount, plan.amount, deps.planMinimumAmount);
         const session = {
           ...terms,
@@ -147,8 +182,11 @@ function createRoute(api: Api, deps: ApiDeps): void {
           planId,
           externalId,
           metadata,
-          forWallet,
+          forWallet: wallet,
+          trialHours: trial,
           allowSecond,
+          replaces: old,
+          changeWhen: changeAt,
           successUrl,
           cancelUrl,
         };
@@ -211,6 +249,27 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 }
 
 /**
+ * Returns the wallet of the subscription that a session replaces. Throws VALIDATION_ERROR when (1)
+ * the app has no such subscription, (2) the subscription already has this plan, or (3) `forWallet`
+ * is another wallet. Throws CONFLICT when the subscription has ended.
+ */
+async function replacedWallet(
+  { sql }: ApiDeps,
+  plan: PlanRow,
+  { old, forWallet }: { old: string; forWallet: string | null },
+): Promise<string> {
+  const found = await findSubscription(sql, old);
+  if (found?.appId !== plan.appId) throw invalidField('replaces', 'is no subscription of this app');
+  const oldPlan = await findPlan(sql, found.planId);
+  if (oldPlan === undefined) throw absent('plan');
+  checkChange({ old: found, oldPlan, plan, when: 'now', isOfMerchant: true });
+  const { subscriberWallet } = found;
+  if (forWallet !== null && forWallet !== subscriberWallet)
+    throw invalidField('subscriberWallet', 'is not the wallet of the subscription in replaces');
+  return subscriberWallet;
+}
+
+/**
  * Returns the plan. Throws VALIDATION_ERROR when the plan belongs to another app or does not accept
  * subscriptions.
  */
@@ -222,7 +281,7 @@ async function checkPlan(
   const found = await findPlan(sql, planId);
   if (found?.appId !== appId) throw invalidField('planId', 'is no plan of this app');
   // A new plan may be published on chain while its stored status is still pending, so the status is
-  // read again.
+  // read again from the chain.
   const { status: now } = await observePlan(sql, chain, network, found);
   if (now !== 'active')
     throw invalidField(
@@ -257,12 +316,14 @@ export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
         findApp(sql, session.appId),
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
-      // The app's returnOrigins may have changed since the session was created, so the URLs are
-      // checked again.
+      // The app's returnOrigins may have changed since the session was created, so the session's
+      // return URLs are checked again.
       const back = (url: string | null) =>
         url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;
       const urls = { successUrl: back(successUrl), cancelUrl: back(cancelUrl) };
+      const { replaces: old, changeWhen: when } = session;
+      const planName = old === null ? undefined : await findPlanName(sql, old);
       return ok({
         id,
         status: now,
@@ -270,6 +331,7 @@ export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
         ...urls,
         plan: publicPlanView(deps, plan, session),
         discount: discountView(session),
+        change: planName === undefined || when === null ? null : { planName, when },
       });
     },
   );

@@ -1,6 +1,8 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
+  type AnsweredDelivery,
+  type DeliveryFilters,
   type DeliveryRow,
   findDelivery,
   findAppOfDelivery,
@@ -11,7 +13,15 @@ import {
 import { eventTypes } from '../../db/events.ts';
 import { replayDelivery } from '../../domain/outbox/replay.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp, ownEndpoint } from '../context.ts';
+import {
+  absent,
+  type Api,
+  type ApiDeps,
+  idOf,
+  ownApp,
+  ownEndpoint,
+  requesterOf,
+} from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import {
   Id,
@@ -43,6 +53,12 @@ const fields = {
   replayOf: nullable(Id),
   createdAt: Time,
   finishedAt: nullable(Time),
+  lastHttpStatus: nullable(
+    Type.Integer({ description: 'HTTP status of the last attempt; null without an answer.' }),
+  ),
+  lastError: nullable(
+    meaning(failureMeanings, 'Why the last attempt got no answer; null with an answer.'),
+  ),
 };
 export const Delivery = Type.Object(fields, { title: 'Delivery' });
 const Attempt = Type.Object(
@@ -74,6 +90,13 @@ const deliveryFilters = {
   type: several(eventTypes, 'Events of this type.'),
   since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
   until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
+  httpStatus: Type.Optional(
+    Type.String({
+      pattern: '^([1-5][0-9]{2}|[1-5]xx|none)$',
+      description: 'HTTP status of the last attempt, a class such as 5xx, or none: no answer.',
+      examples: ['5xx'],
+    }),
+  ),
 };
 const querystring = Type.Object(
   { ...pageQuery, ...deliveryFilters },
@@ -86,13 +109,22 @@ interface Filters {
   type?: string[] | undefined;
   since?: string | undefined;
   until?: string | undefined;
+  httpStatus?: string | undefined;
 }
-const filtersOf = ({ status, type, since, until }: Filters) => ({
+const filtersOf = ({ status, type, since, until, httpStatus }: Filters) => ({
   status: status ?? null,
   type: type ?? null,
   since: timeOrNull(since),
   until: timeOrNull(until),
+  answer: answerOf(httpStatus),
 });
+
+/** Parses a filter such as `503`, `5xx` or `none` into a range of HTTP statuses. */
+function answerOf(text: string | undefined): DeliveryFilters['answer'] {
+  if (text === undefined) return null;
+  if (text === 'none') return text;
+  return { least: Number(text.replace('xx', '00')), most: Number(text.replace('xx', '99')) };
+}
 
 /**
  * Registers the routes of deliveries. There are two lists: (1) all deliveries of an app, including
@@ -145,7 +177,7 @@ async function ownDelivery(
   deps: ApiDeps,
   request: FastifyRequest,
   { appId, deliveryId }: { appId: string; deliveryId: string },
-): Promise<DeliveryRow> {
+): Promise<AnsweredDelivery> {
   const app = await ownApp(deps, request, appId);
   const id = idOf(deliveryId, 'delivery');
   const delivery = await findDelivery(deps.sql, id);
@@ -158,7 +190,7 @@ async function deliveryOfEndpoint(
   deps: ApiDeps,
   request: FastifyRequest,
   path: { appId: string; webhookId: string; deliveryId: string },
-): Promise<DeliveryRow> {
+): Promise<AnsweredDelivery> {
   const endpoint = await ownEndpoint(deps, request, path);
   const delivery = await findDelivery(deps.sql, idOf(path.deliveryId, 'delivery'));
   if (delivery?.webhookId !== endpoint.id) throw absent('delivery');
@@ -166,7 +198,7 @@ async function deliveryOfEndpoint(
 }
 
 function readRoutes(api: Api, deps: ApiDeps): void {
-  const whole = async (delivery: DeliveryRow) => {
+  const whole = async (delivery: AnsweredDelivery) => {
     const attempts = await listAttempts(deps.sql, delivery.id);
     const attemptLog = attempts.map(({ response, ...rest }) => ({
       ...rest,
@@ -195,12 +227,14 @@ function replayRoutes(api: Api, deps: ApiDeps): void {
   const replay = async (
     request: FastifyRequest,
     reply: FastifyReply,
+    appId: string,
     find: () => Promise<DeliveryRow>,
   ) => {
     await respondOnce(deps, request, reply, 201, async () => {
       const { id } = await find();
+      const requester = requesterOf(request, idOf(appId, 'app'));
       return async (tx) => {
-        const queued = await findDelivery(tx, await replayDelivery(tx, id));
+        const queued = await findDelivery(tx, await replayDelivery(tx, id, requester));
         if (queued === undefined) throw absent('delivery');
         return queued;
       };
@@ -221,12 +255,16 @@ function replayRoutes(api: Api, deps: ApiDeps): void {
     '/apps/:appId/deliveries/:deliveryId/replay',
     { schema: { ...schema, params } },
     async (request, reply) =>
-      replay(request, reply, () => ownDelivery(deps, request, request.params)),
+      replay(request, reply, request.params.appId, () =>
+        ownDelivery(deps, request, request.params),
+      ),
   );
   api.post(
     '/apps/:appId/webhooks/:webhookId/deliveries/:deliveryId/replay',
     { schema: { ...schema, params: endpointParams } },
     async (request, reply) =>
-      replay(request, reply, () => deliveryOfEndpoint(deps, request, request.params)),
+      replay(request, reply, request.params.appId, () =>
+        deliveryOfEndpoint(deps, request, request.params),
+      ),
   );
 }

@@ -12,19 +12,15 @@ import { EventFeed, startFeed, type FeedPage } from '../../domain/outbox/event-f
 import { createSample, sampleTypes } from '../../domain/outbox/samples.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
-import type { Connections } from '../connections.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 
-/**
- * Maximum time in seconds that a request waits for events. Common proxies wait longer than this
- * before they time out.
- */
+/** Maximum time in seconds that a request waits for events. Common proxies time out later. */
 const MAX_WAIT_SECONDS = 15;
 /**
- * A reader counts as present for this many seconds after its request, because the reader forwards
- * the events before it polls again.
+ * After the maximum wait of its request, a reader has this many seconds to forward the events and
+ * poll again. If the reader does not poll by then, it no longer counts as present.
  */
 const BETWEEN_SECONDS = 15;
 /** Maximum number of waiting requests per merchant in this process. */
@@ -37,7 +33,7 @@ const FeedEvent = Type.Object(
     createdAt: Time,
     body: Type.String({ description: 'The payload, byte for byte as it is signed and sent.' }),
     sample: Type.Boolean({
-      description: 'Whether it is a sample event that the merchant triggered in development.',
+      description: 'Whether it is a sample event that the merchant triggered.',
     }),
   },
   { title: 'FeedEvent' },
@@ -83,13 +79,8 @@ const Sample = Type.Object(
 const params = Type.Object({ appId: PathId });
 const tags = ['events'];
 
-export function eventFeedRoutes(
-  api: Api,
-  deps: ApiDeps,
-  cursors: Cursors,
-  connections: Connections,
-): void {
-  nextRoute(api, deps, cursors, connections);
+export function eventFeedRoutes(api: Api, deps: ApiDeps, cursors: Cursors): void {
+  nextRoute(api, deps, cursors);
   sampleRoute(api, deps);
 }
 
@@ -120,10 +111,10 @@ interface Place extends FeedPage {
   reader: string;
 }
 
-function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Connections): void {
+function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   const { sql } = deps;
   const feed = new EventFeed(sql);
-  const places = new WaitingPlaces(connections);
+  const places = new WaitingPlaces();
   api.addHook('preClose', (done) => {
     places.close();
     done();
@@ -134,6 +125,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Conne
   api.get(
     '/apps/:appId/events/next',
     {
+      config: { waits: 'asked' },
       schema: {
         summary: 'Follow the events of an app',
         description:
@@ -177,27 +169,18 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors, connections: Conne
   );
 }
 
-/**
- * Limits how many requests wait for events in this process: per merchant, per address and in total.
- */
+/** Limits the number of requests of one merchant that wait for events in this process. */
 class WaitingPlaces {
-  readonly #connections: Connections;
   readonly #taken = new Map<string, number>();
   readonly #closing = new AbortController();
 
-  constructor(connections: Connections) {
-    this.#connections = connections;
-  }
-
-  /** Ends the waiting of all requests. */
   close(): void {
     this.#closing.abort();
   }
 
   /**
-   * Runs `work` and counts the request as waiting. The signal that `work` gets aborts when the
-   * client disconnects or the server closes. Throws RATE_LIMITED when the request wants to wait and
-   * MAX_WAITING requests of the merchant already wait.
+   * Runs `work` and counts the request as waiting. The signal aborts when the client disconnects or
+   * the server closes. If `waitSeconds` is above 0 and the limit is reached, throws RATE_LIMITED.
    */
   async use<T>(
     request: FastifyRequest,
@@ -207,15 +190,10 @@ class WaitingPlaces {
   ): Promise<T> {
     const { id } = merchantOf(request);
     const others = this.#taken.get(id) ?? 0;
-    const refuse = (message: string) => {
+    if (waitSeconds > 0 && others >= MAX_WAITING) {
       reply.header('retry-after', 1);
-      return new ServiceError('RATE_LIMITED', message);
-    };
-    if (waitSeconds > 0 && others >= MAX_WAITING)
-      throw refuse(`${MAX_WAITING} requests already wait for events.`);
-    const release = waitSeconds > 0 ? this.#connections.wait(request.raw.socket) : () => undefined;
-    if (release === undefined)
-      throw refuse('Too many requests of this address or server wait for events.');
+      throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
+    }
     const gone = new AbortController();
     const leave = () => gone.abort();
     reply.raw.once('close', leave);
@@ -223,7 +201,6 @@ class WaitingPlaces {
     try {
       return await work(AbortSignal.any([this.#closing.signal, gone.signal]));
     } finally {
-      release();
       const left = (this.#taken.get(id) ?? 1) - 1;
       if (left === 0) this.#taken.delete(id);
       else this.#taken.set(id, left);
@@ -237,10 +214,11 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/events/sample',
     {
+      config: { waits: 'always' },
       schema: {
-        summary: 'Send a sample event (development)',
+        summary: 'Send a sample event',
         description:
-          'Sends a sample event to the app’s webhook endpoint immediately, without retries, and to the readers of the app’s event feed. data.test is true and data.sequence is 0, unlike in a real event. It is not added to the event log.',
+          'Sends a sample event to the app’s webhook endpoint immediately, without retries, and to the readers of the app’s event feed. data.test is true and data.sequence is 0, unlike in a real event. It is not added to the event log. In production it names made-up rows only: "data" is FORBIDDEN there.',
         tags,
         params,
         body: Type.Object(
@@ -258,9 +236,14 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      if (environment === 'production')
-        throw new ServiceError('FORBIDDEN', 'Sample events can only be sent in development.');
       const { type, data } = request.body;
+      // In production, custom data is refused. Otherwise a leaked API key could produce signed
+      // events about real customers.
+      if (environment === 'production' && data !== undefined)
+        throw new ServiceError(
+          'FORBIDDEN',
+          '"data" can only be given in development: leave it out.',
+        );
       const { id: appId } = await ownApp(deps, request, request.params.appId);
       const [endpoint] = await listEndpoints(sql, appId);
       const webhookId = endpoint?.id ?? null;

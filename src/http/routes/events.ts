@@ -43,7 +43,6 @@ const WholeEvent = Type.Object(
 );
 const tags = ['events'];
 
-/** Registers the routes that list and read events. */
 export function eventRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const querystring = Type.Object(

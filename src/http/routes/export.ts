@@ -1,6 +1,5 @@
 import { finished, Readable } from 'node:stream';
 import { Type } from '@sinclair/typebox';
-import { stringify } from 'csv-stringify/sync';
 import {
   listTransactions,
   type TransactionFilters,
@@ -8,11 +7,15 @@ import {
 } from '../../db/payments.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
+import { bom, csvHead, csvLines } from '../csv.ts';
 import { failures } from '../envelope.ts';
-import { oneOf, PathId } from '../fields.ts';
+import { PathId } from '../fields.ts';
 import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
-/** Number of rows per page. V8 collects the rows of such a small page in the young generation. */
+/**
+ * Rows per page. Pages are small so that V8 frees their rows in the cheap collections of young
+ * objects.
+ */
 const ROWS_AT_ONCE = 200;
 /**
  * Maximum number of concurrent exports in this process. Each merchant may run one export at a time.
@@ -42,19 +45,20 @@ const columns = [
   'amountRefunded',
   'further',
   'ownIdsFrom',
+  'creditSpent',
+  'amountCredited',
 ] as const;
 
 /**
  * Registers the route that exports transactions as CSV (RFC 4180). A page of rows is read only
  * after the client has received the previous page.
  */
-export function exportRoutes(api: Api, deps: ApiDeps): void {
-  const exports = createExports();
+export function exportRoutes(api: Api, deps: ApiDeps, exports: Exports): void {
   api.get(
     '/apps/:appId/transactions/export',
     {
-      // A HEAD request would read every row without backpressure. Without a HEAD route here, such a
-      // request matches the route of a transaction with the id "export".
+      // Fastify's own HEAD route would read every row without backpressure. Without the HEAD route,
+      // a HEAD request goes to the route of one transaction, with `export` as the transaction's id.
       exposeHeadRoute: false,
       onRequest: async (request) => {
         if (merchantOf(request).tier !== 'pro')
@@ -69,12 +73,7 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
         querystring: Type.Object(
           {
             ...transactionFilters,
-            bom: Type.Optional(
-              oneOf(
-                ['0', '1'],
-                '1: the file begins with a byte order mark, by which a spreadsheet knows UTF-8.',
-              ),
-            ),
+            bom,
           },
           { additionalProperties: false },
         ),
@@ -89,19 +88,18 @@ export function exportRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const { id } = await ownApp(deps, request, request.params.appId);
-      const { bom, ...query } = request.query;
+      const { bom: mark, ...query } = request.query;
       const filters = transactionFiltersOf(query);
       reply.header('retry-after', RETRY_SECONDS);
       const done = exports.begin(merchantOf(request).id);
-      // finished() also calls back when the response is already closed. The client may have
-      // disconnected while the app was read.
+      // finished() calls `done` even if the client has disconnected before this call.
       finished(reply.raw, done);
       reply.header('x-data-age', await deps.reports.readAge());
       return reply
         .removeHeader('retry-after')
         .type('text/csv; charset=utf-8')
         .header('content-disposition', `attachment; filename="transactions-${id}.csv"`)
-        .send(Readable.from(lines(deps, id, filters, bom === '1'), { objectMode: false }));
+        .send(Readable.from(lines(deps, id, filters, mark === '1'), { objectMode: false }));
     },
   );
 }
@@ -112,17 +110,13 @@ async function* lines(
   filters: TransactionFilters,
   hasMark: boolean,
 ): AsyncGenerator<string> {
-  const csv = {
-    record_delimiter: 'windows',
-    cast: { string: harmless, date: (date: Date) => date.toISOString(), bigint: String },
-  };
-  yield (hasMark ? '\uFEFF' : '') + stringify([columns], csv);
+  yield csvHead(columns, hasMark);
   for (let after: string | null = null; ;) {
     const page = { after, limit: ROWS_AT_ONCE };
     const rows: TransactionRow[] = await reports.read((sql) =>
       listTransactions(sql, appId, filters, page),
     );
-    if (rows.length > 0) yield stringify(rows, { ...csv, columns: [...columns] });
+    if (rows.length > 0) yield csvLines(rows, columns);
     after = rows.at(-1)?.id ?? null;
     if (rows.length < ROWS_AT_ONCE) return;
     // postgres.js keeps the result of a query reachable from V8's old space until the next full
@@ -131,16 +125,17 @@ async function* lines(
   }
 }
 
-/**
- * Escapes text that a spreadsheet would run as a formula. Formulas after a semicolon are also
- * escaped, because some locales separate cells with semicolons.
- */
-function harmless(text: string): string {
-  return text.replace(/(^|;)(?=\s*[=+\-@\t\r＝＋－＠])/g, "$1'");
+/** Counts the exports that run in this process. */
+export interface Exports {
+  /**
+   * Counts an export of the merchant as running until the returned function is called. Throws
+   * RATE_LIMITED if the merchant already has a running export, or if MAX_EXPORTS exports are
+   * running.
+   */
+  begin(merchantId: string): () => void;
 }
 
-/** Tracks which merchants run an export in this process. */
-function createExports(): { begin(merchantId: string): () => void } {
+export function createExports(): Exports {
   const running = new Set<string>();
   return {
     begin(merchantId) {

@@ -33,8 +33,8 @@ export function healthRoutes(api: Api, { sql, trouble, isStopping }: ApiDeps): v
       },
     },
     async (_request, reply) => {
-      // Whether the process is stopping is checked first and is never cached. After this probe, a
-      // stopping process should get no more requests.
+      // isStopping() is not cached, unlike the state of the database. As soon as the process is
+      // stopping, it should get no more requests.
       const isEnding = isStopping?.() === true;
       if (!isEnding && (await findTrouble()) === undefined) return ok({ status: 'ready' });
       const reason = isEnding ? 'The service is stopping.' : 'The database cannot be used.';

@@ -22,7 +22,6 @@ const pausing = {
   },
 };
 
-/** Registers the routes that pause and unpause a subscription. */
 export function pauseRoutes(api: Api, deps: ApiDeps): void {
   const { chain, wakeDispatchers, wakeKeepers } = deps;
   for (const verb of ['pause', 'unpause'] as const) {
@@ -45,7 +44,8 @@ export function pauseRoutes(api: Api, deps: ApiDeps): void {
           return async (tx) => {
             if (verb === 'pause') await pause(tx, subscription);
             else await unpause(tx, subscription, now);
-            return subscriptionView((await findSubscription(tx, subscription.id)) ?? subscription);
+            const row = (await findSubscription(tx, subscription.id)) ?? subscription;
+            return subscriptionView(row, deps.planMinimumAmount);
           };
         });
         wakeDispatchers(subscription.appId);

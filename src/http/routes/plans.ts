@@ -158,8 +158,7 @@ function readRoute(api: Api, deps: ApiDeps): void {
       try {
         return ok(await ownPlanView(sql, await observePlan(sql, chain, network, plan)));
       } catch (error) {
-        // A ServiceError means that the chain did not respond. The stored plan is then a valid
-        // response.
+        // A ServiceError means that the chain did not respond. The stored plan is returned instead.
         if (!(error instanceof ServiceError)) throw error;
         request.log.warn(
           { err: error, cause: error.cause },

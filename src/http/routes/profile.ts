@@ -1,13 +1,37 @@
 import { Type } from '@sinclair/typebox';
 import { updateMerchant } from '../../db/merchants.ts';
+import { deleteBuyerDetails } from '../../db/receipts.ts';
 import { absent, type Api, type ApiDeps, merchantOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, Name, NameInput, nullable, oneOf, Time, Wallet } from '../fields.ts';
 
 const Email = Type.String({
   format: 'email',
-  description: 'Contact for messages of the operator.',
+  description: 'Contact for messages of the operator, and for e-mails about failures.',
   examples: ['owner@example.com'],
+});
+const mails = Type.Boolean({
+  description:
+    'Whether e-mails are sent to it when a webhook fails or is disabled, a plan is blocked, and once a day about failed payments, if the operator sends e-mail.',
+});
+const legalName = Type.String({
+  format: 'display-name',
+  description: 'The seller on receipts. Without it, your name or that of the app.',
+  examples: ['Coffee Ltd'],
+});
+const legalAddress = Type.String({
+  format: 'receipt-text',
+  description: 'Your address on receipts, up to 500 characters, on several lines.',
+  examples: ['1 High Street\nLondon'],
+});
+const taxId = Type.String({
+  format: 'receipt-line',
+  description: 'Your tax id on receipts, up to 60 characters.',
+  examples: ['GB 123 4567 89'],
+});
+const keepBuyerDetails = Type.Boolean({
+  description:
+    'Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted.',
 });
 const Profile = Type.Object(
   {
@@ -15,6 +39,11 @@ const Profile = Type.Object(
     wallet: Wallet,
     name: nullable(Name),
     email: nullable(Email),
+    mails,
+    legalName: nullable(legalName),
+    legalAddress: nullable(legalAddress),
+    taxId: nullable(taxId),
+    keepBuyerDetails,
     tier: oneOf(['free', 'pro'], 'Rate limit and CSV export; set by the operator.'),
     createdAt: Time,
   },
@@ -45,14 +74,27 @@ export function profileRoutes(api: Api, { sql }: ApiDeps): void {
           'Omitted fields keep their values; null clears a field. The tier is read-only.',
         tags,
         body: Type.Object(
-          { name: Type.Optional(nullable(NameInput)), email: Type.Optional(nullable(Email)) },
+          {
+            name: Type.Optional(nullable(NameInput)),
+            email: Type.Optional(nullable(Email)),
+            mails: Type.Optional(mails),
+            legalName: Type.Optional(nullable(legalName)),
+            legalAddress: Type.Optional(nullable(legalAddress)),
+            taxId: Type.Optional(nullable(taxId)),
+            keepBuyerDetails: Type.Optional(keepBuyerDetails),
+          },
           { additionalProperties: false },
         ),
         response: { 200: success(Profile), ...failures(400, 401, 403) },
       },
     },
     async (request) => {
-      const profile = await updateMerchant(sql, merchantOf(request).id, request.body);
+      const { id } = merchantOf(request);
+      const profile = await sql.begin(async (tx) => {
+        const updated = await updateMerchant(tx, id, request.body);
+        if (request.body.keepBuyerDetails === false) await deleteBuyerDetails(tx, id);
+        return updated;
+      });
       if (profile === undefined) throw absent('merchant');
       return ok(profile);
     },

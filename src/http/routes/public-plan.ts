@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findPublicPlan, type PublicPlanRow } from '../../db/plans.ts';
-import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import { offeredTrial, type SessionTerms } from '../../domain/subscribing/first-payment.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
@@ -13,6 +13,7 @@ export const PublicPlan = Type.Object(
     id: Id,
     appId: Id,
     name: text('The plan’s name, as its merchant wrote it.'),
+    description: nullable(text('The plan’s description, as its merchant wrote it.')),
     status: oneOf(
       ['pending', 'active', 'sunset', 'ended'],
       'Only an active plan takes subscribers.',
@@ -21,7 +22,8 @@ export const PublicPlan = Type.Object(
     periodHours: Type.Integer({ description: 'Length of a period.' }),
     trialHours: nullable(
       Type.Integer({
-        description: 'Free hours of a new subscription, once per wallet and app.',
+        description:
+          'Free hours of a new subscription, once per wallet and app; in a checkout session those of the session.',
       }),
     ),
     endsAt: nullable(Time),
@@ -52,15 +54,17 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** Returns the public fields of a plan. `discount` is the discount of the checkout session. */
+/** Returns the public fields of a plan. `session` is the checkout session's discount and trial. */
 export function publicPlanView(
   { publicUrl, planMinimumAmount }: ApiDeps,
   plan: PublicPlanRow,
-  discount?: DiscountTerms,
+  session?: SessionTerms,
 ) {
+  const trialHours = offeredTrial(plan, session);
   return {
     ...plan,
-    schedule: scheduleView(plan, planMinimumAmount, discount),
+    trialHours,
+    schedule: scheduleView({ ...plan, trialHours }, planMinimumAmount, session),
     logoUrl: logoUrlOf(publicUrl, plan.appId, plan.logoVersion),
   };
 }

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { findTransaction, type TransactionRow } from '../../db/payments.ts';
 import { findPlan } from '../../db/plans.ts';
-import { listRefunds } from '../../db/refunds.ts';
+import { listRefunds, listRefundsOfApp } from '../../db/refunds.ts';
 import { askRefund, readRefundGround } from '../../domain/subscribing/refunds.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
@@ -10,16 +10,22 @@ import { failures, success } from '../envelope.ts';
 import {
   Amount,
   AmountInput,
+  ExternalId,
   Id,
   nullable,
   oneOf,
   PathId,
+  several,
   Time,
+  TimeInput,
+  timeOrNull,
   offerFields,
   Wallet,
 } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+
+const statuses = ['pending', 'succeeded', 'expired'] as const;
 
 const fields = {
   id: Id,
@@ -27,7 +33,7 @@ const fields = {
   subscriptionId: Id,
   amount: Amount,
   status: oneOf(
-    ['pending', 'succeeded', 'expired'],
+    statuses,
     'succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund.',
   ),
   reference: {
@@ -61,8 +67,12 @@ async function ownPayment(
   return found;
 }
 
-/** Registers the routes that create and list refunds. */
 export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  askRoute(api, deps);
+  listRoutes(api, deps, pages);
+}
+
+function askRoute(api: Api, deps: ApiDeps): void {
   const { sql, chain } = deps;
   api.post(
     '/apps/:appId/transactions/:transactionId/refunds',
@@ -70,7 +80,7 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       schema: {
         summary: 'Refund a payment',
         description:
-          'Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet.',
+          'Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited.',
         tags,
         params,
         headers: idempotencyHeaders,
@@ -79,7 +89,7 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
             {
               amount: Type.Optional({
                 ...AmountInput,
-                description: 'USDC base units as a string; default: the rest of amountNet.',
+                description: 'USDC base units as a string; default: all that is left to refund.',
               }),
             },
             { additionalProperties: false },
@@ -104,6 +114,50 @@ export function refundRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
           return { ...refund, ...(await offerTransaction(tx, unsigned, what)) };
         };
       });
+    },
+  );
+}
+
+function listRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
+  const { sql } = deps;
+  api.get(
+    '/apps/:appId/refunds',
+    {
+      schema: {
+        summary: 'List the refunds of an app',
+        tags,
+        params: Type.Object({ appId: PathId }),
+        querystring: Type.Object(
+          {
+            ...pageQuery,
+            status: several(statuses, 'Only with this status.'),
+            subscriptionId: Type.Optional({ ...Id, description: 'Refunds of this subscription.' }),
+            subscriberWallet: Type.Optional({ ...Wallet, description: 'Refunds to this wallet.' }),
+            externalId: Type.Optional({
+              ...ExternalId,
+              description: 'Refunds of the subscriptions that have this externalId now.',
+            }),
+            since: Type.Optional({ ...TimeInput, description: 'Created at this time or later.' }),
+            until: Type.Optional({ ...TimeInput, description: 'Created before this time.' }),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Type.Array(Refund)), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request, reply) => {
+      const page = pages.read(request);
+      const { id } = await ownApp(deps, request, request.params.appId);
+      const { status, subscriptionId, subscriberWallet, externalId, since, until } = request.query;
+      const filters = {
+        status: status ?? null,
+        subscriptionId: subscriptionId ?? null,
+        subscriberWallet: subscriberWallet ?? null,
+        externalId: externalId ?? null,
+        since: timeOrNull(since),
+        until: timeOrNull(until),
+      };
+      return pages.send(request, reply, await listRefundsOfApp(sql, id, filters, page));
     },
   );
 

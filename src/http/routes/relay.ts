@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
+import { repeatSignedOffer } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
@@ -51,13 +52,13 @@ const DESCRIPTION =
  * and registers the subscription that a subscribe transaction created.
  */
 export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
-  const { sql, chain, wakeDispatchers, wakeKeepers } = deps;
+  const { sql, chain, planMinimumAmount, wakeDispatchers, wakeKeepers } = deps;
   api.post(
     '/transactions',
     {
-      // A suspended wallet may use the route. The handler then decides by the transaction's
-      // purpose.
-      config: { openToSuspended: true },
+      // A suspended wallet may send transactions of some purposes. The handler reads the purpose
+      // and refuses the other purposes.
+      config: { openToSuspended: true, waits: 'always' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A subscription that it creates is registered.`,
@@ -82,7 +83,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       if (!isOpenToSuspended(purpose))
         await refuseSuspended(sql, {
           wallet,
-          ...(purpose === 'subscribe' && planId !== null && { planId }),
+          ...(planId !== null && { planId }),
         });
       await refuseSecondOf(sql, signed.offer);
       if (
@@ -90,6 +91,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
       )
         throw refusedCheckout();
+      // A keeper that sees the subscription first registers it with the change that was signed.
+      await repeatSignedOffer(sql, signed.offer.id);
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
@@ -101,7 +104,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       return ok({
         signature,
         ...result,
-        subscription: subscription === undefined ? null : subscriptionView(subscription),
+        subscription:
+          subscription === undefined ? null : subscriptionView(subscription, planMinimumAmount),
       });
     },
   );
@@ -115,6 +119,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
   api.post(
     '/transactions',
     {
+      config: { waits: 'always' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A plan that it publishes becomes active.`,
@@ -145,12 +150,13 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 }
 
 /**
- * Returns the subscription that a confirmed transaction created or changed. If the transaction
- * created the subscription, registers the subscription first. Returns undefined if the subscription
- * is not registered.
+ * Returns the subscription that a confirmed transaction created or changed. A subscription that the
+ * transaction created is registered first. Returns undefined for any other transaction.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
+  const { replaces, changeWhen: when } = offer;
+  const change = replaces === null || when === null ? null : { replaces, when };
   if (subscriptionPda === null || planId === null) return undefined;
   const found = async () => {
     const id = await findLiveRegistration(sql, subscriptionPda);
@@ -169,6 +175,7 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
           planId,
           subscriptionPda,
           wallet,
+          change,
           ...(checkoutSessionId !== null && { checkoutSessionId }),
         }),
       { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },

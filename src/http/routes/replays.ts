@@ -1,5 +1,5 @@
-// Replays through the API: one event, or all deliveries that match a filter. `billing replay` runs
-// the same replays (domain/outbox/replay.ts).
+// Routes that replay one event, or all deliveries that match a filter. The command `billing replay`
+// does the same.
 import { Type } from '@sinclair/typebox';
 import { findDelivery } from '../../db/deliveries.ts';
 import { eventTypes, findEvent } from '../../db/events.ts';
@@ -9,10 +9,10 @@ import {
   planReplay,
   replayEvent,
   type ReplayRun,
-  startReplay,
+  requestReplay,
 } from '../../domain/outbox/replay.ts';
 import { ServiceError } from '../../errors.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp, requesterOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
@@ -52,7 +52,10 @@ const body = nullable(
   Type.Object(
     {
       status: Type.Optional(
-        oneOf(statuses, 'Status of the newest delivery. unsent: events that were never queued.'),
+        oneOf(
+          [...statuses, 'retrying'] as const,
+          'Status of the newest delivery. unsent: events that were never queued. retrying: pending after a failed attempt, with the next one not due yet; no delivery is added, the next attempt is made now.',
+        ),
       ),
       type: Type.Optional(oneOf(eventTypes, 'Events of this type.')),
       since: Type.Optional({ ...TimeInput, description: 'Queued at this time or later.' }),
@@ -64,10 +67,6 @@ const body = nullable(
 );
 const tags = ['deliveries'];
 
-/**
- * Registers the routes that replay one event, start a replay of many events, and read the progress
- * of such a replay.
- */
 export function replayRoutes(api: Api, deps: ApiDeps): void {
   eventRoute(api, deps);
   runRoutes(api, deps);
@@ -97,7 +96,10 @@ function eventRoute(api: Api, deps: ApiDeps): void {
         if (event.type === 'endpoint_disabled')
           throw new ServiceError('CONFLICT', 'This event is only listed, and sent to no endpoint.');
         return async (tx) => {
-          const queued = await findDelivery(tx, await replayEvent(tx, event.id));
+          const queued = await findDelivery(
+            tx,
+            await replayEvent(tx, event.id, requesterOf(request, app.id)),
+          );
           if (queued === undefined) throw absent('delivery');
           return queued;
         };
@@ -116,7 +118,7 @@ function runRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Replay all matching events',
         description:
-          'Starts a run that queues the events for the current endpoint of the app. If an event has several deliveries, the filters apply to the newest. While a run with the same filters is in progress, that run is returned. With "dryRun", matches are only counted (200).',
+          'Starts a run that queues the events for the current endpoint of the app, or with the status retrying makes the next attempts due now. If an event has several deliveries, the filters apply to the newest. While a run with the same filters is in progress, that run is returned. More than 50,000 deliveries in a run, or in a day for an app or by callers below Pro at one address, are CONFLICT. With "dryRun", matches are only counted (200).',
         tags,
         params: Type.Object({ appId: PathId }),
         headers: idempotencyHeaders,
@@ -143,7 +145,9 @@ function runRoutes(api: Api, deps: ApiDeps): void {
         const plan = await deps.reports.run((sql) => planReplay(sql, selection));
         const { matching, deliverable } = plan;
         return async (tx) => ({
-          ...(dryRun ? counted(deliverable) : runOf(await startReplay(tx, selection, plan, appId))),
+          ...(dryRun
+            ? counted(deliverable)
+            : runOf(await requestReplay(tx, selection, plan, requesterOf(request, appId)))),
           matching: matching as {
             status: (typeof statuses)[number];
             count: number;

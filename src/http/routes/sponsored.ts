@@ -1,16 +1,18 @@
-// Routes of sponsored transactions. A page without a sign-in asks for an offer and posts the signed
-// transaction with the offer's secret. A signed-in wallet posts the transaction with its token.
+// Routes of sponsored transactions. If the wallet is not signed in, a page asks for an offer and
+// posts the signed transaction with the offer's secret. If the wallet is signed in, it posts the
+// signed transaction with its JWT.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { findPlan } from '../../db/plans.ts';
-import { signInPage } from '../../domain/accounts/sign-in.ts';
+import { ownOrigins, signInPage } from '../../domain/accounts/sign-in.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import type { Tokens } from '../../domain/accounts/tokens.ts';
 import {
   findOwnOffer,
   handOver,
   offerProgress,
+  offersProgress,
   type OfferHolder,
   type OfferProgress,
 } from '../../domain/sponsoring/hand-over.ts';
@@ -19,9 +21,19 @@ import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../addresses.ts';
+import { createBatch } from '../batch.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, nullable, offerFields, PathId, Pda, Time, Wallet } from '../fields.ts';
+import {
+  Id,
+  nullable,
+  offerFields,
+  PathId,
+  Pda,
+  replacedApproval,
+  Time,
+  Wallet,
+} from '../fields.ts';
 import {
   notSponsored,
   Progress,
@@ -77,7 +89,13 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
       return ok({ ...(await offerProgress(sql, offer.id)), token, expiresAt });
     },
   );
-  progressRoute(api, deps, '/checkout/offers/:offerId', holderOf);
+  // A browser sends the header Origin with a GET to another origin, but not with a GET to the
+  // page's own origin. A page of the service is therefore accepted with and without the header.
+  const own = ownOrigins(deps.publicUrl);
+  progressRoute(api, deps, '/checkout/offers/:offerId', (request) => {
+    const { secret, origins } = holderOf(request);
+    return { secret, origins: origins.flatMap((one) => (one === null ? [null, ...own] : [one])) };
+  });
 }
 
 /** Registers the routes for the offers of a signed-in wallet. */
@@ -87,8 +105,7 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/offers/:offerId/transaction',
     {
-      // A suspended wallet may hand over a signed transaction for some purposes only. handOver
-      // checks the purpose of the offer.
+      // A suspended wallet may sign offers of some purposes. handOver refuses the other purposes.
       config: { openToSuspended: true },
       schema: {
         summary: 'Hand over a sponsored transaction that your wallet signed',
@@ -135,6 +152,7 @@ function offersRoute(api: Api, deps: ApiDeps): void {
                     secret: Type.String({
                       description: 'Stands for the wallet in the next requests. Given once.',
                     }),
+                    replaces: replacedApproval,
                   },
                   { title: 'CheckoutOffer' },
                 ),
@@ -186,9 +204,20 @@ function progressRoute(
   holder: (request: FastifyRequest) => OfferHolder,
   security?: { walletJwt: [] }[],
 ): void {
+  // The waiting requests read their progress at the same times, so one statement reads the progress
+  // of all.
+  const progressOf = createBatch<{ id: string }, OfferProgress & { id: string }>(
+    (offers) =>
+      offersProgress(
+        sql,
+        offers.map(({ id }) => id),
+      ),
+    ({ id }) => id,
+  );
   api.get(
     path,
     {
+      config: { waits: 'asked' },
       schema: {
         summary: 'Read how far a sponsored transaction has come',
         ...(security === undefined ? { description: SECRET } : { security }),
@@ -198,14 +227,16 @@ function progressRoute(
         response: { 200: success(Progress), ...failures(400, 401, 403, 404) },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { id } = await findOwnOffer(sql, offerIdOf(request), holder(request));
       const { wait = 0, known } = request.query;
       const deadline = performance.now() + wait * 1000;
       for (;;) {
-        const progress: OfferProgress = await offerProgress(sql, id);
-        if (progress.state !== known || performance.now() >= deadline) return ok(progress);
-        await pause(POLL_MS);
+        const progress = await progressOf({ id });
+        if (progress === undefined) throw absent('offer');
+        const isLate = performance.now() >= deadline || reply.raw.destroyed;
+        if (progress.state !== known || isLate) return ok(progress);
+        await pause(Math.ceil(POLL_MS - (performance.now() % POLL_MS)));
       }
     },
   );
@@ -225,8 +256,8 @@ function originOf({ headers: { origin } }: FastifyRequest, deps: ApiDeps): strin
   return origin;
 }
 
-function holderOf({ headers }: FastifyRequest): OfferHolder {
+function holderOf({ headers }: FastifyRequest): { secret: string; origins: (string | null)[] } {
   const [, secret] = /^Bearer +(\S{1,4096})$/i.exec(headers.authorization ?? '') ?? [];
   if (secret === undefined) throw new ServiceError('UNAUTHORIZED', SECRET);
-  return { secret, origin: headers.origin ?? null };
+  return { secret, origins: [headers.origin ?? null] };
 }

@@ -1,14 +1,29 @@
 import { Type } from '@sinclair/typebox';
 import { findPlan } from '../../db/plans.ts';
+import { isSignupOpen } from '../../db/sponsorships.ts';
 import { findLiveRegistration } from '../../db/subscriptions.ts';
 import { blockReasons } from '../../domain/reasons.ts';
+import { sessionChange } from '../../domain/subscribing/change.ts';
 import { checkoutSessionOf } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { readStanding } from '../../domain/subscribing/standing.ts';
+import { ChangePreview, changeView } from '../change-schemas.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, meaning, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
+import {
+  Amount,
+  Id,
+  meaning,
+  nullable,
+  oneOf,
+  PathId,
+  Pda,
+  replacedApproval,
+  Time,
+  Wallet,
+} from '../fields.ts';
 import { Schedule, scheduleView } from '../schedule.ts';
+import { previewChange, previewsSponsored } from '../sponsored-schemas.ts';
 
 const Lamports = Type.Unsafe<bigint>({
   type: 'string',
@@ -29,6 +44,15 @@ const Standing = Type.Object(
       'The subscription’s account. cancelled: it runs until endsAt and can be resumed.',
     ),
     endsAt: nullable(Time),
+    signingUp: Type.Boolean({
+      description:
+        'Whether a sponsored transaction that opens the subscription is under way: the service registers it.',
+    }),
+    rentPayer: nullable({
+      ...Wallet,
+      description:
+        'The wallet that paid the rent of the account and gets it back when it is closed; null without an account.',
+    }),
     approval: oneOf(
       ['none', 'given', 'missing', 'replaced'],
       'Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again.',
@@ -37,13 +61,7 @@ const Standing = Type.Object(
       description:
         'Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it.',
     }),
-    replaces: Type.Unsafe<{ delegate: string; amount: bigint } | null>({
-      type: ['object', 'null'],
-      properties: { delegate: Wallet, amount: Amount },
-      required: ['delegate', 'amount'],
-      description:
-        'The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one.',
-    }),
+    replaces: replacedApproval,
     planOpen: Type.Boolean({
       description:
         'Whether the plan accepts subscribers at the moment: on chain, and because its payments can be collected.',
@@ -66,6 +84,11 @@ const Standing = Type.Object(
       }),
     ),
     schedule: Schedule,
+    change: nullable({
+      ...ChangePreview,
+      title: 'SessionChange',
+      description: 'What the change of plan costs that the session makes; null without one.',
+    }),
     lamports: Lamports,
     lamportsNeeded: {
       ...Lamports,
@@ -94,8 +117,9 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
             checkoutSessionId: Type.Optional({
               ...Id,
               description:
-                'The checkout session in which the wallet would subscribe; its discount is included in usdcNeeded.',
+                'The checkout session in which the wallet would subscribe; its discount is included in usdcNeeded, its trial in trialHours.',
             }),
+            sponsored: Type.Optional(previewsSponsored),
           },
           { additionalProperties: false },
         ),
@@ -107,16 +131,31 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
       if (found === undefined) throw absent('plan');
       const plan = await observePlan(sql, chain, network, found);
       const { wallet } = subscriberOf(request);
-      const { checkoutSessionId } = request.query;
+      const { checkoutSessionId, sponsored: isSponsored } = request.query;
       const session =
         checkoutSessionId === undefined
           ? undefined
           : await checkoutSessionOf(sql, checkoutSessionId, found.id);
-      const standing = await readStanding(deps, plan, wallet, session);
+      const { running, ...standing } = await readStanding(deps, plan, wallet, session);
+      // Sign-ups are read before registrations. If a sign-up ends between the two reads, the second
+      // read finds its registration.
+      const signingUp = await isSignupOpen(sql, standing.subscriptionPda);
       const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
+      const change = session === undefined ? undefined : await sessionChange(sql, plan, session);
+      // While a sponsored change is under way, its costs are fixed and are not computed again.
+      if (change !== undefined && change.old.replacedBy === null && !signingUp) {
+        const amounts = await previewChange(deps, change, isSponsored);
+        const { today: usdcNeeded } = amounts;
+        const view = changeView(change.when, amounts);
+        const { schedule } = view;
+        const own = { signingUp, usdcNeeded, trialHours: null, schedule, change: view };
+        return ok({ ...standing, ...own, subscriptionId: subscriptionId ?? null });
+      }
       const { trialHours } = standing;
-      const schedule = scheduleView({ ...plan, trialHours }, deps.planMinimumAmount, session);
-      return ok({ ...standing, schedule, subscriptionId: subscriptionId ?? null });
+      const terms = { ...plan, trialHours };
+      const schedule = scheduleView(terms, deps.planMinimumAmount, session, running);
+      const own = { signingUp, schedule, change: null };
+      return ok({ ...standing, ...own, subscriptionId: subscriptionId ?? null });
     },
   );
 }

@@ -1,6 +1,8 @@
 import { Type } from '@sinclair/typebox';
+import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
+import { changeTransaction, sessionChange } from '../../domain/subscribing/change.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
 import { reserveCustomer } from '../../domain/subscribing/one-per-customer.ts';
 import { openingTransaction } from '../../domain/subscribing/opening.ts';
@@ -8,11 +10,19 @@ import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
 import { addressSubject } from '../addresses.ts';
+import { ChangePreview, changeView } from '../change-schemas.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../fields.ts';
 import { Plan, planView } from '../plan-schemas.ts';
-import { askSponsor, paidByWallet, sponsored, sponsoredFields } from '../sponsored-schemas.ts';
+import {
+  askChange,
+  askSponsor,
+  paidByWallet,
+  shownAsOf,
+  sponsored,
+  sponsoredFields,
+} from '../sponsored-schemas.ts';
 
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
@@ -40,9 +50,13 @@ const Opening = Type.Object({
   ...sponsoredFields,
   subscriptionPda: Pda,
   warnings,
+  change: nullable({
+    ...ChangePreview,
+    title: 'SessionChange',
+    description: 'What the change of plan costs that the session makes; null without one.',
+  }),
 });
 
-/** Registers the routes that return a plan's terms and the subscribe transaction. */
 export function subscribeRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/plans/:planId',
@@ -80,43 +94,45 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
         params: Type.Object({ planId: PathId }),
         body: nullable(
           Type.Object(
-            { checkoutSessionId: Type.Optional(Id), sponsored: Type.Optional(sponsored) },
+            {
+              checkoutSessionId: Type.Optional(Id),
+              sponsored: Type.Optional(sponsored),
+              asOf: Type.Optional(shownAsOf),
+            },
             { additionalProperties: false },
           ),
         ),
-        response: {
-          200: success(Opening),
-          ...failures(400, 401, 403, 404, 409),
-        },
+        response: { 200: success(Opening), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request) => {
       const plan = await anyPlan(deps, request.params.planId);
       const { wallet } = subscriberOf(request);
       await refuseSuspended(sql, { wallet, planId: plan.id });
-      const checkoutSessionId = request.body?.checkoutSessionId ?? null;
+      const { checkoutSessionId = null, sponsored: isAsked, asOf: shown } = request.body ?? {};
+      const from = addressSubject(request.ip);
       const session =
         checkoutSessionId === null
           ? undefined
           : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
+      if (session !== undefined && session.replaces !== null)
+        return ok(await changeInSession(deps, plan, session, { wallet, isAsked, from, shown }));
       const [opening, standing] = await Promise.all([
         openingTransaction(deps, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
       const { subscriptionPda, resumes } = opening;
-      const address = addressSubject(request.ip);
-      const asked = {
-        purpose: 'subscribe',
-        wallet,
-        plan,
-        subscriptionPda,
-        session,
-        address,
-      } as const;
-      const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, asked);
-      // For a sponsored transaction, the wallet needs no SOL.
+      const about = { wallet, plan, subscriptionPda, session, address: from };
+      const asked = { purpose: 'subscribe', ...about } as const;
+      const { made, ...unsponsored } = await askSponsor(deps, isAsked, asked);
+      // The sponsor pays the SOL, so the response has no warning about missing SOL.
       if (made !== undefined)
-        return ok({ ...made, subscriptionPda, warnings: shortagesOf(standing).filter(isNotSol) });
+        return ok({
+          ...made,
+          subscriptionPda,
+          warnings: shortagesOf(standing).filter(isNotSol),
+          change: null,
+        });
       const purpose = 'subscribe';
       const what = { wallet, purpose, planId: plan.id, subscriptionPda, resumes } as const;
       const offer = await sql.begin(async (tx) => {
@@ -128,9 +144,63 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
         ...paidByWallet(unsponsored),
         subscriptionPda,
         warnings: shortagesOf(standing),
+        change: null,
       });
     },
   );
+}
+
+/** Offers the transaction for a checkout session that changes the plan of a subscription. */
+async function changeInSession(
+  deps: ApiDeps,
+  plan: PlanRow,
+  session: CheckoutSessionRow,
+  {
+    wallet,
+    isAsked,
+    from,
+    shown,
+  }: {
+    wallet: string;
+    isAsked: boolean | undefined;
+    from: string;
+    shown: string | undefined;
+  },
+) {
+  const { sql } = deps;
+  const change = await sessionChange(sql, plan, session);
+  if (change === undefined) throw absent('subscription');
+  const { when, old } = change;
+  const [{ opening, amounts }, standing] = await Promise.all([
+    changeTransaction(deps, change, deps.planMinimumAmount),
+    readStanding(deps, plan, wallet, session),
+  ]);
+  const { subscriptionPda, resumes } = opening;
+  const { made, ...unsponsored } = await askChange(deps, isAsked, change, { opening, from, shown });
+  if (made !== undefined) {
+    const { transaction, offerId, minContextSlot, sponsored: pays, notSponsored, ...view } = made;
+    const warnings = shortagesOf({ ...standing, usdcNeeded: view.today }).filter(isNotSol);
+    const offer = { transaction, offerId, minContextSlot, sponsored: pays, notSponsored };
+    return { ...offer, subscriptionPda, warnings, change: view };
+  }
+  const offer = await offerTransaction(sql, opening, {
+    wallet,
+    purpose: 'subscribe',
+    planId: plan.id,
+    subscriptionPda,
+    resumes,
+    checkoutSessionId: session.id,
+    replaces: old.id,
+    changeWhen: when,
+  });
+  const needed = { ...standing, usdcNeeded: amounts.today };
+  return {
+    ...offer,
+    ...paidByWallet(unsponsored),
+    subscriptionPda,
+    warnings: shortagesOf(needed),
+    change: changeView(when, amounts),
+  };
 }
 
 const isNotSol = ({ code }: Shortage) => code !== 'sol_missing';

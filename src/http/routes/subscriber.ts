@@ -1,25 +1,32 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { anyTransaction, listTransactions } from '../../db/payments.ts';
+import { isBeingReplaced } from '../../db/plan-changes.ts';
 import { findPlan } from '../../db/plans.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { listSubscriptionsOfWallet } from '../../db/subscription-lists.ts';
 import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
-import { isOpenToSuspended } from '../../domain/accounts/suspended.ts';
+import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
+import { isLimit, type Refusal } from '../../domain/sponsoring/limits.ts';
+import { holdCancel } from '../../domain/subscribing/cancel.ts';
+import type { Unsigned } from '../../domain/subscribing/chain-reads.ts';
 import { reopeningTransaction } from '../../domain/subscribing/opening.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
-import { offerTransaction } from '../../domain/subscribing/relay.ts';
+import { lacksSol, offerTransaction } from '../../domain/subscribing/relay.ts';
 import {
   cancellingTransaction,
   closingTransaction,
   repairingTransaction,
   resumingTransaction,
 } from '../../domain/subscribing/subscribing.ts';
+import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../addresses.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { ExternalId, Id, MetadataInput, PathId, Pda, refuseLongMetadata } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+import { withReceipts } from '../receipt-urls.ts';
 import {
   askSponsor,
   notSponsored,
@@ -50,7 +57,7 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
  * Returns the subscription whose id is in the request's path. Throws NOT_FOUND when the
  * subscription does not exist, FORBIDDEN when the subscription belongs to another wallet.
  */
-async function ownSubscription(
+export async function ownSubscription(
   { sql }: ApiDeps,
   request: FastifyRequest<{ Params: { subscriptionId: string } }>,
 ): Promise<SubscriptionRow> {
@@ -61,7 +68,7 @@ async function ownSubscription(
 }
 
 function registerRoute(api: Api, deps: ApiDeps): void {
-  const { sql, chain, network, wakeDispatchers, wakeKeepers } = deps;
+  const { sql, chain, network, planMinimumAmount, wakeDispatchers, wakeKeepers } = deps;
   api.post(
     '/subscriptions',
     {
@@ -100,7 +107,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
         return async (tx) => {
           const stored = await findSubscription(tx, await storeRegistration(tx, registration));
           if (stored === undefined) throw absent('subscription');
-          return subscriptionView(stored);
+          return subscriptionView(stored, planMinimumAmount);
         };
       });
       wakeDispatchers(request.body.appId.toLowerCase());
@@ -111,7 +118,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
 }
 
 function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
-  const { sql } = deps;
+  const { sql, planMinimumAmount: minimum } = deps;
   api.get(
     '/subscriptions',
     {
@@ -123,14 +130,15 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         response: { 200: success(Type.Array(OwnSubscription)), ...failures(400, 401, 403) },
       },
     },
-    async (request, reply) =>
-      pages.send(
+    async (request, reply) => {
+      const { wallet } = subscriberOf(request);
+      const rows = await listSubscriptionsOfWallet(sql, wallet, pages.read(request));
+      return pages.send(
         request,
         reply,
-        (
-          await listSubscriptionsOfWallet(sql, subscriberOf(request).wallet, pages.read(request))
-        ).map(subscriptionView),
-      ),
+        rows.map((row) => subscriptionView(row, minimum)),
+      );
+    },
   );
 
   api.get(
@@ -144,7 +152,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
         response: { 200: success(OwnSubscription), ...failures(401, 403, 404) },
       },
     },
-    async (request) => ok(subscriptionView(await ownSubscription(deps, request))),
+    async (request) => ok(subscriptionView(await ownSubscription(deps, request), minimum)),
   );
 }
 
@@ -165,12 +173,28 @@ function transactionsRoute(api: Api, deps: ApiDeps, pages: Pages): void {
     async (request, reply) => {
       const page = pages.read(request);
       const { id, appId } = await ownSubscription(deps, request);
-      return pages.send(
-        request,
-        reply,
-        await listTransactions(sql, appId, { ...anyTransaction, subscriptionId: id }, page),
-      );
+      const own = { ...anyTransaction, subscriptionId: id };
+      const rows = await listTransactions(sql, appId, own, page);
+      return pages.send(request, reply, await withReceipts(deps, rows));
     },
+  );
+}
+
+/**
+ * Throws CONFLICT if a change of plan has replaced the live subscription, or if a sponsored change
+ * of plan is about to replace it.
+ */
+async function refuseReplaced(
+  sql: Sql,
+  { id, status, replacedBy }: SubscriptionRow,
+): Promise<void> {
+  if (status !== 'active' && status !== 'past_due') return;
+  if (await isBeingReplaced(sql, id))
+    throw new ServiceError('CONFLICT', 'A change of plan is under way. Try again in a minute.');
+  if (replacedBy === null) return;
+  throw new ServiceError(
+    'CONFLICT',
+    `The subscription was replaced by ${replacedBy}: change the plan back instead.`,
   );
 }
 
@@ -193,6 +217,22 @@ const transactions = {
     make: closingTransaction,
   },
 };
+
+/**
+ * Cancels in the service if a limit of sponsoring is reached, or if the wallet has too little SOL
+ * for its own transaction: otherwise its cancellation would be lost. Returns whether it did.
+ */
+async function holdsHere(
+  { sql, chain, wakeDispatchers }: ApiDeps,
+  subscription: SubscriptionRow,
+  { unsigned, why }: { unsigned: Unsigned; why: { code: Refusal } | null },
+): Promise<boolean> {
+  const isLimited = why !== null && isLimit(why.code);
+  if (!isLimited && !(await lacksSol(chain, unsigned))) return false;
+  await sql.begin((tx) => holdCancel(tx, subscription));
+  wakeDispatchers(subscription.appId);
+  return true;
+}
 
 function signingRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
@@ -217,15 +257,18 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
       },
       async (request) => {
         const subscription = await ownSubscription(deps, request);
+        if (purpose === 'resume') await refuseReplaced(sql, subscription);
         const plan = await findPlan(sql, subscription.planId);
         if (plan === undefined) throw absent('plan');
         const { subscriptionPda, subscriberWallet: wallet, status } = subscription;
+        if (!isOpenToSuspended(purpose)) await refuseSuspended(sql, { wallet, planId: plan.id });
         const what = { wallet, planId: plan.id, subscriptionPda };
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
           const opening = await reopeningTransaction(deps, plan, wallet);
           const { resumes } = opening;
-          // The registration of the subscription has ended. Resuming must register the subscription
-          // again, and a sponsored transaction cannot do that.
+          // The subscription has ended, so it must be registered again. Sponsored transactions
+          // cannot register it, so the wallet pays for this transaction even if the request asked
+          // for a sponsor.
           const isAsked = request.body?.sponsored === true;
           const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
           const how = { ...what, purpose: 'subscribe', resumes } as const;
@@ -242,8 +285,11 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           address: addressSubject(request.ip),
         });
         if (made !== undefined) return ok(made);
+        const { notSponsored: why } = unsponsored;
+        const cancelled =
+          purpose === 'cancel' && (await holdsHere(deps, subscription, { unsigned, why }));
         const offer = await offerTransaction(sql, unsigned, { ...what, purpose });
-        return ok({ ...offer, ...paidByWallet(unsponsored) });
+        return ok({ ...offer, ...paidByWallet(unsponsored), ...(cancelled && { cancelled }) });
       },
     );
   }

@@ -8,7 +8,7 @@ import {
   type SubscriptionFilters,
 } from '../../db/subscription-lists.ts';
 import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
-import { cancelRequesters, endReasons } from '../../domain/reasons.ts';
+import { cancelRequesters, endReasons, failureReasons } from '../../domain/reasons.ts';
 import { forceCancel, reinstate, requestCancel } from '../../domain/subscribing/cancel.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
@@ -67,7 +67,10 @@ export const Subscription = Type.Object(
       description:
         'Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.',
     }),
-    nextPaymentDue: nullable(Time),
+    nextPaymentDue: nullable({
+      ...Time,
+      description: 'Due time of the next payment; of a past-due subscription, the next try.',
+    }),
     nextAmount: {
       ...AmountOrNull,
       description:
@@ -84,6 +87,16 @@ export const Subscription = Type.Object(
     ),
     cancelledAt: nullable(Time),
     delegationRevokedAt: nullable(Time),
+    pastDueSince: nullable({
+      ...Time,
+      description: 'Time of the first failure of the payment that is past due; null otherwise.',
+    }),
+    lastFailureReason: nullable(
+      meaning(
+        failureReasons,
+        'Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.',
+      ),
+    ),
     endReason: nullable(
       meaning(
         endReasons,
@@ -98,6 +111,26 @@ export const Subscription = Type.Object(
     externalId: nullable(ExternalId),
     metadata: Metadata,
     ownIdsFrom: OwnIdsFrom,
+    replaces: nullable({
+      ...Id,
+      description: 'The subscription that it replaced in a change of plan; null without one.',
+    }),
+    replacedBy: nullable({
+      ...Id,
+      description:
+        'The subscription that replaced it in a change of plan: that one gives access from replacedAt on.',
+    }),
+    replacedAt: nullable(Time),
+    startsAt: nullable({
+      ...Time,
+      description:
+        'A change of plan deferred the first payment to this time; it is no trial. Null without one.',
+    }),
+    credit: {
+      ...Amount,
+      description:
+        'Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out.',
+    },
     duplicateOf: nullable({
       ...Id,
       description:
@@ -139,7 +172,6 @@ export async function ownSubscription(
   return found;
 }
 
-/** Registers the merchant's routes for subscriptions. */
 export function subscriptionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   listRoutes(api, deps, pages);
   readRoute(api, deps);
@@ -202,7 +234,8 @@ function changeRoute(api: Api, deps: ApiDeps): void {
         wakeKeepers();
       }
       if (Object.keys(ids).length > 0) await updateOwnIds(sql, id, ids, 'merchant');
-      return ok(subscriptionView((await findSubscription(sql, subscription.id)) ?? subscription));
+      const changed = (await findSubscription(sql, subscription.id)) ?? subscription;
+      return ok(subscriptionView(changed, minimum));
     },
   );
 }
@@ -234,7 +267,8 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
       const cancel = request.body?.mode === 'force' ? forceCancel : requestCancel;
       await respondOnce(deps, request, reply, 200, async () => async (tx) => {
         await cancel(tx, subscription);
-        return subscriptionView((await findSubscription(tx, subscription.id)) ?? subscription);
+        const row = (await findSubscription(tx, subscription.id)) ?? subscription;
+        return subscriptionView(row, deps.planMinimumAmount);
       });
       wakeDispatchers(subscription.appId);
       wakeKeepers();
@@ -262,7 +296,8 @@ function reinstateRoute(api: Api, deps: ApiDeps): void {
       const subscription = await ownSubscription(deps, request);
       return respondOnce(deps, request, reply, 200, async () => async (tx) => {
         await reinstate(tx, subscription);
-        return subscriptionView((await findSubscription(tx, subscription.id)) ?? subscription);
+        const row = (await findSubscription(tx, subscription.id)) ?? subscription;
+        return subscriptionView(row, deps.planMinimumAmount);
       });
     },
   );
@@ -297,14 +332,15 @@ const filtersOf = (query: Static<typeof querystring>): SubscriptionFilters => ({
  * `expand=plan` the fields include the plan.
  */
 async function viewOf(
-  { sql }: ApiDeps,
+  { sql, planMinimumAmount: minimum }: ApiDeps,
   rows: readonly SubscriptionRow[],
   { expand: wanted = [] }: { expand?: 'plan'[] },
 ) {
-  if (!wanted.includes('plan')) return subscriptionView;
+  const view = (row: SubscriptionRow) => subscriptionView(row, minimum);
+  if (!wanted.includes('plan')) return view;
   const found = await findPlans(sql, [...new Set(rows.map(({ planId }) => planId))]);
   const plans = new Map(found.map((plan) => [plan.id, planView(plan)]));
-  return (row: SubscriptionRow) => ({ ...subscriptionView(row), plan: plans.get(row.planId) });
+  return (row: SubscriptionRow) => ({ ...view(row), plan: plans.get(row.planId) });
 }
 
 function listRoutes(api: Api, deps: ApiDeps, pages: Pages): void {

@@ -9,12 +9,17 @@ const TimelineEntry = Type.Object(
   {
     id: Id,
     kind: oneOf(
-      ['event', 'payment', 'attempt', 'delivery'],
+      ['event', 'payment', 'refund', 'attempt', 'delivery'],
       'attempt: a payment that a keeper signed and that is under way, or came to nothing.',
     ),
     at: Time,
     what: Type.String({ description: 'The type of an event; the status of any other entry.' }),
     amount: nullable(Type.String({ description: 'USDC base units.' })),
+    amountRefunded: nullable(
+      Type.String({
+        description: 'Total of a payment’s finalized refunds, USDC base units; null otherwise.',
+      }),
+    ),
     signature: nullable(Type.String({ description: 'Signature of the transaction, in Base58.' })),
     detail: nullable(
       Type.String({ description: 'The reason of a failure; for a delivery its event type.' }),
@@ -24,7 +29,6 @@ const TimelineEntry = Type.Object(
   { title: 'TimelineEntry' },
 );
 
-/** Registers the route that reads the history of one subscription. */
 export function timelineRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/subscriptions/:subscriptionId/timeline',
@@ -32,7 +36,7 @@ export function timelineRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Read the history of a subscription',
         description:
-          'The newest 200 events, payments, attempts (open, failed, expired or unexplained) and deliveries, newest first.',
+          'The newest 200 events, payments, refunds, attempts (open, failed, expired or unexplained) and deliveries, newest first.',
         tags: ['subscriptions'],
         params: Type.Object({ appId: PathId, subscriptionId: PathId }),
         response: { 200: success(Type.Array(TimelineEntry)), ...failures(401, 403, 404) },

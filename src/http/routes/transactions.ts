@@ -24,6 +24,7 @@ import {
   Wallet,
 } from '../fields.ts';
 import { pageQuery, type Pages } from '../pages.ts';
+import { withReceipt, withReceipts } from '../receipt-urls.ts';
 
 const statuses = ['succeeded', 'failed'] as const;
 
@@ -44,6 +45,16 @@ const Transaction = Type.Object(
       ...Amount,
       description: 'Total of the refunds, USDC base units; at most amountNet.',
     },
+    creditSpent: {
+      ...Amount,
+      description:
+        'Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null.',
+    },
+    amountCredited: {
+      ...Amount,
+      description:
+        'The unused part, which a change of plan has made a credit of another subscription: it cannot be refunded.',
+    },
     further: Type.Boolean({
       description:
         'True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted.',
@@ -56,6 +67,15 @@ const Transaction = Type.Object(
     ),
     failureReason: nullable(
       meaning(failureReasons, 'The reason of the failure; null if it succeeded.'),
+    ),
+    receiptUrl: nullable(
+      Type.String({
+        description:
+          'The page of the receipt, for the subscriber. Whoever has the URL can read it. Null for a failed payment.',
+        examples: [
+          'https://billing.example/receipts/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60/5VERv8…/qN2c…',
+        ],
+      }),
     ),
     attempt: Type.Integer({ description: 'Number of the attempt in its period, from 1.' }),
     periodStart: Time,
@@ -74,6 +94,11 @@ export const transactionFilters = {
   status: several(statuses, 'Only with this status.'),
   planId: Type.Optional(Id),
   subscriptionId: Type.Optional(Id),
+  subscriberWallet: Type.Optional({ ...Wallet, description: 'Payments of this wallet.' }),
+  externalId: Type.Optional({
+    ...ExternalId,
+    description: 'Payments of the subscriptions that have this externalId now.',
+  }),
   since: Type.Optional({ ...TimeInput, description: 'Payments at this time or later.' }),
   until: Type.Optional({ ...TimeInput, description: 'Payments before this time.' }),
 };
@@ -82,15 +107,18 @@ interface GivenFilters {
   status?: string[];
   planId?: string;
   subscriptionId?: string;
+  subscriberWallet?: string;
+  externalId?: string;
   since?: string;
   until?: string;
 }
 
-/** Converts the query parameters to the filters of the SQL statements. */
 export function transactionFiltersOf({
   status,
   planId,
   subscriptionId,
+  subscriberWallet,
+  externalId,
   since,
   until,
 }: GivenFilters): TransactionFilters {
@@ -98,6 +126,8 @@ export function transactionFiltersOf({
     status: status ?? null,
     planId: planId ?? null,
     subscriptionId: subscriptionId ?? null,
+    subscriberWallet: subscriberWallet ?? null,
+    externalId: externalId ?? null,
     since: timeOrNull(since),
     until: timeOrNull(until),
   };
@@ -105,7 +135,6 @@ export function transactionFiltersOf({
 
 const tags = ['transactions'];
 
-/** Registers the merchant's routes for payments. */
 export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   const { sql } = deps;
   const description =
@@ -130,7 +159,7 @@ export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       const page = pages.read(request);
       const { id } = await ownApp(deps, request, request.params.appId);
       const rows = await listTransactions(sql, id, transactionFiltersOf(request.query), page);
-      return pages.send(request, reply, rows);
+      return pages.send(request, reply, await withReceipts(deps, rows));
     },
   );
 
@@ -149,7 +178,8 @@ export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       const page = pages.read(request);
       const filters = transactionFiltersOf(request.query);
       const { id } = merchantOf(request);
-      return pages.send(request, reply, await listTransactionsOfMerchant(sql, id, filters, page));
+      const rows = await listTransactionsOfMerchant(sql, id, filters, page);
+      return pages.send(request, reply, await withReceipts(deps, rows));
     },
   );
 
@@ -167,7 +197,7 @@ export function transactionRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       const app = await ownApp(deps, request, request.params.appId);
       const found = await findTransaction(sql, idOf(request.params.transactionId, 'transaction'));
       if (found?.appId !== app.id) throw absent('transaction');
-      return ok(found);
+      return ok(await withReceipt(deps, found));
     },
   );
 }

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { disableEndpoint, findEndpoint, updateEndpoint } from '../../db/endpoints.ts';
 import { sealHeaders } from '../../domain/outbox/endpoints.ts';
 import { enableWithReplay } from '../../domain/outbox/replay.ts';
-import { absent, type Api, type ApiDeps, ownEndpoint } from '../context.ts';
+import { absent, type Api, type ApiDeps, ownEndpoint, requesterOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { PathId } from '../fields.ts';
 import { ChangedEndpoint, headersOf, settingsInput } from '../webhook-schemas.ts';
@@ -28,7 +28,7 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
           },
           { additionalProperties: false },
         ),
-        response: { 200: success(ChangedEndpoint), ...failures(400, 401, 403, 404) },
+        response: { 200: success(ChangedEndpoint), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request) => {
@@ -41,11 +41,13 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
           maxPerSecond,
         });
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
-      // Counting the missed events may take long, so the transaction runs on the connections for
-      // reports.
+      // This database transaction may take long, because it counts the missed events. Therefore it
+      // uses a connection of `reports`.
       const missedEvents =
         disabled === false
-          ? await reports.transaction((tx) => enableWithReplay(tx, endpoint))
+          ? await reports.transaction((tx) =>
+              enableWithReplay(tx, endpoint, requesterOf(request, endpoint.appId)),
+            )
           : undefined;
       if (missedEvents !== undefined) wakeReplays();
       const changed = await findEndpoint(sql, endpoint.id);

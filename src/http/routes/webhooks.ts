@@ -13,7 +13,7 @@ import {
 import { requeueForNext } from '../../domain/outbox/replay.ts';
 import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
-import { absent, type Api, type ApiDeps, ownApp, ownEndpoint } from '../context.ts';
+import { absent, type Api, type ApiDeps, ownApp, ownEndpoint, requesterOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { meaning, NoBody, nullable, PathId } from '../fields.ts';
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
@@ -128,7 +128,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
             headers: sealHeaders(secretBox, headers, id),
             maxPerSecond: request.body.maxPerSecond ?? null,
           }).catch(refuseSecond);
-          requeuedDeliveries = await requeueForNext(tx, { id, appId });
+          requeuedDeliveries = await requeueForNext(tx, { id, appId }, requesterOf(request, appId));
           return { ...endpoint, secret: fresh, requeuedDeliveries };
         };
       });
@@ -138,7 +138,6 @@ function createRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-/** Registers the routes that read and delete an endpoint. */
 function endpointRoutes(api: Api, deps: ApiDeps): void {
   const { sql } = deps;
   api.get(
@@ -179,6 +178,7 @@ function testRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/webhooks/:webhookId/test',
     {
+      config: { waits: 'always' },
       schema: {
         summary: 'Send a signed ping to a webhook endpoint',
         description:

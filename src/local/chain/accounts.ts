@@ -5,7 +5,6 @@ import type { Key } from './keys.ts';
 import { ACCOUNTS_CACHED, type Block, type Chain, FINALITY_BLOCKS } from './state.ts';
 import type { AccountState } from './vm.ts';
 
-/** The commitments that an RPC request can ask for. */
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 
 /** Returns the block that is being built. */
@@ -27,7 +26,7 @@ export function blockAt(chain: Chain, height: number): Block | undefined {
 /**
  * Returns the height of the newest block at a commitment. Processed means the block being built,
  * confirmed means the last sealed block, and finalized means the block FINALITY_BLOCKS below the
- * block being built. `lag` lowers the returned height.
+ * block being built. The returned height is lower by `lag` blocks.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;

@@ -1,5 +1,5 @@
-// Block production. A transaction runs at once, in the block being built. Sealing the block gives
-// it a blockhash. The next block is then opened.
+// Produces blocks. A transaction runs immediately, in the block being built. When this block is
+// sealed, it gets its blockhash and the next block is opened.
 import { createHash } from 'node:crypto';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { blockAt, current, head, noteChange } from './accounts.ts';

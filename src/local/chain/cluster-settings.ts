@@ -1,6 +1,6 @@
 // The settings of a cluster that can change while the cluster runs: the rent, and the feature that
-// enables version 1 transactions. Both settings are stored in accounts. A fork and a data directory
-// restore all accounts, and therefore also the settings.
+// enables version 1 transactions. Both settings are stored in accounts. When a fork or a restart
+// restores the accounts, it therefore also restores the settings.
 import { SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { current, noteChange, overwrite } from './accounts.ts';
 import { addressKey } from './keys.ts';

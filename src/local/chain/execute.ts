@@ -33,8 +33,8 @@ export function isTokenAccount(state: AccountState | null): state is AccountStat
     state.data.length < TOKEN_ACCOUNT_LENGTH
   )
     return false;
-  // Byte 108 of a token account is the account's state. The state is 0 before initialization. In a
-  // Token-2022 account with extensions, the byte after the base layout is the type of the account.
+  // Byte 108 of a token account is its state, which is 0 before initialization. In a Token-2022
+  // account with extensions, the byte after the base layout is the type of the account.
   return (
     state.data[108] !== 0 &&
     (state.data.length === TOKEN_ACCOUNT_LENGTH ||
@@ -132,10 +132,10 @@ export function hasLiveBlockhash(
 }
 
 /**
- * Runs a transaction in the block being built. A failed transaction lands with its error and pays
- * its fee. With `undoFailure` (preflight), a failed transaction is refused and changes nothing. A
- * wrong signature, or a payer that cannot pay the fee, also causes a refusal. With `verified`,
- * signatures are not checked.
+ * Runs a transaction in the block being built. A transaction that fails lands and pays its fee. If
+ * `undoFailure` is set (preflight), such a transaction is refused instead and changes nothing. A
+ * wrong signature, or a payer without SOL for the fee, is always refused. If `verified` is set, the
+ * signatures are known to be valid and are not checked.
  */
 export function execute(
   chain: Chain,
@@ -158,8 +158,8 @@ export function execute(
   const [payer] = keys;
   const { err, record } = chain.vm.execute(transaction.bytes, !verified);
   if (err !== null && payer !== undefined) {
-    // LiteSVM undoes a failed transaction except for the fee. LiteSVM takes the fee from the first
-    // account, the payer.
+    // Of a failed transaction, LiteSVM keeps only the payment of the fee. If the payer could not
+    // pay the fee, the transaction is refused.
     const charged = chain.vm.lamports(payer) < (before[0] ?? 0n);
     if (charged && undoFailure) refund(chain, payer, before[0] ?? 0n);
     if (!charged || undoFailure) return { refused: err, record };
@@ -194,9 +194,9 @@ export function execute(
 }
 
 /**
- * Returns the state of an account before a transaction runs. Returns undefined when an earlier
- * transaction of this block has changed the account and no code has read the account since. A read
- * takes 7 us, and the state may never be needed.
+ * Returns the state of an account before a transaction runs. Returns undefined if an earlier
+ * transaction of this block changed the account and nothing has read the account since. Reading the
+ * state here would take 7 us, although it may never be needed.
  */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);
@@ -211,8 +211,8 @@ function refund(chain: Chain, payer: Key, lamports: bigint): void {
 
 /**
  * Records every writable account of a transaction as changed, as a validator does. The new state of
- * an account is read here only if the account may now be a token account: former token accounts,
- * new accounts, and wallets other than the payer. All other accounts are read on demand.
+ * an account is read here only if it may be a token account: the account was missing, belonged to a
+ * token program, or was a wallet other than the payer. Other states are read on demand.
  */
 function recordChanges(
   chain: Chain,

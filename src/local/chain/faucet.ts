@@ -1,6 +1,5 @@
-// Gives SOL and USDC to test wallets. The faucet's keypair signs the transactions. A random memo
-// makes every transaction unique. Without the memo, two equal transfers in one block would have the
-// same signature.
+// Gives SOL and USDC to test wallets, in transactions that the faucet's keypair signs. A random
+// memo gives two equal transfers in one block different signatures.
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';

@@ -5,9 +5,8 @@ import type { MessageConfig, WireMessage } from './wire/message.ts';
 
 const COMPUTE_BUDGET = addressKey(COMPUTE_BUDGET_PROGRAM);
 const LAMPORTS_PER_SIGNATURE = 5_000;
-// Compute units that the fee counts for each instruction when the transaction sets no limit. An
-// instruction of a builtin program of the runtime counts only BUILTIN_INSTRUCTION_UNITS
-// (SIMD-0170).
+// Compute units per instruction, for the fee of a transaction that sets no limit. An instruction of
+// a builtin program counts only BUILTIN_INSTRUCTION_UNITS (SIMD-0170).
 const DEFAULT_INSTRUCTION_UNITS = 200_000;
 const BUILTIN_INSTRUCTION_UNITS = 3_000;
 const BUILTINS: ReadonlySet<Key> = new Set(
@@ -52,9 +51,9 @@ function budgetOf({ source, keys, instructions }: WireMessage) {
 }
 
 /**
- * Computes price and fee of a version 1 message. `signatures` is the fee for the signatures in
- * lamports. The message sets its priority fee in lamports. The price is the priority fee divided by
- * the compute units.
+ * Computes price and fee of a version 1 message, which sets its priority fee in lamports. The price
+ * is the priority fee divided by the compute units. `signatures` is the fee for the signatures in
+ * lamports.
  */
 function offerOfV1({ priorityFee, computeUnitLimit }: MessageConfig, signatures: number): Offer {
   const units = BigInt(computeUnitLimit ?? 0);

@@ -18,10 +18,9 @@ function transactionsAbove(chain: Chain, target: number): Landed[] {
 }
 
 /**
- * Starts a new fork: drops the block being built and the last `count` sealed blocks, and restores
- * the accounts that these blocks changed. Slot numbers continue. With `replay`, dropped
- * transactions run again if the new fork has their blockhash. Returns the number of dropped
- * transactions. Throws ChainRefusal when a block to drop is finalized.
+ * Starts a new fork: drops the block being built and the last `count` sealed blocks, and undoes
+ * their account changes. With `replay`, dropped transactions run again if their blockhash still
+ * exists. Returns the number of dropped transactions. Throws ChainRefusal for a finalized block.
  */
 export function forgetBlocks(chain: Chain, count: number, replay: boolean): number {
   const last = head(chain);
@@ -32,8 +31,8 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // After the fork the newest block has a lower height, so the height of finalized blocks would
-  // fall too. `floor` prevents this: blocks that were finalized before the fork stay finalized.
+  // A fork lowers the newest height, from which the finalized height is computed. Because of
+  // `floor`, blocks that are finalized before the fork stay finalized.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = transactionsAbove(chain, target);
   const restored = new Map<Key, AccountState | null>();
@@ -73,8 +72,8 @@ export interface Destination {
 
 /**
  * Moves the chain forward in time: seals the block being built and opens the next block at the
- * destination. The slot number rises by one per SLOT_MS of skipped time. The block height rises by
- * one only, so no blockhash expires. Throws ChainRefusal for a destination in the past.
+ * destination. The slot rises by one per SLOT_MS of skipped time. The block height rises only by
+ * one, so no blockhash expires. Throws ChainRefusal for a destination in the past.
  */
 export function timeTravel(
   chain: Chain,

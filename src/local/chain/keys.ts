@@ -6,19 +6,16 @@ import bs58 from 'bs58';
  */
 export type Key = string;
 
-/** Converts bytes to a Key. */
 export function keyOf(bytes: Uint8Array): Key {
   return (
     Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   ).toString('latin1');
 }
 
-/** Converts a Key back to its bytes. */
 export function bytesOf(key: Key): Buffer {
   return Buffer.from(key, 'latin1');
 }
 
-/** Encodes a Key in Base58. */
 export function base58(key: Key): string {
   return bs58.encode(bytesOf(key));
 }

@@ -8,8 +8,12 @@ import { GENESIS_HASH, writeGenesis } from './genesis.ts';
 import type { Block, Chain, ChainEvents } from './state.ts';
 import { openVm } from './vm.ts';
 
-function fresh(): Restored {
-  const time = Date.now();
+const HOUR_MS = 3_600_000;
+
+/** Returns the content of a new chain, whose clock starts `hoursAgo` hours in the past. */
+function fresh(hoursAgo: number): Restored {
+  const offset = -hoursAgo * HOUR_MS;
+  const time = Date.now() + offset;
   const genesis: Block = {
     slot: 0,
     parentSlot: 0,
@@ -22,7 +26,7 @@ function fresh(): Restored {
   return {
     seed: randomBytes(32),
     genesisHash: GENESIS_HASH,
-    offset: 0,
+    offset,
     epochStart: { epoch: 0, time: Math.floor(time / 1000) },
     transactionCount: 0,
     snapshot: new Uint8Array(),
@@ -60,20 +64,21 @@ function assemble(blockMs: number, restored: Restored, store: Store | null): Cha
 }
 
 /**
- * Opens a new chain, or the chain stored in `dataDir`. Stored blocks count as finalized. With
- * `blockMs` 0, blocks are made only on demand, with times SLOT_MS apart. Without
- * `rentLamportsPerByte`, a new chain gets RENT_LAMPORTS_PER_BYTE and a stored chain keeps its rent.
- * Throws an OperatorError for a missing program binary or an unusable directory.
+ * Opens a new chain, or the chain stored in `dataDir`. If `blockMs` is 0, blocks are made only on
+ * demand, with times SLOT_MS apart. A stored chain keeps its clock, and its stored blocks count as
+ * finalized. `rentLamportsPerByte` also changes the rent of a stored chain. Throws an OperatorError
+ * for a missing program binary or an unusable directory.
  */
 export function openChain(
   blockMs: number,
   dataDir: string | undefined,
   rentLamportsPerByte?: number,
+  hoursAgo = 0,
 ): Chain {
   const { restored, store } =
     dataDir === undefined ? { restored: null, store: null } : openStore(dataDir);
   try {
-    const chain = assemble(blockMs, restored ?? fresh(), store);
+    const chain = assemble(blockMs, restored ?? fresh(hoursAgo), store);
     if (restored === null) {
       chain.vm.setRent(rentLamportsPerByte ?? RENT_LAMPORTS_PER_BYTE);
       writeGenesis(chain.vm);
@@ -84,7 +89,7 @@ export function openChain(
         epochStart: chain.epochStart.time,
         time: chain.epochStart.time,
       });
-      // The first block is sealed at once, because the store then takes its first snapshot.
+      // When the first block is sealed, the store takes its first snapshot.
       produceBlock(chain, 1);
     } else {
       const last = head(chain);

@@ -14,9 +14,11 @@ import { type Chain, SLOT_MS } from './state.ts';
 import { advance } from './submit.ts';
 import { errorText } from './transaction-error.ts';
 
-/** Options of a local chain. */
 export interface LocalnetOptions {
-  /** Port of JSON-RPC over HTTP. The default 0 takes any free port whose successor is also free. */
+  /**
+   * Port of JSON-RPC over HTTP. With 0 (default), the chain takes any free port. With 0 and no
+   * `wsPort`, the chain takes two adjacent free ports.
+   */
   readonly port?: number;
   /**
    * Port of the WebSocket server. The default is the HTTP port + 1, because web3.js expects the
@@ -43,6 +45,10 @@ export interface LocalnetOptions {
    * stored chain keeps its rent.
    */
   readonly rentLamportsPerByte?: number | undefined;
+  /**
+   * Number of hours by which a new chain's clock starts behind the current time. The default is 0.
+   */
+  readonly hoursAgo?: number | undefined;
 }
 
 /**
@@ -107,8 +113,8 @@ async function listenPair(
       return [http, ws];
     } catch (error) {
       await http.close();
-      // The HTTP port was free, but the port after it is taken. If the caller accepts any ports,
-      // another pair of ports is tried.
+      // The WebSocket server cannot listen, for example because its port is taken. If the chain
+      // chose both ports, the loop tries other ports, up to PAIR_ATTEMPTS times in all.
       if (port !== 0 || wsPort !== undefined || attempt === PAIR_ATTEMPTS) throw error;
     }
   }
@@ -158,8 +164,9 @@ export async function startLocalnet({
   dataDir,
   blockMs = SLOT_MS,
   rentLamportsPerByte,
+  hoursAgo,
 }: LocalnetOptions = {}): Promise<Localnet> {
-  const chain = openChain(blockMs, dataDir, rentLamportsPerByte);
+  const chain = openChain(blockMs, dataDir, rentLamportsPerByte, hoursAgo);
   const servers: FastifyInstance[] = [];
   const closeAll = async () => {
     clearFaults(chain);

@@ -17,9 +17,8 @@ export const FINALITY_BLOCKS = 32;
 /** Maximum number of blocks by which the second HTTP endpoint can be behind the main endpoint. */
 export const MAX_LAG = 160;
 /**
- * Number of blocks whose account changes are kept, so that the changes can be undone. This number
- * covers the oldest state that a request can read (finalized on the lagging endpoint) and the
- * longest possible fork.
+ * Number of blocks whose account changes can be undone. This number covers the oldest state that a
+ * request can read (finalized, on the lagging endpoint) and the longest possible fork.
  */
 export const JOURNAL_BLOCKS = FINALITY_BLOCKS + MAX_LAG + 2;
 /**
@@ -117,8 +116,8 @@ export interface Block {
 }
 
 /**
- * A transaction that the fault 'hold' delays. The transaction runs when the block being built has
- * this height.
+ * A transaction that the fault 'hold' delays. The transaction runs when the block at `height` is
+ * opened.
  */
 export interface HeldTransaction {
   readonly transaction: WireTransaction;
@@ -161,8 +160,9 @@ export interface RateLimit {
 }
 
 /**
- * A fault: requests that match get the HTTP status `status`, or no response when `status` is null.
- * `methods` null matches all RPC methods.
+ * A fault: a request to `endpoint` that calls one of `methods` gets the HTTP status `status`. If
+ * `status` is null, the request gets no response. If `methods` is null, the fault applies to all
+ * methods.
  */
 export interface ResponseFault {
   readonly status: 429 | 500 | null;
@@ -188,7 +188,6 @@ export interface ChainEvents {
   faultsCleared: [];
 }
 
-/** The whole state of a chain. */
 export interface Chain {
   readonly vm: Vm;
   /** Milliseconds between blocks. With 0, blocks are made only on demand. */

@@ -18,8 +18,8 @@ export interface Submission {
 /**
  * Accepts a transaction as sendTransaction does. With preflight, returns a Refusal if the
  * transaction would fail, or if its blockhash is newer than the block at `preflightHeight`. Without
- * preflight, always returns null, as a validator does. An expired, unsigned or repeated transaction
- * then just never lands.
+ * preflight, returns null for every transaction. An expired, unsigned or repeated transaction never
+ * lands.
  */
 export function submit(
   chain: Chain,
@@ -43,8 +43,9 @@ function knownAt(chain: Chain, transaction: WireTransaction, height: number): bo
 }
 
 /**
- * Runs preflight unless it is skipped. Then drops or delays the transaction if a fault for this is
- * on. A real node can also lose or delay a transaction that it accepted.
+ * Drops or delays a transaction while the fault 'drop' or 'hold' is on, as a real node can lose or
+ * delay a transaction that it accepted. If preflight is not skipped and fails, returns its Refusal
+ * and changes nothing.
  */
 function divert(
   chain: Chain,
@@ -67,8 +68,9 @@ function divert(
 }
 
 /**
- * Seals the block being built and opens the next block. Then runs the transactions that the fault
- * 'hold' delayed until this block, unless their blockhash has expired.
+ * Seals the block being built and opens the next block. Then runs the delayed transactions (fault
+ * 'hold') whose delay ends at the opened block. A delayed transaction whose blockhash has expired
+ * never runs.
  */
 export function advance(chain: Chain, slot?: number, time?: number): void {
   produceBlock(chain, slot, time);

@@ -17,8 +17,8 @@ export type TransactionError =
 type Texts = readonly (readonly [name: string, text: string])[];
 
 /**
- * Transaction errors without fields. An error's index in the list is LiteSVM's number; each entry
- * is the name and the runtime's message.
+ * The transaction errors that have no fields: the name and the runtime's message of each error. An
+ * error's index in the list is LiteSVM's number of the error.
  */
 export const TRANSACTION_ERRORS: Texts = [
   ['AccountInUse', 'Account in use'],
@@ -74,8 +74,8 @@ export const TRANSACTION_ERRORS: Texts = [
 ];
 
 /**
- * Instruction errors without fields. An error's index in the list is LiteSVM's number; each entry
- * is the name and the runtime's message.
+ * The instruction errors that have no fields: the name and the runtime's message of each error. An
+ * error's index in the list is LiteSVM's number of the error.
  */
 export const INSTRUCTION_ERRORS: Texts = [
   ['GenericError', 'generic instruction error'],

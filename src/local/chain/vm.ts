@@ -1,6 +1,7 @@
 // Uses LiteSVM through its native layer. LiteSVM's TypeScript wrapper is not used, because it
-// encodes every transaction again and needs another @solana/kit. The native layer ends the process
-// on malformed transactions, so it only receives bytes that wire/decode.ts has decoded.
+// encodes every transaction again and needs another version of @solana/kit. The native layer ends
+// the process on a malformed transaction, so it gets only transactions that wire/decode.ts has
+// decoded.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -19,6 +20,7 @@ import {
 } from 'litesvm/dist/internal.js';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { OperatorError } from '../../errors.ts';
+import { ROOT } from '../../root.ts';
 import { addressKey, bytesOf, type Key, keyOf } from './keys.ts';
 import {
   INSTRUCTION_ERRORS,
@@ -48,7 +50,7 @@ export interface InnerInstruction {
 }
 
 /**
- * The record of a transaction's run. `inner` has one list of inner instructions for each
+ * The details of a transaction's run. `inner` has one list of inner instructions for each
  * instruction of the message. `units` is the number of compute units used.
  */
 export interface Details {
@@ -59,8 +61,8 @@ export interface Details {
 }
 
 /**
- * The result of running a transaction. `err` is null on success. `record` is LiteSVM's native
- * record, which detailsOf() converts.
+ * The result of running a transaction. `err` is null on success. detailsOf() converts `record`,
+ * which is LiteSVM's own object, to Details.
  */
 export interface Execution {
   readonly err: TransactionError | null;
@@ -97,9 +99,7 @@ export interface Vm {
   snapshot(): Uint8Array;
 }
 
-const SUBSCRIPTIONS_BINARY = fileURLToPath(
-  new URL('../../../program/subscriptions.so', import.meta.url),
-);
+const SUBSCRIPTIONS_BINARY = fileURLToPath(new URL('program/subscriptions.so', ROOT));
 
 function stateOf(account: Account): AccountState {
   const data = account.data();

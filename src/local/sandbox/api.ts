@@ -1,5 +1,5 @@
-// A client of the service's REST API. The sandbox uses the client in place of a merchant's back end
-// and of the subscriber pages.
+// A client of the service's REST API. In the sandbox this client replaces a merchant's back end and
+// the subscriber pages.
 import { OperatorError } from '../../errors.ts';
 import type { Wallet } from './wallet.ts';
 
@@ -77,8 +77,8 @@ async function send(
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       const envelope = (await response.json()) as Envelope;
-      // Status 429 and 5xx are retried. A 429 names the delay in Retry-After. A 5xx means that the
-      // database or the chain is unreachable for a moment.
+      // A status other than 429 and 5xx is final. After 429, the delay is in Retry-After. A 5xx
+      // means that the database or the chain is temporarily unreachable.
       if ((response.status !== 429 && response.status < 500) || Date.now() > deadline)
         return { response, envelope };
       await pause(Number(response.headers.get('retry-after') ?? 0.2) * 1000);
@@ -128,9 +128,7 @@ export function createApi(baseUrl: string): Api {
       const { nonce, message } = await call<{ nonce: string; message: string }>(
         'POST',
         '/auth/nonce',
-        {
-          body: { wallet: wallet.address, role },
-        },
+        { from, body: { wallet: wallet.address, role } },
       );
       const signature = wallet.sign(message);
       const { token } = await call<{ token: string }>('POST', '/auth/verify', {

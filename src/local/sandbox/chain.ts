@@ -1,5 +1,5 @@
-// The sandbox's access to the local chain. This client sends the wallets' transactions and calls
-// the RPC methods that only a local chain has (time travel, faucet).
+// The sandbox's client of the local chain. The client sends the wallets' transactions and calls the
+// RPC methods that only a local chain has (time travel, faucet).
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { createRpc } from '../../chain/rpc/client.ts';

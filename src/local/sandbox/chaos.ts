@@ -9,14 +9,15 @@ const victims = ['serve', 'keeper', 'dispatch', 'postgres'] as const;
 
 export interface Chaos {
   /**
-   * Schedules this period's share of the kills at random moments of the next second of real time.
+   * Begins the next period and schedules its kills. Each kill happens at a random moment of the
+   * next second of real time.
    */
   strike(random: Random): void;
   /** Resolves when all scheduled kills have happened. */
   spent(): Promise<void>;
   /**
-   * After a kill, waits until all daemons are ready, then expires the leases that the killed
-   * processes held.
+   * If a process was killed since the last call, waits until all daemons are ready, then expires
+   * the leases that the killed processes held.
    */
   recover(): Promise<void>;
   /** Returns the number of kills so far, by process name. */

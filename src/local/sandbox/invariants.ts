@@ -1,5 +1,5 @@
 // Invariants that the sandbox checks after a run of the scenario. Each invariant returns one
-// sentence per breach, and an empty list without a breach.
+// sentence for each breach that it finds.
 import { contractEventTypes } from '../../db/events.ts';
 import type { Evidence } from './evidence.ts';
 import type { SubscriberRole, Subscriber } from './subscribers.ts';
@@ -10,7 +10,7 @@ type Invariant = (
 ) => string[];
 
 /**
- * The data that the money invariants compare. The money invariants hold for any database, not only
+ * The data that the money invariants compare. A money invariant holds for any database, not only
  * for the database of a sandbox.
  */
 export type MoneyEvidence = Pick<
@@ -29,8 +29,8 @@ function repeated(values: readonly string[]): string[] {
 }
 
 /**
- * For each subscriber role, the final status of the subscription and the number of periods that the
- * subscriber has paid for. `at` is the period in which the subscriber acts.
+ * For each subscriber role, the status and the number of paid periods that a subscription must end
+ * with. `at` is the number of the period in which the subscriber takes the action of its role.
  */
 const endings: Record<
   SubscriberRole,

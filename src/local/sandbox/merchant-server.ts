@@ -4,6 +4,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
+import { messageOf } from '../../errors.ts';
 
 export interface ReceivedEvent {
   id: string;
@@ -23,10 +24,19 @@ export interface MerchantServer {
   /** Makes the merchant's endpoint respond with status 503 while `failing` is true. */
   setFailing(merchant: number, failing: boolean): void;
   /**
-   * Redirects GET `path` to `url`. Returns the URL of `path`, which is short enough for a terminal.
-   * `url` itself is long, because it contains the keys of the demo wallets.
+   * Makes GET `path` redirect to `url`. Returns the URL of `path`. `url` contains the keys of the
+   * demo wallets, so it is too long for a terminal. The URL of `path` is short.
    */
   leadTo(path: string, url: string): string;
+  /**
+   * Makes the merchant's endpoint respond with status 410. A 410 fails a delivery without a retry.
+   */
+  setGone(merchant: number, gone: boolean): void;
+  /**
+   * Runs `act` for GET requests to `path` and redirects to the URL that `act` returns. Returns the
+   * URL of `path`.
+   */
+  actOn(path: string, act: (query: URLSearchParams) => Promise<string>): string;
   /** The received events by event id, in the order in which they first arrived. */
   events: ReadonlyMap<string, ReceivedEvent>;
   /** Number of webhook requests with a wrong signature or a timestamp beyond the tolerance. */
@@ -34,8 +44,8 @@ export interface MerchantServer {
   /** Number of webhook requests that got a 503 because of setFailing(). */
   failedOnPurpose(): number;
   /**
-   * Number of times that a repeated event had another body than its first delivery. A correct
-   * service keeps this number at 0.
+   * Number of repeated deliveries whose body differed from the first delivery of the same event.
+   * With a correct service this number is 0.
    */
   altered(): number;
   onEvent(listener: (event: ReceivedEvent) => void): void;
@@ -44,12 +54,12 @@ export interface MerchantServer {
 
 const TOLERANCE_SECONDS = 300;
 
-/** Starts the webhook server on 127.0.0.1. */
-export async function startMerchantServer(): Promise<MerchantServer> {
+/** Receives webhook requests as a merchant's server does. */
+function createReceiver() {
   const secrets = new Map<number, string>();
   const failing = new Set<number>();
+  const gone = new Set<number>();
   const events = new Map<string, ReceivedEvent>();
-  const pages = new Map<string, string>();
   const listeners: ((event: ReceivedEvent) => void)[] = [];
   let [refused, failedOnPurpose, altered] = [0, 0, 0];
 
@@ -64,6 +74,7 @@ export async function startMerchantServer(): Promise<MerchantServer> {
       failedOnPurpose += 1;
       return 503;
     }
+    if (gone.has(merchant)) return 410;
     const text = body.toString('utf8');
     const { id, type } = JSON.parse(text) as { id: string; type: string };
     const before = events.get(id);
@@ -74,10 +85,42 @@ export async function startMerchantServer(): Promise<MerchantServer> {
     } else if (before.body !== text) altered += 1;
     return 204;
   };
+  const setIn = (merchants: Set<number>) => (merchant: number, isIn: boolean) => {
+    if (isIn) merchants.add(merchant);
+    else merchants.delete(merchant);
+  };
+  return {
+    receive,
+    setSecret(merchant: number, secret: string) {
+      secrets.set(merchant, secret);
+    },
+    setFailing: setIn(failing),
+    setGone: setIn(gone),
+    events,
+    refused: () => refused,
+    failedOnPurpose: () => failedOnPurpose,
+    altered: () => altered,
+    onEvent(listener: (event: ReceivedEvent) => void) {
+      listeners.push(listener);
+    },
+  };
+}
 
+/** Starts the webhook server on 127.0.0.1. */
+export async function startMerchantServer(): Promise<MerchantServer> {
+  const { receive, ...receiver } = createReceiver();
+  const pages = new Map<string, string>();
+  const actions = new Map<string, (query: URLSearchParams) => Promise<string>>();
   const server = createServer((request, response) => {
     const location = pages.get(request.url ?? '');
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
+    const action = actions.get(pathname);
     if (location !== undefined) response.writeHead(302, { location }).end();
+    else if (action !== undefined)
+      action(searchParams).then(
+        (next) => response.writeHead(302, { location: next }).end(),
+        (error: unknown) => response.writeHead(500).end(messageOf(error)),
+      );
     else
       receive(request).then(
         (status) => response.writeHead(status).end(),
@@ -88,26 +131,17 @@ export async function startMerchantServer(): Promise<MerchantServer> {
   await once(server, 'listening');
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
-
+  const urlOf = (path: string) => `http://127.0.0.1:${port}${path}`;
   return {
-    urlFor: (merchant) => `http://127.0.0.1:${port}/hooks/${merchant}`,
+    ...receiver,
+    urlFor: (merchant) => urlOf(`/hooks/${merchant}`),
     leadTo(path, url) {
       pages.set(path, url);
-      return `http://127.0.0.1:${port}${path}`;
+      return urlOf(path);
     },
-    setSecret(merchant, secret) {
-      secrets.set(merchant, secret);
-    },
-    setFailing(merchant, on) {
-      if (on) failing.add(merchant);
-      else failing.delete(merchant);
-    },
-    events,
-    refused: () => refused,
-    failedOnPurpose: () => failedOnPurpose,
-    altered: () => altered,
-    onEvent(listener) {
-      listeners.push(listener);
+    actOn(path, act) {
+      actions.set(path, act);
+      return urlOf(path);
     },
     async close() {
       server.closeAllConnections();

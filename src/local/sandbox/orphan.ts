@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import pRetry from 'p-retry';
 
 /**
- * Starts the guard of a server: a shell that waits for the end of its stdin. The stdin of the shell
- * closes when this process ends for any reason. The shell then ends `server`. Call dismiss() when
- * the server has ended, because the system may reuse the pid. Returns undefined on Windows.
+ * Starts the guard of a Postgres server: a shell that reads its stdin. When this process ends for
+ * any reason, the stdin closes and the shell ends `server`. If the server ends first, call
+ * dismiss(), because the system may reuse the server's pid. Returns undefined on Windows.
  */
 export function guardOf(server: ChildProcess): ChildProcess | undefined {
   if (server.pid === undefined || platform() === 'win32') return undefined;
@@ -39,8 +39,9 @@ export function ownerSettings(): Record<string, string> {
 }
 
 /**
- * Stops the Postgres server of a data directory if the process that started it is gone. Without
- * /proc this function does nothing, and Postgres refuses to start a second server.
+ * Stops the Postgres server of a data directory if the process that started the server is gone. On
+ * a system without /proc, this function stops nothing, and a second server refuses to start on the
+ * data directory.
  */
 export async function stopOrphan(cluster: string): Promise<void> {
   const pid = await serverOf(cluster);
@@ -51,7 +52,8 @@ export async function stopOrphan(cluster: string): Promise<void> {
 
 /**
  * Returns the pid of the Postgres server that runs in a data directory. The pid in postmaster.pid
- * counts only if that process has the data directory as its working directory.
+ * may by now belong to another process. The pid is therefore used only if its process has the data
+ * directory as working directory.
  */
 async function serverOf(cluster: string): Promise<number | undefined> {
   const pidFile = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '');
@@ -67,8 +69,8 @@ async function ownerOf(pid: number): Promise<number | undefined> {
 }
 
 /**
- * Returns the pid of a process's parent. When the parent ends, the system assigns another parent.
- * Returns undefined when the process has ended.
+ * Returns the pid of a process's parent, or undefined when the process has ended. After the parent
+ * has ended, the process has another parent.
  */
 async function parentOf(pid: number): Promise<number | undefined> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');

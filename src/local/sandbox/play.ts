@@ -1,6 +1,6 @@
 // Plays the scenario: wallets subscribe, then the chain's time advances period by period, and each
-// subscriber takes the actions of its role. Time advances only when all due work is done. Months
-// then take seconds, and no due time is skipped.
+// subscriber takes the actions of its role. Time advances only when all due work is done, so no due
+// time is skipped.
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
 import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { each } from '../../each.ts';
@@ -21,6 +21,9 @@ import {
 } from './subscribers.ts';
 import { walletFromSeed } from './wallet.ts';
 
+/** The options that passTimeUntil() needs. */
+export type Passing = Pick<PlayOptions, 'stage' | 'processes' | 'chaos' | 'signal'>;
+
 export interface PlayOptions {
   stage: Stage;
   processes: Processes;
@@ -36,14 +39,14 @@ export interface PlayOptions {
   signal: AbortSignal;
 }
 
-const periodSeconds = BigInt(PERIOD_HOURS * 3600);
+export const periodSeconds = BigInt(PERIOD_HOURS * 3600);
 // Index of the merchant whose webhook server fails during the second period.
 const FAILING_MERCHANT = 1;
 
 /**
- * Creates `count` subscribers. The first subscribers have one role each. Of the other subscribers,
- * about half are steady and the rest have random roles. A subscriber acts in the second period at
- * the earliest, and early enough that the consequences end before the last period ends.
+ * Creates `count` subscribers. The first subscribers have a different role each, until each role is
+ * taken. Of the others, about half are steady and the rest have random roles. A subscriber's action
+ * comes in the second period or later, and its effects end before the last period ends.
  */
 export function cast(
   count: number,
@@ -85,7 +88,8 @@ export async function play(options: PlayOptions): Promise<void> {
       const waiting = await retrying(() => bringRetriesForward(processes.sql));
       report(`a merchant's server is back: ${waiting} deliveries are tried again`);
     }
-    // `due` is one minute after the last subscription of the period becomes due.
+    // All wallets subscribed before `start`. At `due`, every payment of the period has therefore
+    // been due for at least a minute.
     const due = start + BigInt(period) * periodSeconds + 60n;
     if (period > 0) await passTimeUntil(options, due);
     await untilIdle(options);
@@ -120,7 +124,7 @@ export async function play(options: PlayOptions): Promise<void> {
  * Moves the chain's clock to `target`. Stops at each time at which work becomes due, and waits
  * until that work is done.
  */
-async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void> {
+export async function passTimeUntil(options: Passing, target: bigint): Promise<void> {
   const { stage, processes } = options;
   for (;;) {
     await untilIdle(options);
@@ -142,7 +146,7 @@ async function passTimeUntil(options: PlayOptions, target: bigint): Promise<void
  * Resolves when no work is due. The keeper's work is due by the chain's clock, the dispatcher's
  * work by the clock of Postgres.
  */
-async function untilIdle({ stage, processes, chaos, signal }: PlayOptions): Promise<void> {
+async function untilIdle({ stage, processes, chaos, signal }: Passing): Promise<void> {
   const deadline = Date.now() + 60_000;
   for (;;) {
     signal.throwIfAborted();

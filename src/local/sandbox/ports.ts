@@ -3,8 +3,9 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// The range ends below the ephemeral ports (from 32768 on Linux, from 49152 by RFC 6335). The
-// system assigns ephemeral ports to other processes, so it never assigns a port of this range.
+// The range from FIRST to LAST is below the ephemeral ports (from 32768 on Linux, from 49152 by RFC
+// 6335). The system gives only ephemeral ports to processes that ask for any port. A port of the
+// range therefore stays free while the sandbox starts its server again.
 const FIRST = 10_000;
 const LAST = 32_000;
 

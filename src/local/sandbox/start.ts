@@ -2,15 +2,17 @@
 // the invariants.
 import { randomBytes } from 'node:crypto';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
+import { datePlay } from '../../db/sandbox.ts';
 import type { Log } from '../../log.ts';
 import { LOCALNET_MINT } from '../chain/genesis.ts';
 import { createApi } from './api.ts';
 import { createSandboxChain, type SandboxChain } from './chain.ts';
 import { createChaos } from './chaos.ts';
+import { addControls, breakEndpoint } from './controls.ts';
 import { gatherEvidence } from './evidence.ts';
 import { checkInvariants } from './invariants.ts';
 import { startMerchantServer } from './merchant-server.ts';
-import { createMerchants, type Merchant } from './merchants.ts';
+import { createMerchants, type Merchant, PERIOD_HOURS } from './merchants.ts';
 import { cast, play } from './play.ts';
 import { allReady, startProcesses, type Processes } from './processes.ts';
 import { seeded } from './random.ts';
@@ -21,18 +23,20 @@ export interface SandboxOptions {
   subscribers: number;
   periods: number;
   seed: number;
-  /** Number of processes to kill while the scenario is played. */
+  /** Number of kills while the scenario is played. */
   chaos: number;
   /** Whether the sandbox plays the scenario. */
   play: boolean;
+  /**
+   * Whether people use the sandbox after the scenario. If true, playOnce() dates the subscriptions
+   * back to the months of the scenario, and breaks one webhook endpoint for people to repair.
+   */
+  staysUp: boolean;
   dataDir?: string | undefined;
   /** Called with each message about the progress. */
   report: (line: string) => void;
   log: Log;
-  /**
-   * When this signal aborts, the start of the sandbox or the scenario stops and throws the signal's
-   * reason.
-   */
+  /** When this signal aborts, a running startSandbox() or playOnce() throws the signal's reason. */
   signal: AbortSignal;
 }
 
@@ -92,7 +96,7 @@ export interface Sandbox {
       dashboardUrl: string;
     };
   };
-  /** Makes a short URL with this path that redirects to `url`. */
+  /** Creates a short URL with the path `path` that redirects to `url`. */
   lead: (path: string, url: string) => string;
   /** Short URLs of the demo wallets' pages. */
   pages: DemoPages;
@@ -106,11 +110,12 @@ export interface Sandbox {
   stop(): Promise<void>;
 }
 
-// Block time in milliseconds during the start and while the scenario is played. Months of chain
-// time then take seconds, and a block still has several transactions.
+// Block time in milliseconds during the start and while the scenario is played. The time is short
+// enough that months of chain time take seconds, and long enough that a block has several
+// transactions.
 const PLAY_BLOCK_MS = 30;
-// Block time in milliseconds while people use the sandbox, as on a public cluster. A transaction
-// then stays valid for a minute, so a person has time to sign it.
+// Block time in milliseconds while people use the sandbox. With this block time, as on a public
+// cluster, a transaction stays valid for a minute, so a person has time to sign it.
 const REAL_BLOCK_MS = 400;
 // Lamports that each wallet gets for transaction fees and rent.
 const WALLET_LAMPORTS = 1_000_000_000n;
@@ -127,6 +132,8 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     dataDir: options.dataDir,
     blockMs: PLAY_BLOCK_MS,
     mint: LOCALNET_MINT,
+    // The clock starts in the past, so that the months of the scenario end now.
+    hoursAgo: options.play ? periods * PERIOD_HOURS : 0,
     signal,
   });
   const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
@@ -159,8 +166,11 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     );
     const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
     if (!options.play) await chain.setBlockTime(REAL_BLOCK_MS);
-
     const ready = describeReady(processes, merchants, subscribers, demo);
+    const wallets = [...subscribers.map(({ wallet }) => wallet), demo];
+    const scene = { stage, processes, server, merchants, subscribers, random, wallets };
+    const { control, ...playing } = playable(scene, options, startedAt);
+    ready.demo.dashboardUrl += `&control=${encodeURIComponent(control)}`;
     return {
       ready,
       lead: (path, url) => server.leadTo(path, url),
@@ -171,18 +181,51 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
       },
       processes,
       chain,
-      playOnce: () =>
-        playOnce(
-          { stage, processes, server, merchants, subscribers, random },
-          options,
-          startedAt,
-        ).finally(() => signal.aborted || chain.setBlockTime(REAL_BLOCK_MS)),
+      ...playing,
       stop,
     };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+/**
+ * Adds the controls to the dashboard. They do not work while the scenario is running. If the
+ * sandbox stays up, playOnce() breaks an endpoint after the scenario, so that people can repair it.
+ */
+function playable(
+  scene: Parameters<typeof playOnce>[0] & { wallets: readonly Wallet[] },
+  options: SandboxOptions,
+  startedAt: number,
+): Pick<Sandbox, 'playOnce'> & { control: string } {
+  const { signal, periods } = options;
+  const { stage, processes, server, wallets } = scene;
+  const [merchant] = scene.merchants;
+  if (merchant === undefined) throw new Error('there is no merchant');
+  let isPlaying = options.play;
+  const control = addControls({
+    ...{ server, stage, processes, merchant, wallets, signal },
+    chaos: createChaos(processes, 0, periods),
+    blockTimes: { play: PLAY_BLOCK_MS, real: REAL_BLOCK_MS },
+    isPlaying: () => isPlaying,
+  });
+  return {
+    control,
+    async playOnce() {
+      try {
+        const played = await playOnce(scene, options, startedAt);
+        if (options.staysUp) {
+          await datePlay(processes.sql);
+          await breakEndpoint({ server, stage, merchant });
+        }
+        return played;
+      } finally {
+        isPlaying = false;
+        if (!signal.aborted) await stage.chain.setBlockTime(REAL_BLOCK_MS);
+      }
+    },
+  };
 }
 
 /** Builds the JSON that `billing sandbox --json` prints. */
@@ -258,7 +301,7 @@ async function playOnce(
 }
 
 /**
- * Builds the URLs of the web pages for people. The fragment of each URL holds the secret key of the
+ * Builds the URLs of the demo wallets' pages. The fragment of each URL holds the secret key of the
  * wallet that the page uses.
  */
 function demoPages(apiUrl: string, demo: Wallet, [merchant]: readonly Merchant[]) {

@@ -153,10 +153,13 @@ export async function actPastDue(
 }
 
 /**
- * Revokes the wallet's token approval with SPL Token's Revoke. The SubscriptionAuthority account
- * remains, so the wallet only has to approve this authority again to pay.
+ * Revokes the wallet's token approval with SPL Token's Revoke. The wallet keeps its
+ * SubscriptionAuthority account. To pay again, the wallet only has to approve that authority.
  */
-async function revokeDelegation({ chain, mint }: Stage, { wallet }: Subscriber): Promise<void> {
+export async function revokeDelegation(
+  { chain, mint }: Stage,
+  { wallet }: Pick<Subscriber, 'wallet'>,
+): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();
   const revoke = revokeApproval({ owner: wallet.address, mint });
   await chain.submit(signFor(wallet, unsignedTransaction(wallet.address, [revoke], blockhash)));

@@ -2,16 +2,19 @@
 // systemd does for an operator.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { backoff } from '../../backoff.ts';
 import { OperatorError } from '../../errors.ts';
+import { LineSink } from '../../line-sink.ts';
+import { ROOT } from '../../root.ts';
 
-const program = new URL('../../../bin/billing.js', import.meta.url).pathname;
+const PROGRAM = fileURLToPath(new URL('bin/billing.js', ROOT));
 
 export interface Supervised {
   name: string;
-  /** Returns how often the process was started again. */
+  /** Returns the number of times that the process was started again. */
   restarts(): number;
   /** Ends the process with kill -9. The process is then started again. */
   kill(): void;
@@ -27,6 +30,8 @@ export interface Supervised {
 export interface SuperviseOptions {
   name: string;
   args: string[];
+  /** Path of another release's `bin/billing.js`. Default: this release's. */
+  program?: string;
   /** Options of Node itself, which precede the program's path on the command line. */
   nodeArgs?: string[];
   env: Record<string, string>;
@@ -40,31 +45,29 @@ export interface SuperviseOptions {
 export function supervise({
   name,
   args,
+  program = PROGRAM,
   nodeArgs = [],
   env,
   logFile,
   readyUrl,
 }: SuperviseOptions): Supervised {
-  const log = createWriteStream(logFile, { flags: 'a' });
+  const log = openLog(logFile);
   let child: ChildProcess | undefined;
-  let stopping = false;
-  let restarts = 0;
-  let quickDeaths = 0;
+  let [stopping, restarts, quickDeaths] = [false, 0, 0];
   let timer: NodeJS.Timeout | undefined;
   let ended: Promise<unknown> = Promise.resolve();
 
   const start = () => {
     const startedAt = Date.now();
-    // The IPC channel closes when this process ends for any reason, and the child process then
-    // stops by itself. The child process gets its own process group, so that Ctrl-C does not end
-    // all processes at once and stop() can end them in order.
+    // Closing the IPC channel stops the child process. The channel closes when this process ends
+    // for any reason. The child process has its own process group, so Ctrl-C does not reach it.
+    // stop() can therefore end the processes in order.
     child = spawn(process.execPath, [...nodeArgs, program, ...args], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       detached: true,
     });
-    child.stdout?.pipe(log, { end: false });
-    child.stderr?.pipe(log, { end: false });
+    log.follow(child);
     ended = once(child, 'exit').then(() => {
       if (stopping) return;
       quickDeaths = Date.now() - startedAt < 2000 ? quickDeaths + 1 : 0;
@@ -103,7 +106,30 @@ export function supervise({
       const forced = setTimeout(() => child?.kill('SIGKILL'), 15_000);
       await ended;
       clearTimeout(forced);
-      log.end();
+      await log.close();
+    },
+  };
+}
+
+/** Appends the output of child processes to a file. A full disk costs lines, not the process. */
+function openLog(file: string) {
+  const fd = openSync(file, 'a');
+  const sink = new LineSink(fd);
+  let isOpen = true;
+  let closed: Promise<unknown> = Promise.resolve();
+  return {
+    follow(child: ChildProcess): void {
+      for (const output of [child.stdout, child.stderr])
+        output?.on('data', (chunk: Buffer) => {
+          sink.write(chunk);
+        });
+      closed = new Promise((resolve) => child.once('close', resolve));
+    },
+    /** Waits for the last output, which may arrive after the process has ended. */
+    async close(): Promise<void> {
+      await closed;
+      if (isOpen) closeSync(fd);
+      isOpen = false;
     },
   };
 }

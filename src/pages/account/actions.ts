@@ -1,24 +1,51 @@
 // A subscriber's actions on a subscription. The wallet signs a transaction and the service sends
 // it. The page then waits until the service has seen the effect.
-import { reasonOf } from '../shared/errors.ts';
+import { explain, type Explanation } from '../shared/errors.ts';
 import { words } from '../shared/language.ts';
+import { isUnnamed } from '../shared/other-approval.tsx';
+import { persistently } from '../shared/persistently.ts';
 import { type Session, type Standing, submit, type Subscription } from '../shared/session.ts';
+import type { Submitted } from '../shared/sponsored.ts';
 
 export type Verb = 'cancel' | 'resume' | 'repair' | 'close';
 
 const POLL_MS = 1000;
 const SEEN_MS = 60_000;
 
-/** Returns the message that the user sees after an action. */
-export function doneText(verb: Verb): string {
+/**
+ * Returns the message that the user sees after an action. `ownsDeposit` tells whether this wallet
+ * paid the rent of the subscription's account, and so gets the rent when the account is closed.
+ * `isPaid` tells whether any payment was collected.
+ */
+export function doneText(verb: Verb, ownsDeposit: boolean, isPaid: boolean): string {
   const { account, panel } = words;
   return {
-    cancel: account.cancelled,
+    cancel: isPaid ? account.cancelled : account.cancelledUnpaid,
     resume: panel.resumed,
     repair: panel.approved,
-    close: account.closed,
+    close: ownsDeposit ? account.closed : account.closedOnly,
   }[verb];
 }
+
+/**
+ * Returns the reason why a transaction has no effect, in the page's language. Returns undefined for
+ * the status `confirmed`, and for the status `sent`: the wallet itself sent that transaction, so
+ * its result is not known yet.
+ */
+export function problemOf({ status, reason }: Submitted): (() => Explanation) | undefined {
+  if (status === 'confirmed' || status === 'sent') return undefined;
+  if (status === 'lapsed') return () => ({ text: words.account.lapsed });
+  if (status === 'slow') return () => ({ text: words.account.slow });
+  const details = reason ?? undefined;
+  if (status === 'failed') return () => ({ text: words.account.refused, details });
+  return () => ({ text: words.account.unsent, details });
+}
+
+/** Returns the text for a transaction whose effect the page did not see in time. */
+export const unseenText =
+  ({ doubt }: Submitted) =>
+  (): Explanation =>
+    doubt === undefined ? { text: words.account.slow } : explain(doubt);
 
 export function readStanding(session: Session, { planId }: Subscription): Promise<Standing> {
   return session.client.get('/subscriber/plans/{planId}/standing', { path: { planId } });
@@ -40,23 +67,35 @@ function shows(verb: Verb, subscription: Subscription, standing: Standing): bool
   }
 }
 
+/**
+ * Waits until the wallet's approval is withdrawn on chain. Used when the wallet itself sent the
+ * transaction. Resolves with false after a minute.
+ */
+export async function isWithdrawn(session: Session, of: Subscription): Promise<boolean> {
+  for (const deadline = Date.now() + SEEN_MS; Date.now() < deadline; await pause())
+    if ((await readStanding(session, of)).approval !== 'given') return true;
+  return false;
+}
+
+const pause = () => new Promise((resolve) => setTimeout(resolve, POLL_MS));
+
 export interface Acted {
   subscription: Subscription;
   standing: Standing;
   /**
    * The reason why the action failed or why its effect is not visible yet, in the page's language.
    */
-  problem?: () => string;
+  problem?: () => Explanation;
 }
 
 /**
- * Runs the action and resolves with the new state of the subscription. Throws a WalletRefusal or
- * the service's error.
+ * Runs the action and resolves with the new state of the subscription. `shown` is the standing that
+ * the page shows. If `repair` would replace another program's approval that `shown` does not have,
+ * nothing is sent. Throws a WalletRefusal or the service's error.
  */
 export async function act(
   session: Session,
-  before: Subscription,
-  verb: Verb,
+  { before, shown, verb }: { before: Subscription; shown: Standing | undefined; verb: Verb },
   step: (name: 'confirm' | 'waiting') => void,
 ): Promise<Acted> {
   const path = { subscriptionId: before.id };
@@ -64,21 +103,26 @@ export async function act(
     subscription: await session.client.get('/subscriber/subscriptions/{subscriptionId}', { path }),
     standing: await readStanding(session, before),
   });
-  const ask = () =>
-    session.client.post(`/subscriber/subscriptions/{subscriptionId}/${verb}`, { path });
-  const { status, reason } = await submit(session, ask, (name) =>
+  const ask = (sponsored: boolean) =>
+    session.client.post(`/subscriber/subscriptions/{subscriptionId}/${verb}`, {
+      path,
+      body: { sponsored },
+    });
+  if (verb === 'repair') {
+    const now = await read();
+    if (isUnnamed(now.standing, shown))
+      return { ...now, problem: () => ({ text: words.panel.otherApproval }) };
+  }
+  const submitted = await submit(session, ask, (name) =>
     step(name === 'sign' ? 'confirm' : 'waiting'),
   );
-  if (status === 'lapsed') return { ...(await read()), problem: () => words.account.lapsed };
-  if (status === 'failed')
-    return {
-      ...(await read()),
-      problem: () => (reason === null ? words.account.refused : reasonOf(reason)),
-    };
+  const problem = problemOf(submitted);
+  if (problem !== undefined) return { ...(await persistently(read)), problem };
+  const unseen = unseenText(submitted);
   for (const deadline = Date.now() + SEEN_MS; ;) {
-    const now = await read();
+    const now = await persistently(read);
     if (shows(verb, now.subscription, now.standing)) return now;
-    if (Date.now() > deadline) return { ...now, problem: () => words.account.slow };
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    if (Date.now() > deadline) return { ...now, problem: unseen };
+    await pause();
   }
 }

@@ -1,14 +1,16 @@
 // /account: a wallet's subscriptions to all merchants of this installation.
-import { type ReactElement, useCallback } from 'react';
+import { type ReactElement, type ReactNode, useCallback, useState } from 'react';
 import { LanguageSwitch } from '../shared/language-switch.tsx';
 import { words } from '../shared/language.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
-import { Address, Button } from '../shared/parts.tsx';
+import { Address, Button, Notice } from '../shared/parts.tsx';
 import { Report } from '../shared/report.tsx';
 import type { Session } from '../shared/session.ts';
-import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
+import { Brand, SignIn, Switched, useSession } from '../shared/sign-in.tsx';
+import { isLive } from '../shared/status.ts';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
+import { Approval } from './approval.tsx';
 import { SubscriptionCard } from './subscription-card.tsx';
 
 export function AccountPage(): ReactElement {
@@ -39,20 +41,40 @@ export function AccountPage(): ReactElement {
           title={words.account.title}
           text={words.account.text}
           place={place}
-        />
+        >
+          <Footer />
+        </SignIn>
       ) : (
-        <Subscriptions session={session} />
+        <Subscriptions session={session}>
+          <Switched place={place} />
+        </Subscriptions>
       )}
     </>
   );
 }
 
-function Subscriptions({ session }: { session: Session }): ReactElement {
+function Subscriptions({
+  session,
+  children,
+}: {
+  session: Session;
+  children: ReactNode;
+}): ReactElement {
   const open = useCallback(() => session.client.pages('/subscriber/subscriptions'), [session]);
   const list = usePages(open);
+  const { refresh } = list;
+  // Only the standing of a live subscription shows the wallet's approval.
+  const first = list.rows.find(({ status }) => isLive(status)) ?? list.rows[0];
+  const [isChanged, setChanged] = useState(false);
+  const changed = useCallback(() => {
+    setChanged(true);
+    refresh();
+  }, [refresh]);
   return (
     <main className="column">
       <h1>{words.account.heading}</h1>
+      {children}
+      {isChanged && <Notice kind="success">{words.change.changed}</Notice>}
       <ListOf
         list={list}
         empty={
@@ -63,12 +85,24 @@ function Subscriptions({ session }: { session: Session }): ReactElement {
         }
       >
         {list.rows.map((subscription) => (
-          <SubscriptionCard key={subscription.id} session={session} initial={subscription} />
+          <SubscriptionCard
+            key={`${subscription.id} ${subscription.updatedAt}`}
+            session={session}
+            initial={subscription}
+            onChanged={changed}
+          />
         ))}
       </ListOf>
-      <footer className="muted small">
-        <Report />
-      </footer>
+      {first !== undefined && <Approval session={session} subscription={first} />}
+      <Footer />
     </main>
+  );
+}
+
+function Footer(): ReactElement {
+  return (
+    <footer className="muted small">
+      <Report />
+    </footer>
   );
 }

@@ -1,5 +1,5 @@
 import { type ReactElement, useCallback } from 'react';
-import { words } from '../shared/language.ts';
+import { language, words } from '../shared/language.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Badge, Signature, Usdc } from '../shared/parts.tsx';
@@ -9,10 +9,9 @@ import { Time } from '../shared/time.tsx';
 
 const LIVE_MS = 10_000;
 
-/** Lists a subscription's payments, newest first. */
 export function Payments({
   session,
-  subscription: { id },
+  subscription: { id, amount },
 }: {
   session: Session;
   subscription: Subscription;
@@ -36,12 +35,23 @@ export function Payments({
           {
             head: words.account.amount,
             isNumber: true,
-            cell: ({ amountGross }) => <Usdc units={amountGross} />,
+            cell: ({ amountGross }) => <Usdc units={amountGross} partOf={amount} />,
           },
           {
             head: words.account.transaction,
             cell: ({ txSignature }) =>
               txSignature === null ? '–' : <Signature of={txSignature} />,
+          },
+          {
+            head: words.account.receipt,
+            cell: ({ receiptUrl }) =>
+              receiptUrl === null ? (
+                '–'
+              ) : (
+                <a href={`${receiptUrl}?lang=${language}`} target="_blank" rel="noreferrer">
+                  {words.account.openReceipt}
+                </a>
+              ),
           },
         ]}
       />

@@ -1,9 +1,19 @@
 import { type ReactElement, type ReactNode, useEffect, useState } from 'react';
 import { discountText } from '../shared/discount.ts';
-import { wordsOf } from '../shared/errors.ts';
+import { explain, type Explanation } from '../shared/errors.ts';
 import { Fill } from '../shared/fill.tsx';
 import { words } from '../shared/language.ts';
-import { Address, Button, Notice, Spinner, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
+import { Line } from '../shared/line.tsx';
+import { OtherApproval } from '../shared/other-approval.tsx';
+import {
+  Address,
+  Button,
+  Explained,
+  Notice,
+  Spinner,
+  SubscriptionBadge,
+  Usdc,
+} from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import { SellerLinks } from '../shared/seller.tsx';
 import {
@@ -14,9 +24,11 @@ import {
   type Standing,
   type Subscription,
 } from '../shared/session.ts';
+import { isLive } from '../shared/status.ts';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { act, doneText, readStanding, type Verb } from './actions.ts';
+import { ChangePlan } from './change-plan.tsx';
 import { Payments } from './payments.tsx';
 
 const plans = new Map<string, Promise<PublicPlan>>();
@@ -35,16 +47,18 @@ function planOf(id: string): Promise<PublicPlan> {
 export function SubscriptionCard({
   session,
   initial,
+  onChanged,
 }: {
   session: Session;
   initial: Subscription;
+  onChanged: () => void;
 }): ReactElement {
   const [subscription, setSubscription] = useState(initial);
   const [standing, setStanding] = useState<Standing>();
   const [plan, setPlan] = useState<PublicPlan>();
   const [lastFailure, setLastFailure] = useState<Payment['failureReason']>(null);
   const [busy, setBusy] = useState<{ verb: Verb; step: 'preparing' | 'confirm' | 'waiting' }>();
-  const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: () => string }>();
+  const [message, setMessage] = useState<{ kind: 'success' | 'warning'; say: () => Explanation }>();
   const [open, setOpen] = useState(false);
   const { planId, status } = subscription;
   const ending = status === 'active' && subscription.cancelRequestedAt !== null;
@@ -79,23 +93,28 @@ export function SubscriptionCard({
     };
   }, [session, initial.id, status]);
 
+  // The wallet that paid the rent gets it back when the account is closed. Without an account on
+  // chain, `rentPayer` is null.
+  const ownsDeposit = standing?.rentPayer === session.address;
   const run = (verb: Verb) => {
     setMessage(undefined);
     setBusy({ verb, step: 'preparing' });
-    act(session, subscription, verb, (step) => setBusy({ verb, step })).then(
+    const what = { before: subscription, shown: standing, verb };
+    act(session, what, (step) => setBusy({ verb, step })).then(
       (acted) => {
         setBusy(undefined);
         setSubscription(acted.subscription);
         setStanding(acted.standing);
+        const isPaid = acted.subscription.paidThrough !== null;
         setMessage(
           acted.problem === undefined
-            ? { kind: 'success', text: () => doneText(verb) }
-            : { kind: 'warning', text: acted.problem },
+            ? { kind: 'success', say: () => ({ text: doneText(verb, ownsDeposit, isPaid) }) }
+            : { kind: 'warning', say: acted.problem },
         );
       },
       (error: unknown) => {
         setBusy(undefined);
-        setMessage({ kind: 'warning', text: () => wordsOf(error) });
+        setMessage({ kind: 'warning', say: () => explain(error) });
       },
     );
   };
@@ -137,17 +156,29 @@ export function SubscriptionCard({
       {busy !== undefined && (
         <Spinner>{busy.step === 'preparing' ? words.preparing : text[busy.step]}</Spinner>
       )}
-      {message !== undefined && <Notice kind={message.kind}>{message.text()}</Notice>}
+      {message !== undefined && <Explained kind={message.kind} of={message.say()} />}
       <div className="actions">
         {standing?.onChain === 'live' &&
           standing.approval === 'missing' &&
           button('repair', words.panel.approve, 'primary')}
-        {standing?.onChain === 'cancelled' && ending && button('resume', text.resume, 'primary')}
-        {standing?.onChain === 'ended' && button('close', text.close)}
+        {standing?.onChain === 'cancelled' &&
+          ending &&
+          subscription.replacedBy === null &&
+          button('resume', text.resume, 'primary')}
+        {canSubscribeAgain(standing, subscription) && (
+          <a className="button primary" href={`/s/${planId}`}>
+            {words.panel.resume}
+          </a>
+        )}
+        {standing?.onChain === 'ended' &&
+          button('close', ownsDeposit ? text.close : text.closeOnly)}
         {standing?.onChain === 'live' && button('cancel', text.cancel, 'danger')}
         <Button kind="link" aria-expanded={open} onClick={() => setOpen(!open)}>
           {open ? text.hidePayments : text.payments}
         </Button>
+        {isChangeable(subscription) && (
+          <ChangePlan session={session} subscription={subscription} onChanged={onChanged} />
+        )}
       </div>
       {open && <Payments session={session} subscription={subscription} />}
       {plan !== undefined && <SellerLinks plan={plan} />}
@@ -166,6 +197,20 @@ export function SubscriptionCard({
   );
 }
 
+/**
+ * Whether the user can subscribe again with a subscription account that is cancelled but still
+ * runs. The service no longer collects payments from this account. The plan's page shows the costs.
+ */
+const canSubscribeAgain = (standing: Standing | undefined, { status, replacedBy }: Subscription) =>
+  standing?.onChain === 'cancelled' &&
+  standing.planOpen &&
+  !standing.endedByMerchant &&
+  status !== 'active' &&
+  replacedBy === null;
+
+const isChangeable = ({ status, replacedBy, cancelRequestedBy }: Subscription) =>
+  isLive(status) && replacedBy === null && cancelRequestedBy !== 'merchant';
+
 function State({
   subscription,
   standing,
@@ -176,15 +221,17 @@ function State({
   lastFailure: Payment['failureReason'];
 }): ReactElement {
   const { status, paidThrough, nextPaymentDue, cancelRequestedAt } = subscription;
-  const { trialEndsAt, pausedAt, nextAmount } = subscription;
+  const { trialEndsAt, pausedAt, nextAmount, credit, replacedAt } = subscription;
   const text = words.account;
   const inTrial = status === 'active' && trialEndsAt !== null && new Date(trialEndsAt) > new Date();
-  const line = (name: string, value: ReactNode) => (
-    <div>
-      <dt>{name}</dt>
-      <dd>{value}</dd>
-    </div>
-  );
+  // The failure of the last payment already says that the subscription cannot be paid any more.
+  const tellsEnd = status === 'past_due' && /^authority_/.test(lastFailure ?? '');
+  const endName = !isLive(status)
+    ? text.ended
+    : cancelRequestedAt === null
+      ? text.paidUntil
+      : text.ends;
+  const line = (name: string, value: ReactNode) => <Line name={name}>{value}</Line>;
   return (
     <>
       <dl className="lines">
@@ -203,12 +250,14 @@ function State({
             </>,
           )}
         {inTrial && line(text.freeUntil, <Time at={trialEndsAt} />)}
+        {credit !== '0' &&
+          line(words.change.credit, <Usdc units={credit} partOf={subscription.amount} />)}
+        {replacedAt !== null && line(words.change.replaced, <Time at={replacedAt} />)}
         {pausedAt !== null && line(text.paused, <Time at={pausedAt} dateOnly />)}
         {status === 'past_due' &&
           nextPaymentDue !== null &&
           line(text.wasDue, <Time at={nextPaymentDue} />)}
-        {paidThrough !== null &&
-          line(cancelRequestedAt === null ? text.paidUntil : text.ends, <Time at={paidThrough} />)}
+        {paidThrough !== null && replacedAt === null && line(endName, <Time at={paidThrough} />)}
         {line(text.since, <Time at={subscription.createdAt} dateOnly />)}
       </dl>
       {status === 'past_due' && (
@@ -218,10 +267,14 @@ function State({
       )}
       {standing?.onChain === 'live' && standing.approval === 'missing' && (
         <Notice kind="warning" title={words.panel.notApproved}>
-          {words.panel.notApprovedText}
+          {standing.replaces === null ? (
+            words.panel.notApprovedText
+          ) : (
+            <OtherApproval approval={standing.replaces} />
+          )}
         </Notice>
       )}
-      {standing?.onChain === 'live' && standing.approval === 'replaced' && (
+      {standing?.onChain === 'live' && standing.approval === 'replaced' && !tellsEnd && (
         <Notice kind="warning" title={words.panel.replaced}>
           {text.replacedText}
         </Notice>

@@ -5,44 +5,78 @@ import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Badge, Button, Notice } from '../shared/parts.tsx';
 import { Table } from '../shared/table.tsx';
+import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-import { StatusFilter } from './filters.tsx';
-import { LIVE_MS, type Place } from './place.ts';
+import { type DeliveredType, deliveredTypes, typeText } from './event-types.ts';
+import { DaysFilter, StatusFilter, TypeFilter, useDays } from './filters.tsx';
+import { changeFilters, LIVE_MS, type Place, useChoice, useHash } from './place.ts';
+import { ReplaySince } from './replay-since.tsx';
 
 type Delivery = components['schemas']['Delivery'];
+interface Filters {
+  status?: Delivery['status'][];
+  type?: DeliveredType[];
+  since?: string;
+  until?: string;
+  httpStatus?: string;
+}
+
+/** Matches an HTTP status, a class such as 5xx, or `none` for a request without a response. */
+const answerPattern = /^([1-5]\d\d|[1-5]xx|none)$/;
 const statuses = ['failed', 'pending', 'delivered', 'cancelled'] as const;
 
 /** Lists the deliveries to an endpoint: first the failed deliveries, then all deliveries. */
 export function Deliveries({
   place,
   webhookId,
+  failingSince,
 }: {
   place: Place;
   webhookId: string;
+  failingSince: string | null;
 }): ReactElement {
   const { session, app } = place;
-  const [status, setStatus] = useState<(typeof statuses)[number]>();
+  const [status, setStatus] = useChoice('status', statuses);
+  const [type, setType] = useChoice('type', deliveredTypes);
+  const days = useDays();
+  const { answer = '' } = useHash().filters;
+  const [replaying, setReplaying] = useState(false);
+  const httpStatus = answerPattern.test(answer.trim()) ? answer.trim() : undefined;
+  const { since, until } = days.range;
+  const isFiltered = [status, type, since, until, httpStatus].some((one) => one !== undefined);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [busy, setBusy] = useState(false);
   const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: string }>();
   const open = useCallback(
-    (wanted: (typeof statuses)[number] | undefined) =>
+    (query: Filters) =>
       session.client.pages('/merchant/apps/{appId}/webhooks/{webhookId}/deliveries', {
         path: { appId: app.id, webhookId },
-        query: wanted === undefined ? {} : { status: [wanted] },
+        query,
       }),
     [session, app.id, webhookId],
   );
-  const openAll = useCallback(() => open(status), [open, status]);
-  const openFailed = useCallback(() => open('failed'), [open]);
+  const openAll = useCallback(
+    () =>
+      open({
+        ...(status !== undefined && { status: [status] }),
+        ...(type !== undefined && { type: [type] }),
+        ...days.range,
+        ...(httpStatus !== undefined && { httpStatus }),
+      }),
+    [open, status, type, days.range, httpStatus],
+  );
+  const openFailed = useCallback(() => open({ status: ['failed'] }), [open]);
   const all = usePages(openAll, LIVE_MS);
   const failed = usePages(openFailed, LIVE_MS * 3);
 
+  // Only deliveries whose row is still shown are replayed.
+  const shown = new Set([...all.rows, ...(isFiltered ? [] : failed.rows)].map(({ id }) => id));
+  const replayable = [...chosen].filter((id) => shown.has(id));
   const replay = async () => {
     setBusy(true);
     let queued = 0;
     try {
-      for (const deliveryId of chosen) {
+      for (const deliveryId of replayable) {
         await session.client.post(
           '/merchant/apps/{appId}/webhooks/{webhookId}/deliveries/{deliveryId}/replay',
           { path: { appId: app.id, webhookId, deliveryId } },
@@ -73,35 +107,67 @@ export function Deliveries({
       <div className="view-head">
         <h2>Deliveries</h2>
         <div className="actions">
-          <Button busy={busy} disabled={chosen.size === 0} onClick={() => void replay()}>
-            {chosen.size === 0 ? 'Replay' : `Replay ${chosen.size}`}
+          <Button busy={busy} disabled={replayable.length === 0} onClick={() => void replay()}>
+            {replayable.length === 0 ? 'Replay' : `Replay ${replayable.length}`}
           </Button>
+          <Button onClick={() => setReplaying(true)}>Replay all since…</Button>
         </div>
       </div>
       {message !== undefined && <Notice kind={message.kind}>{message.text}</Notice>}
-      {failed.rows.length > 0 && status === undefined && (
+      {failed.rows.length > 0 && !isFiltered && (
         <>
           <h3>Failed</h3>
           {rows(failed.rows, 'Failed deliveries')}
         </>
       )}
       <div className="view-head">
-        <h3>{failed.rows.length > 0 && status === undefined ? 'All' : 'By status'}</h3>
-        <div className="filters">
-          <StatusFilter statuses={statuses} value={status} onChange={setStatus} />
-        </div>
+        <h3>All</h3>
       </div>
-      <ListOf
-        list={all}
-        empty={
-          <>
-            <strong>No deliveries</strong>
-            <span>Events appear here as they are sent.</span>
-          </>
-        }
-      >
-        {rows(all.rows, 'Deliveries')}
-      </ListOf>
+      <div className="filters">
+        <StatusFilter statuses={statuses} value={status} onChange={setStatus} />
+        <TypeFilter types={deliveredTypes} value={type} onChange={setType} />
+        <DaysFilter days={days} />
+        <label>
+          HTTP status
+          <input
+            value={answer}
+            maxLength={4}
+            placeholder="503, 5xx or none"
+            aria-invalid={answer.trim() !== '' && httpStatus === undefined}
+            onChange={({ target }) =>
+              changeFilters({ answer: target.value === '' ? undefined : target.value })
+            }
+          />
+        </label>
+      </div>
+      {days.problem !== undefined ? (
+        <Notice kind="warning">{days.problem}</Notice>
+      ) : (
+        <ListOf
+          list={all}
+          empty={
+            <>
+              <strong>No deliveries</strong>
+              <span>Events appear here as they are sent.</span>
+            </>
+          }
+        >
+          {rows(all.rows, 'Deliveries')}
+        </ListOf>
+      )}
+      {replaying && (
+        <ReplaySince
+          place={place}
+          failingSince={failingSince}
+          onClose={() => setReplaying(false)}
+          onDone={(total) => {
+            setReplaying(false);
+            setMessage({ kind: 'success', text: `${total} queued again.` });
+            all.refresh();
+            failed.refresh();
+          }}
+        />
+      )}
     </>
   );
 }
@@ -148,10 +214,14 @@ function Rows({
         {
           head: 'Event',
           cell: ({ id, webhookId, eventType }) => (
-            <a href={`#/webhook/${webhookId}.${id}`}>{eventType.replaceAll('_', ' ')}</a>
+            <a href={`#/webhook/${webhookId}.${id}`}>{typeText(eventType)}</a>
           ),
         },
         { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
+        {
+          head: 'Answer',
+          cell: ({ lastHttpStatus, lastError }) => lastHttpStatus ?? foreign(lastError ?? '–', 60),
+        },
         { head: 'Attempts', isNumber: true, cell: ({ attempts }) => attempts },
         { head: 'Created', cell: ({ createdAt }) => <Time at={createdAt} /> },
         {

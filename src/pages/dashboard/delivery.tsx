@@ -3,6 +3,7 @@ import { wordsOf } from '../shared/errors.ts';
 import { Badge, Button, Notice, Spinner } from '../shared/parts.tsx';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
+import { typeText } from './event-types.ts';
 import { type Place, useResponse } from './place.ts';
 
 /** Shows one delivery: the request and every attempt. `reference` is `<webhookId>.<deliveryId>`. */
@@ -52,7 +53,7 @@ export function Delivery({
       {data !== undefined && (
         <>
           <div className="view-head">
-            <h1>{data.delivery.eventType.replaceAll('_', ' ')}</h1>
+            <h1>{typeText(data.delivery.eventType)}</h1>
             <div className="actions">
               <Badge status={data.delivery.status} />
               <Button kind="primary" busy={busy} onClick={replay}>

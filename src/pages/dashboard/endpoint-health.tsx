@@ -46,7 +46,8 @@ export function EndpointHealth({
             Last success <Time at={lastSuccessAt} />.
           </>
         )}
-        {successRate !== null && ` Today ${percent(successRate)} of its requests succeeded.`}
+        {successRate !== null &&
+          ` In the last 24 hours ${percent(successRate)} of its requests succeeded.`}
         {maxPerSecond !== null && ` At most ${maxPerSecond} requests per second.`}
         {headerNames.length > 0 && ` Your headers: ${headerNames.join(', ')}.`}
       </p>

@@ -1,13 +1,52 @@
-import type { ReactElement } from 'react';
+import { type ReactElement, useMemo } from 'react';
 import type { Plan } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
+import { type ListDays, readDays } from './days.ts';
+import { typeText } from './event-types.ts';
+import { changeFilters, useHash } from './place.ts';
 
-const words: Readonly<Record<string, string>> = { past_due: 'Past due' };
+const words: Readonly<Record<string, string>> = {
+  past_due: 'Past due',
+  unregistered: 'Not registered',
+};
 
 const title = (status: string) =>
   words[status] ?? `${status.charAt(0).toUpperCase()}${status.slice(1)}`;
 
-/** Selects one status or all statuses for a list. */
+/** A select box with one entry for each option and one entry for all options. */
+function SelectFilter<T extends string>({
+  label,
+  options,
+  value,
+  onChange,
+}: {
+  label: string;
+  options: readonly (readonly [value: T, text: string])[];
+  value: T | undefined;
+  onChange: (value: T | undefined) => void;
+}): ReactElement {
+  return (
+    <label>
+      {label}
+      <select
+        value={value ?? ''}
+        onChange={({ target }) => onChange(options.find(([one]) => one === target.value)?.[0])}
+      >
+        <option value="">All</option>
+        {value !== undefined && !options.some(([one]) => one === value) && (
+          <option value={value}>{foreign(value, 60)}</option>
+        )}
+        {options.map(([one, text]) => (
+          <option key={one} value={one}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** Filters a list by status. */
 export function StatusFilter<T extends string>({
   statuses,
   value,
@@ -18,24 +57,16 @@ export function StatusFilter<T extends string>({
   onChange: (status: T | undefined) => void;
 }): ReactElement {
   return (
-    <label>
-      Status
-      <select
-        value={value ?? ''}
-        onChange={({ target }) => onChange(statuses.find((status) => status === target.value))}
-      >
-        <option value="">All</option>
-        {statuses.map((status) => (
-          <option key={status} value={status}>
-            {title(status)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <SelectFilter
+      label="Status"
+      options={statuses.map((status) => [status, title(status)])}
+      value={value}
+      onChange={onChange}
+    />
   );
 }
 
-/** Selects one plan or all plans for a list. */
+/** Filters a list by plan. */
 export function PlanFilter({
   plans,
   value,
@@ -46,37 +77,88 @@ export function PlanFilter({
   onChange: (planId: string | undefined) => void;
 }): ReactElement {
   return (
-    <label>
-      Plan
-      <select
-        value={value ?? ''}
-        onChange={({ target }) => onChange(target.value === '' ? undefined : target.value)}
-      >
-        <option value="">All</option>
-        {plans.map((plan) => (
-          <option key={plan.id} value={plan.id}>
-            {foreign(plan.name, 60)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <SelectFilter
+      label="Plan"
+      options={plans.map(({ id, name }) => [id, foreign(name, 60)])}
+      value={value}
+      onChange={onChange}
+    />
   );
 }
 
-/** Selects the first or the last day of a list's time range, in the reader's time zone. */
-export function DayFilter({
-  label,
+/**
+ * Returns the id of the plan by which a list is filtered, and a function that changes it. The URL's
+ * fragment stores the id.
+ */
+export function usePlanChoice(): readonly [
+  planId: string | undefined,
+  choose: (planId: string | undefined) => void,
+] {
+  return [useHash().filters.plan, (plan) => changeFilters({ plan })];
+}
+
+/** Filters a list by event type. */
+export function TypeFilter<T extends string>({
+  types,
   value,
   onChange,
 }: {
+  types: readonly T[];
+  value: T | undefined;
+  onChange: (type: T | undefined) => void;
+}): ReactElement {
+  return (
+    <SelectFilter
+      label="Event"
+      options={types.map((type) => [type, typeText(type)])}
+      value={value}
+      onChange={onChange}
+    />
+  );
+}
+
+/** Returns the days by which a list is filtered. The URL's fragment stores the days. */
+export function useDays(): ListDays {
+  const { from, to } = useHash().filters;
+  return useMemo(() => readDays({ from, to }), [from, to]);
+}
+
+/** Filters a list by a first and a last day, in UTC. */
+export function DaysFilter({ days }: { days: ListDays }): ReactElement {
+  const isWrong = days.problem !== undefined;
+  return (
+    <>
+      <DayFilter label="From" name="from" value={days.first} isWrong={isWrong} />
+      <DayFilter label="To" name="to" value={days.last} isWrong={isWrong} />
+    </>
+  );
+}
+
+/** Selects a day in UTC. The URL's fragment stores the day under `name`. */
+export function DayFilter({
+  label,
+  name,
+  value,
+  isWrong,
+}: {
   label: string;
+  name: 'from' | 'to';
   value: string;
-  onChange: (day: string) => void;
+  isWrong: boolean;
 }): ReactElement {
   return (
     <label>
-      {label}
-      <input type="date" value={value} onChange={({ target }) => onChange(target.value)} />
+      <span>
+        {label} <span className="muted small">UTC</span>
+      </span>
+      <input
+        type="date"
+        value={value}
+        aria-invalid={isWrong}
+        onChange={({ target }) =>
+          changeFilters({ [name]: target.value === '' ? undefined : target.value })
+        }
+      />
     </label>
   );
 }

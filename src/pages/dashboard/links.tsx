@@ -1,8 +1,10 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import type { components } from '../../client/openapi.ts';
+import { discountText } from '../shared/discount.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Badge, Button, Copy } from '../shared/parts.tsx';
+import { span } from '../shared/period.ts';
 import { hiddenHead, Table } from '../shared/table.tsx';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
@@ -11,10 +13,7 @@ import { LIVE_MS, type Place, usePlans } from './place.ts';
 
 type CheckoutSession = components['schemas']['CheckoutSession'];
 
-/**
- * Lists the checkout sessions. Each session is a link for one customer and leads to one
- * subscription.
- */
+/** Lists the checkout sessions. With the link of a session, one customer can subscribe once. */
 export function Links({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const open = useCallback(
@@ -53,6 +52,14 @@ export function Links({ place }: { place: Place }): ReactElement {
           columns={[
             { head: 'Customer', cell: (row) => <Customer row={row} /> },
             { head: 'Plan', cell: ({ planId }) => <bdi>{foreign(nameOf(planId), 60)}</bdi> },
+            {
+              head: 'Discount',
+              cell: ({ discount }) => (discount === null ? '–' : discountText(discount)),
+            },
+            {
+              head: 'Free trial',
+              cell: ({ trialHours }) => (trialHours === null ? '–' : span(trialHours)),
+            },
             { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
             { head: 'Created', cell: ({ createdAt }) => <Time at={createdAt} /> },
             { head: 'Expires', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
@@ -77,9 +84,7 @@ function Customer({ row: { externalId } }: { row: CheckoutSession }): ReactEleme
   return <bdi>{foreign(externalId, 60)}</bdi>;
 }
 
-/**
- * Shows a link to the session's subscription, or to the checkout page while the session is open.
- */
+/** Links to the session's subscription or, while the session is open, to its checkout page. */
 function Way({
   row: { status, url, externalId, subscriptionId },
 }: {

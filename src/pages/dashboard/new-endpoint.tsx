@@ -1,16 +1,20 @@
 import { type ReactElement, useState } from 'react';
 import type { components } from '../../client/openapi.ts';
 import { Button } from '../shared/parts.tsx';
+import { meanings } from './event-types.ts';
 
 type ExtraEvent = components['schemas']['NewWebhookEndpoint']['extraEvents'][number];
 
-/** Describes each event type that an endpoint receives only if the merchant chooses it. */
+/**
+ * Descriptions of the optional event types. An endpoint receives an event of such a type only if
+ * the merchant chooses the type.
+ */
 const extraEvents: Readonly<Record<ExtraEvent, string>> = {
-  renewal_upcoming: 'a payment is due soon, and whether the wallet could pay it',
-  plan_blocked: 'a plan’s payments cannot be collected',
-  subscription_paused: 'you paused a subscription',
-  subscription_unpaused: 'its payments go on',
-  refund_recorded: 'a refund is final on chain',
+  renewal_upcoming: `${meanings.renewal_upcoming}, and whether the wallet could pay it`,
+  plan_blocked: meanings.plan_blocked,
+  subscription_paused: meanings.subscription_paused,
+  subscription_unpaused: meanings.subscription_unpaused,
+  refund_recorded: meanings.refund_recorded,
 };
 
 const types = Object.keys(extraEvents) as ExtraEvent[];

@@ -1,11 +1,13 @@
 import { type ReactElement, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
-import { formatExact } from '../shared/money.ts';
 import { Button, Dialog, Notice } from '../shared/parts.tsx';
-import { everyPeriod } from '../shared/period.ts';
+import { span } from '../shared/period.ts';
 import type { Plan } from '../shared/session.ts';
-import { foreign } from '../shared/text.ts';
+import { DiscountFields, discountOf, noDiscount } from './discount-fields.tsx';
+import { MAX_METADATA, objectOf, PairFields, type Pairs } from './metadata-fields.tsx';
 import type { Place } from './place.ts';
+import { PlanSelect } from './plan-select.tsx';
+import { trialOf } from './plan-terms.tsx';
 import { Shown } from './secret.tsx';
 
 const filled = (text: string) => (text.trim() === '' ? undefined : text.trim());
@@ -26,12 +28,16 @@ export function NewLink({
   const [values, setValues] = useState({
     planId: '',
     externalId: '',
+    trialDays: '',
     successUrl: '',
     cancelUrl: '',
   });
+  const [discount, setDiscount] = useState(noDiscount);
+  const [metadata, setMetadata] = useState<Pairs>([]);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string>();
   const planId = values.planId === '' ? plans[0]?.id : values.planId;
+  const plansTrial = plans.find(({ id }) => id === planId)?.trialHours ?? null;
   const make = async () => {
     if (planId === undefined) return;
     setBusy(true);
@@ -42,10 +48,16 @@ export function NewLink({
       filled(values.cancelUrl),
     ];
     try {
+      const off = discountOf(discount);
+      const own = objectOf(metadata);
+      const trialHours = trialOf(values.trialDays);
       const made = await session.client.post('/merchant/apps/{appId}/checkout-sessions', {
         path: { appId: app.id },
         body: {
           planId,
+          ...(off !== null && { discount: off }),
+          ...(trialHours !== null && { trialHours }),
+          ...(Object.keys(own).length > 0 && { metadata: own }),
           ...(externalId !== undefined && { externalId }),
           ...(successUrl !== undefined && { successUrl }),
           ...(cancelUrl !== undefined && { cancelUrl }),
@@ -58,7 +70,7 @@ export function NewLink({
     }
     setBusy(false);
   };
-  const field = (name: 'externalId' | 'successUrl' | 'cancelUrl') => ({
+  const field = (name: 'externalId' | 'trialDays' | 'successUrl' | 'cancelUrl') => ({
     value: values[name],
     onChange: ({ target }: { target: HTMLInputElement }) =>
       setValues({ ...values, [name]: target.value }),
@@ -90,28 +102,37 @@ export function NewLink({
           void make();
         }}
       >
-        <label>
-          Plan
-          <select
-            value={planId}
-            required
-            autoFocus
-            onChange={({ target }) => setValues({ ...values, planId: target.value })}
-          >
-            {plans.map((plan) => (
-              <option key={plan.id} value={plan.id}>
-                {foreign(plan.name, 60)} · {formatExact(plan.amount)} USDC{' '}
-                {everyPeriod(plan.periodHours)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <PlanSelect
+          label="Plan"
+          plans={plans}
+          value={planId}
+          onChange={(id) => setValues({ ...values, planId: id })}
+        />
         <label>
           <span>
             Your customer’s id <span className="muted">(optional)</span>
           </span>
           <input {...field('externalId')} maxLength={120} placeholder="customer-1042" />
         </label>
+        <label>
+          <span>
+            Free trial, days <span className="muted">(optional)</span>
+          </span>
+          <input
+            {...field('trialDays')}
+            placeholder={plansTrial === null ? 'None' : `${span(plansTrial)}, as the plan`}
+          />
+        </label>
+        <p className="muted small">A trial is for a customer’s first subscription to this app.</p>
+        <DiscountFields value={discount} onChange={setDiscount} />
+        <PairFields
+          legend="Metadata"
+          pairs={metadata}
+          most={MAX_METADATA}
+          nameExample="order"
+          valueExample="1234"
+          onChange={setMetadata}
+        />
         <ReturnUrls origins={app.returnOrigins} field={field} />
         {problem !== undefined && <Notice kind="error">{problem}</Notice>}
         <div className="actions end">

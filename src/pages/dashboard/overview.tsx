@@ -1,118 +1,236 @@
-import { type ReactElement, useCallback, useState } from 'react';
+import { type ReactElement, useMemo } from 'react';
+import type { components } from '../../client/openapi.ts';
+import { formatSol } from '../../format.ts';
 import { wordsOf } from '../shared/errors.ts';
 import { formatCents, formatExact } from '../shared/money.ts';
-import { Notice, Spinner } from '../shared/parts.tsx';
-import { LIVE_MS, type Place, useResponse } from './place.ts';
+import { Notice, Spinner, Usdc } from '../shared/parts.tsx';
+import { Table } from '../shared/table.tsx';
+import { type FiguresRange, ranges, readRange } from './figures-range.ts';
+import { DayFilter, PlanFilter, usePlanChoice } from './filters.tsx';
+import { movementsOf } from './movements.ts';
+import { changeFilters, LIVE_MS, type Place, useHash, usePlans, useResponse } from './place.ts';
 import { Plot, type Point } from './plot.tsx';
+import { datesOf } from './presets.ts';
 
-const DAY_MS = 86_400_000;
-const ranges = [7, 30, 90, 365] as const;
+type Analytics = components['schemas']['Analytics'];
+
 /**
- * Maximum number of bars of a daily chart. For more days each bar is a week, because more bars
- * would be unreadable.
+ * Maximum number of days for which the revenue chart has one bar per day. With more days, one bar
+ * per day would be too thin, so each bar is a week.
  */
 const MAX_BARS = 90;
 
 const percent = (rate: number | null) => (rate === null ? '–' : `${(rate * 100).toFixed(1)} %`);
 
-/** Shows figures of the app over time. */
-export function Overview({ place: { session, app } }: { place: Place }): ReactElement {
-  const [days, setDays] = useState<number>(30);
-  const ask = useCallback(() => {
-    const to = new Date(Math.ceil(Date.now() / DAY_MS) * DAY_MS);
-    const from = new Date(to.getTime() - days * DAY_MS);
-    return session.client.get('/merchant/apps/{appId}/analytics', {
-      path: { appId: app.id },
-      query: { from: from.toISOString(), to: to.toISOString() },
-    });
-  }, [session, app.id, days]);
+/** Shows an app's figures. The URL's fragment stores the chosen days and the chosen plan. */
+export function Overview({ place }: { place: Place }): ReactElement {
+  const { session, app } = place;
+  const { days, from, to } = useHash().filters;
+  const [planId, setPlanId] = usePlanChoice();
+  const range = useMemo(() => readRange({ days, from, to }), [days, from, to]);
+  const { problem, daysAt } = range;
+  const ask = useMemo(() => {
+    if (daysAt === undefined) return undefined;
+    return async () => {
+      const { from: start, to: end } = daysAt(new Date());
+      const query = {
+        from: start.toISOString(),
+        to: end.toISOString(),
+        ...(planId !== undefined && { planId }),
+      };
+      const path = { appId: app.id };
+      const figures = await session.client.get('/merchant/apps/{appId}/analytics', { path, query });
+      return { figures, daysAt, planId };
+    };
+  }, [session, app.id, daysAt, planId]);
   const { data, error } = useResponse(ask, LIVE_MS * 3);
+  // The plans are requested after the figures, so that the figures do not wait for them.
+  const plans = usePlans(place, data !== undefined || error !== undefined || problem !== undefined);
+  const isCurrent = data?.daysAt === daysAt && data?.planId === planId;
   return (
     <>
       <div className="view-head">
         <h1>Overview</h1>
-        <label className="small">
-          <span className="visually-hidden">Range</span>
-          <select value={days} onChange={({ target }) => setDays(Number(target.value))}>
-            {ranges.map((range) => (
-              <option key={range} value={range}>
-                Last {range} days
-              </option>
-            ))}
-          </select>
-        </label>
       </div>
-      {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
-      {data === undefined && error === undefined && <Spinner>Adding up…</Spinner>}
-      {data !== undefined && (
+      <div className="filters">
+        <RangeFilter range={range} />
+        <PlanFilter plans={plans} value={planId} onChange={setPlanId} />
+      </div>
+      {problem !== undefined ? (
+        <Notice kind="warning">{problem}</Notice>
+      ) : (
+        error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>
+      )}
+      {problem === undefined && error === undefined && !isCurrent && <Spinner>Adding up…</Spinner>}
+      {data !== undefined && isCurrent && (
+        <Figures of={data.figures} isOfPlan={planId !== undefined} />
+      )}
+    </>
+  );
+}
+
+/** Selects the days of the figures: a number of days until today, or a first and a last day. */
+function RangeFilter({ range }: { range: FiguresRange }): ReactElement {
+  const { choice, first, last, problem } = range;
+  const choose = (value: string) => {
+    const own = value === 'own' && range.daysAt !== undefined;
+    const [from, to] = own ? datesOf(range.daysAt(new Date())) : [];
+    changeFilters({ days: own ? undefined : value, from, to });
+  };
+  return (
+    <>
+      <label>
+        Range
+        <select value={choice} onChange={({ target }) => choose(target.value)}>
+          {ranges.map((days) => (
+            <option key={days} value={days}>
+              Last {days} days
+            </option>
+          ))}
+          <option value="own">Own dates</option>
+        </select>
+      </label>
+      {choice === 'own' && (
         <>
-          <dl className="tiles">
-            <Tile name="Net revenue" usdc={data.net} />
-            <Tile name="Monthly recurring" usdc={data.mrr} />
-            <Tile name="Active subscriptions" value={count(data.active)} />
-            <Tile name="New" value={count(data.new)} />
-            <Tile name="Past due" value={count(data.pastDue)} />
-            <Tile name="Churn" value={percent(data.churnRate)} />
-            <Tile name="Payments that succeeded" value={percent(data.successRate)} />
-            <Tile name="Platform fees" usdc={data.fees} />
-          </dl>
-          <div className="plots">
-            <Plot
-              title={`Net revenue per ${days > MAX_BARS ? 'week' : 'day'}`}
-              kind="bars"
-              minStep={0.01}
-              points={revenueOf(data.daily, days > MAX_BARS ? 7 : 1)}
-            />
-            <Plot
-              title="Active subscriptions"
-              kind="line"
-              points={data.daily.map(({ date, active }) => ({
-                date,
-                value: active,
-                text: count(active),
-              }))}
-            />
-            <Plot
-              title="Churn"
-              kind="line"
-              unit="%"
-              points={data.daily.map(({ date, churnRate }) => ({
-                date,
-                value: (churnRate ?? 0) * 100,
-                text: percent(churnRate),
-              }))}
-            />
-            <Plot
-              title="Payments that succeeded"
-              kind="line"
-              unit="%"
-              points={data.daily.map(({ date, successRate }) => ({
-                date,
-                value: successRate === null ? undefined : successRate * 100,
-                text: percent(successRate),
-              }))}
-            />
-          </div>
-          <p className="muted small">
-            Days are in UTC. Figures are of all payments that the app’s list shows.
-          </p>
+          <DayFilter label="From" name="from" value={first} isWrong={problem !== undefined} />
+          <DayFilter label="To" name="to" value={last} isWrong={problem !== undefined} />
         </>
       )}
     </>
   );
 }
 
+/** Shows the figures of a range as tiles, charts and movements. */
+function Figures({ of: data, isOfPlan }: { of: Analytics; isOfPlan: boolean }): ReactElement {
+  const isWeekly = data.daily.length > MAX_BARS;
+  return (
+    <>
+      <dl className="tiles">
+        <Tile
+          name="Net revenue"
+          usdc={netOf(data)}
+          hint={`${formatExact(data.net)} USDC collected after fees, less ${formatExact(data.refunded)} USDC refunded`}
+        />
+        <Tile name="Monthly recurring" usdc={data.mrr} />
+        <Tile name="Active subscriptions" value={count(data.active)} />
+        <Tile name="New" value={count(data.new)} />
+        <Tile name="Past due" value={count(data.pastDue)} />
+        <Tile
+          name="Churn"
+          value={percent(data.churnRate)}
+          hint="Of the subscriptions active or past due at the start, those that were cancelled or expired; – if there were none"
+        />
+        <Tile name="Payments that succeeded" value={percent(data.successRate)} />
+        <Tile name="Refunded" usdc={data.refunded} />
+        <Tile name="Platform fees" usdc={data.fees} />
+      </dl>
+      <div className="plots">
+        <Plot
+          title={`Net revenue per ${isWeekly ? 'week' : 'day'}`}
+          kind="bars"
+          minStep={0.01}
+          points={revenueOf(data.daily, isWeekly ? 7 : 1)}
+        />
+        <Plot
+          title="Active subscriptions"
+          kind="line"
+          points={data.daily.map(({ date, active }) => ({
+            date,
+            value: active,
+            text: count(active),
+          }))}
+        />
+        <Plot title="Churn" kind="line" unit="%" points={ratesOf(data.daily, 'churnRate')} />
+        <Plot
+          title="Payments that succeeded"
+          kind="line"
+          unit="%"
+          points={ratesOf(data.daily, 'successRate')}
+        />
+      </div>
+      <Movements of={data} isOfPlan={isOfPlan} />
+      {data.sponsored.transactions + data.sponsored.failed > 0 && <Sponsored of={data.sponsored} />}
+      <p className="muted small">
+        Days are in UTC. Figures are of all payments that the app’s list shows. Net revenue is what
+        you got after the platform fee, less refunds on the day of their transfer.
+      </p>
+    </>
+  );
+}
+
+/** Shows how monthly recurring revenue changed in the range, and explains each line. */
+function Movements({ of, isOfPlan }: { of: Analytics; isOfPlan: boolean }): ReactElement {
+  return (
+    <>
+      <h2>Monthly recurring revenue</h2>
+      <Table
+        label="Movements of monthly recurring revenue"
+        rows={movementsOf(of, isOfPlan)}
+        columns={[
+          { head: 'Movement', cell: ({ name }) => name },
+          {
+            head: 'Amount',
+            isNumber: true,
+            cell: ({ sign, units }) => (
+              <>
+                {sign} <Usdc units={units} />
+              </>
+            ),
+          },
+          {
+            head: 'What it is',
+            cell: ({ meaning }) => <span className="muted small">{meaning}</span>,
+          },
+        ]}
+      />
+    </>
+  );
+}
+
+/** Shows how much SOL the service paid for the app's subscribers. */
+function Sponsored({ of }: { of: Analytics['sponsored'] }): ReactElement {
+  const out = BigInt(of.lamportsRent) - BigInt(of.lamportsReturned);
+  return (
+    <>
+      <h2>Paid in SOL by this service</h2>
+      <dl className="tiles">
+        <Tile name="Sponsored subscriptions" value={count(of.subscriptions)} />
+        <Tile name="Sponsored transactions" value={count(of.transactions)} />
+        <Tile name="Network fees" value={`${formatSol(of.lamportsFees)} SOL`} />
+        <Tile name="Deposits not back yet" value={`${formatSol(out)} SOL`} />
+      </dl>
+      <p className="muted small">
+        Subscribers without SOL. Switch it off under Settings.
+        {of.failed > 0 && ` ${count(of.failed)} transactions failed on the network.`}
+      </p>
+    </>
+  );
+}
+
 const count = (number: number) => new Intl.NumberFormat('en').format(number);
 
+interface Money {
+  net: string;
+  refunded: string;
+}
+
+/** Returns net revenue: payments after fees, minus refunds. It can be negative. */
+const netOf = ({ net, refunded }: Money) => (BigInt(net) - BigInt(refunded)).toString();
+
+/** Returns a rate of each day, as a percentage. */
+const ratesOf = (daily: Analytics['daily'], rate: 'churnRate' | 'successRate'): readonly Point[] =>
+  daily.map(({ date, [rate]: value }) => ({
+    date,
+    value: value === null ? undefined : value * 100,
+    text: percent(value),
+  }));
+
 /** Sums revenue over groups of `size` days. The oldest group may have fewer days. */
-function revenueOf(
-  daily: readonly { date: string; net: string }[],
-  size: number,
-): readonly Point[] {
+function revenueOf(daily: readonly (Money & { date: string })[], size: number): readonly Point[] {
   const points: Point[] = [];
   for (let end = daily.length; end > 0; end -= size) {
     const part = daily.slice(Math.max(0, end - size), end);
-    const net = part.reduce((sum, day) => sum + BigInt(day.net), 0n);
+    const net = part.reduce((sum, day) => sum + BigInt(netOf(day)), 0n);
     points.unshift({
       date: part[0]?.date ?? '',
       value: Number(net) / 1e6,
@@ -123,25 +241,27 @@ function revenueOf(
 }
 
 /**
- * Shows one figure of the app with its label. USDC is rounded to the cent, and the title attribute
- * has the exact amount.
+ * Shows one figure of the app with its label. USDC is rounded to the cent. The title attribute is
+ * `hint`, by default the exact amount.
  */
 function Tile({
   name,
   value,
   usdc,
+  hint = usdc === undefined ? undefined : `${formatExact(usdc)} USDC`,
 }: {
   name: string;
   value?: string;
   usdc?: string;
+  hint?: string | undefined;
 }): ReactElement {
   return (
     <div className="tile">
       <dt>{name}</dt>
       {usdc === undefined ? (
-        <dd>{value}</dd>
+        <dd title={hint}>{value}</dd>
       ) : (
-        <dd title={`${formatExact(usdc)} USDC`}>
+        <dd title={hint}>
           {formatCents(usdc)} <span className="unit">USDC</span>
         </dd>
       )}

@@ -3,18 +3,26 @@ import { type ReactElement, useCallback, useEffect, useRef, useState } from 'rea
 import { wordsOf } from '../shared/errors.ts';
 import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
 import type { Session } from '../shared/session.ts';
-import { Brand, SignIn, useSession } from '../shared/sign-in.tsx';
+import { Brand, SignIn, Switched, useSession } from '../shared/sign-in.tsx';
 import { foreign } from '../shared/text.ts';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
 import { ApiKeys } from './api-keys.tsx';
 import { FirstApp, NewApp } from './apps.tsx';
+import { AttentionBanner, NavLink, useAttention } from './attention.tsx';
+import { CustomerView } from './customer-view.tsx';
 import { Delivery } from './delivery.tsx';
+import { Event } from './event.tsx';
+import { Events } from './events.tsx';
+import { formatHash, type Hash } from './hash.ts';
 import { Links } from './links.tsx';
 import { Overview } from './overview.tsx';
+import { Payment } from './payment.tsx';
 import { Payments } from './payments.tsx';
 import { type App, type Place, useHash } from './place.ts';
 import { Plans } from './plans.tsx';
+import { Search, SearchBox } from './search.tsx';
 import { Settings } from './settings.tsx';
+import { Statements } from './statements.tsx';
 import { Subscription } from './subscription.tsx';
 import { Subscriptions } from './subscriptions.tsx';
 import { Webhook } from './webhook.tsx';
@@ -33,7 +41,9 @@ const views = [
     'M3 6.5A5.3 5.3 0 0 1 12.5 5M13 9.5A5.3 5.3 0 0 1 3.5 11M12.8 2.5V5h-2.5M3.2 13.5V11h2.5',
   ],
   ['payments', 'Payments', 'M2 4.5h12v7.5H2ZM2 7.2h12M4.5 9.7h2.5'],
+  ['statements', 'Statements', 'M4 2h8v12H4ZM6.5 5.5h3M6.5 8h3M6.5 10.5h3'],
   ['webhook', 'Webhook', 'M9 2 4 9h4l-1 5 5-7H8Z'],
+  ['events', 'Events', 'M3 3.5h10M3 8h10M3 12.5h6'],
   ['keys', 'API keys', 'M10.5 8.5a3 3 0 1 0-2.7-1.7L2.5 12v1.8h2.2v-1.5h1.5v-1.5h1.3l1.2-1.3'],
   ['settings', 'Settings', 'M2 4.5h7M12 4.5h2M2 11.5h2M7 11.5h7M10.5 3v3M5.5 10v3'],
 ] as const;
@@ -57,11 +67,17 @@ export function DashboardPage(): ReactElement {
         />
       </>
     );
-  return <SignedIn session={session} />;
+  return (
+    <>
+      <Switched place={place} />
+      <SignedIn session={session} />
+    </>
+  );
 }
 
 function SignedIn({ session }: { session: Session }): ReactElement {
   const [apps, setApps] = useState<App[]>();
+  const hash = useHash();
   const [appId, setAppId] = useState<string>();
   const [error, setError] = useState<unknown>();
   const [making, setMaking] = useState(false);
@@ -78,6 +94,14 @@ function SignedIn({ session }: { session: Session }): ReactElement {
     }
   }, [session]);
   useEffect(() => void load(), [load]);
+  const wanted = hash.app ?? appId;
+  const app = apps?.find(({ id }) => id === wanted) ?? apps?.[0];
+  const shown = app?.id;
+  useEffect(() => {
+    if (shown === undefined) return;
+    setAppId(shown);
+    if (hash.app !== shown) history.replaceState(null, '', formatHash({ ...hash, app: shown }));
+  }, [shown, hash]);
 
   if (apps === undefined)
     return (
@@ -94,19 +118,26 @@ function SignedIn({ session }: { session: Session }): ReactElement {
         )}
       </main>
     );
+  // Opens an app in the current view. A search text and a customer can have results in every app,
+  // so their id is kept. Any other id names a row of one app, so it is dropped.
+  const open = (app: string) => {
+    const { view, id } = hash;
+    const stays = view === 'search' || view === 'customers';
+    location.hash = formatHash({ view, id: stays ? id : undefined, app });
+  };
   const made = (app: App) => {
     setApps([app, ...apps]);
-    setAppId(app.id);
+    open(app.id);
     setMaking(false);
   };
-  const app = apps.find(({ id }) => id === appId) ?? apps[0];
   if (app === undefined) return <FirstApp session={session} onMade={made} />;
   return (
     <>
       <Shell
         place={{ session, app }}
+        hash={hash}
         apps={apps}
-        onApp={setAppId}
+        onApp={open}
         onNew={() => setMaking(true)}
         onChanged={() => void load()}
       />
@@ -117,35 +148,32 @@ function SignedIn({ session }: { session: Session }): ReactElement {
 
 function Shell({
   place,
+  hash: { view, id },
   apps,
   onApp,
   onNew,
   onChanged,
 }: {
   place: Place;
+  hash: Hash;
   apps: readonly App[];
   onApp: (id: string) => void;
   onNew: () => void;
   onChanged: () => void;
 }): ReactElement {
-  const [view = '', id] = useHash();
+  const attention = useAttention(place);
   const main = useRef<HTMLElement>(null);
-  const nav = useRef<HTMLElement>(null);
   const first = useRef(true);
   useEffect(() => {
-    // On a phone the list of links scrolls sideways, so the current link is scrolled into view.
-    nav.current
-      ?.querySelector('[aria-current]')
-      ?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     if (!first.current) main.current?.focus();
     first.current = false;
   }, [view, id]);
   return (
     <div className="shell">
-      <button type="button" className="button plain skip" onClick={() => main.current?.focus()}>
-        Skip to the content
-      </button>
       <header className="side">
+        <button type="button" className="button plain skip" onClick={() => main.current?.focus()}>
+          Skip to the content
+        </button>
         <span className="brand">
           <Brand text="billing" />
         </span>
@@ -163,14 +191,15 @@ function Shell({
             <option value="">New app…</option>
           </select>
         </label>
-        <nav aria-label="Dashboard" ref={nav}>
+        <SearchBox text={view === 'search' ? id : undefined} />
+        <nav aria-label="Dashboard">
           {views.map(([name, text, icon]) => (
-            <a key={name} href={`#/${name}`} aria-current={view === name ? 'page' : undefined}>
+            <NavLink key={name} view={name} isCurrent={view === name} attention={attention}>
               <svg className="icon" viewBox="0 0 16 16" aria-hidden="true">
                 <path d={icon} />
               </svg>
               {text}
-            </a>
+            </NavLink>
           ))}
         </nav>
         <div className="foot muted">
@@ -183,7 +212,14 @@ function Shell({
         </div>
       </header>
       <main className="view" ref={main} tabIndex={-1} key={place.app.id}>
-        <View place={place} view={view} id={id} onChanged={onChanged} />
+        <AttentionBanner attention={attention} />
+        <View
+          place={place}
+          view={view}
+          id={id}
+          unregistered={attention?.unregistered ?? 0}
+          onChanged={onChanged}
+        />
       </main>
     </div>
   );
@@ -193,11 +229,13 @@ function View({
   place,
   view,
   id,
+  unregistered,
   onChanged,
 }: {
   place: Place;
   view: string;
   id: string | undefined;
+  unregistered: number;
   onChanged: () => void;
 }): ReactElement {
   switch (view) {
@@ -207,18 +245,34 @@ function View({
       return <Links place={place} />;
     case 'subscriptions':
       return id === undefined ? (
-        <Subscriptions place={place} />
+        <Subscriptions place={place} unregistered={unregistered} />
       ) : (
         <Subscription key={id} place={place} id={id} />
       );
+    case 'customers':
+      return id === undefined ? (
+        <Subscriptions place={place} unregistered={unregistered} />
+      ) : (
+        <CustomerView key={id} place={place} id={id} />
+      );
     case 'payments':
-      return <Payments place={place} />;
+      return id === undefined ? (
+        <Payments place={place} />
+      ) : (
+        <Payment key={id} place={place} id={id} />
+      );
+    case 'statements':
+      return <Statements place={place} />;
     case 'webhook':
       return id === undefined ? (
         <Webhook place={place} />
       ) : (
         <Delivery key={id} place={place} reference={id} />
       );
+    case 'events':
+      return id === undefined ? <Events place={place} /> : <Event key={id} place={place} id={id} />;
+    case 'search':
+      return <Search key={id} place={place} text={id ?? ''} />;
     case 'keys':
       return <ApiKeys place={place} />;
     case 'settings':

@@ -1,7 +1,8 @@
 // The location in the dashboard: session, app and view.
-import { useCallback, useEffect, useState, useSyncExternalStore } from 'react';
+import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import type { components } from '../../client/openapi.ts';
 import type { Plan, Session } from '../shared/session.ts';
+import { type Filters, formatHash, type Hash, readHash } from './hash.ts';
 
 export type App = components['schemas']['App'];
 
@@ -10,14 +11,13 @@ export interface Place {
   readonly app: App;
 }
 
-/** Milliseconds between two reads of a list whose rows change while the page shows them. */
+/** Interval (ms) at which the page polls a list whose rows change. */
 export const LIVE_MS = 10_000;
 
 /**
- * Returns the parts of the URL's fragment. For `#/subscriptions/<id>` the parts are "subscriptions"
- * and the id.
+ * Returns the parsed fragment of the URL. Renders the component again when the fragment changes.
  */
-export function useHash(): readonly string[] {
+export function useHash(): Hash {
   const hash = useSyncExternalStore(
     (changed) => {
       addEventListener('hashchange', changed);
@@ -25,19 +25,33 @@ export function useHash(): readonly string[] {
     },
     () => location.hash,
   );
-  return hash
-    .replace(/^#\/?/, '')
-    .split('/')
-    .filter((part) => part !== '')
-    .slice(0, 2);
+  return useMemo(() => readHash(hash), [hash]);
+}
+
+/** Changes filters of the view in the URL's fragment. A value that is undefined clears a filter. */
+export function changeFilters(changed: Filters): void {
+  const hash = readHash(location.hash);
+  history.replaceState(null, '', formatHash({ ...hash, filters: { ...hash.filters, ...changed } }));
+  // history.replaceState() causes no hashchange event, so the page would not show the change.
+  dispatchEvent(new HashChangeEvent('hashchange'));
+}
+
+/** Returns the filter `name` if it is one of the options, and a function that changes it. */
+export function useChoice<T extends string>(
+  name: string,
+  options: readonly T[],
+): readonly [chosen: T | undefined, choose: (value: T | undefined) => void] {
+  const { filters } = useHash();
+  const chosen = options.find((option) => option === filters[name]);
+  return [chosen, (value) => changeFilters({ [name]: value })];
 }
 
 /**
- * Sends a request and returns its response. The request is repeated when `again` is called, and
- * every `everyMs` milliseconds while the page is visible.
+ * Sends a request and returns its response. Repeats the request when `again` is called, and every
+ * `everyMs` milliseconds while the page is visible. If `ask` is undefined, sends no request.
  */
 export function useResponse<T>(
-  ask: () => Promise<T>,
+  ask: (() => Promise<T>) | undefined,
   everyMs?: number,
 ): {
   data: T | undefined;
@@ -48,6 +62,7 @@ export function useResponse<T>(
   const [error, setError] = useState<unknown>();
   const [turn, setTurn] = useState(0);
   useEffect(() => {
+    if (ask === undefined) return;
     let live = true;
     ask().then(
       (found) => {
@@ -72,8 +87,18 @@ export function useResponse<T>(
   return { data, error, again };
 }
 
-/** Returns all plans of an app. Lists show the plans' names, and filters offer the plans. */
-export function usePlans({ session, app }: Place): readonly Plan[] {
+/**
+ * Returns all plans of an app, or an empty list until they are read. Requests the plans only when
+ * `isWanted` is true.
+ */
+export const usePlans = (place: Place, isWanted = true): readonly Plan[] =>
+  useLoadedPlans(place, isWanted) ?? [];
+
+/** Returns all plans of an app. Returns undefined until they are read. */
+export function useLoadedPlans(
+  { session, app }: Place,
+  isWanted = true,
+): readonly Plan[] | undefined {
   const ask = useCallback(async () => {
     const found: Plan[] = [];
     const path = { appId: app.id };
@@ -82,5 +107,5 @@ export function usePlans({ session, app }: Place): readonly Plan[] {
       found.push(plan);
     return found;
   }, [session, app.id]);
-  return useResponse(ask).data ?? [];
+  return useResponse(isWanted ? ask : undefined).data;
 }

@@ -3,12 +3,14 @@ import { wordsOf } from '../shared/errors.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Badge, Button, Copy, Dialog, Notice, Spinner, Usdc } from '../shared/parts.tsx';
-import { everyPeriod } from '../shared/period.ts';
+import { everyPeriod, span } from '../shared/period.ts';
 import { type Plan, submit } from '../shared/session.ts';
 import { hiddenHead, Table } from '../shared/table.tsx';
 import { foreign } from '../shared/text.ts';
+import { EditPlan } from './edit-plan.tsx';
 import { NewPlan } from './new-plan.tsx';
 import { LIVE_MS, type Place } from './place.ts';
+import { blockText } from './reasons.ts';
 
 /** Returns the URL of the page on which anyone can subscribe to the plan. */
 const linkOf = ({ id }: Plan): string => `${location.origin}/s/${id}`;
@@ -47,6 +49,8 @@ function PlanLink({ plan }: { plan: Plan }): ReactElement {
   );
 }
 
+const LAPSED = 'The transaction lapsed: it is good for about half a minute. Publish again.';
+
 /**
  * Lists the app's plans and their links. Publishing a plan needs a signature of the merchant's
  * wallet.
@@ -60,6 +64,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
   const list = usePages(open, LIVE_MS);
   const [making, setMaking] = useState(false);
   const [ending, setEnding] = useState<Plan>();
+  const [editing, setEditing] = useState<Plan>();
   const [busy, setBusy] = useState<{ id: string; text: string }>();
   const [message, setMessage] = useState<{ kind: 'success' | 'warning'; text: string }>();
 
@@ -70,7 +75,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
       const path = { appId: app.id, planId: plan.id };
       const ask = () =>
         session.client.post('/merchant/apps/{appId}/plans/{planId}/transaction', { path });
-      const { status, reason } = await submit(session, ask, (step) =>
+      const { status, reason, doubt } = await submit(session, ask, (step) =>
         setBusy({
           id: plan.id,
           text: step === 'sign' ? 'Confirm in your wallet…' : 'Waiting for the network…',
@@ -83,9 +88,7 @@ export function Plans({ place }: { place: Place }): ReactElement {
           ? { kind: 'success', text: `${foreign(plan.name, 60)} is published.` }
           : {
               kind: 'warning',
-              text:
-                reason ??
-                'The transaction lapsed: it is good for about half a minute. Publish again.',
+              text: reason ?? (doubt === undefined ? LAPSED : wordsOf(doubt)),
             },
       );
     } catch (error) {
@@ -122,9 +125,29 @@ export function Plans({ place }: { place: Place }): ReactElement {
           rows={list.rows}
           columns={[
             { head: 'Plan', cell: ({ name }) => <bdi>{foreign(name, 120)}</bdi> },
-            { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
+            {
+              head: 'Status',
+              cell: ({ status, collectionBlockedReason, warnings }) => (
+                <>
+                  <Badge status={status} />
+                  {status === 'pending' &&
+                    warnings.map(({ code, message }) => (
+                      <span key={code} className="reason muted small">
+                        {foreign(message, 300)}
+                      </span>
+                    ))}
+                  {collectionBlockedReason !== null && (
+                    <span className="reason muted small">{blockText(collectionBlockedReason)}</span>
+                  )}
+                </>
+              ),
+            },
             { head: 'Amount', isNumber: true, cell: ({ amount }) => <Usdc units={amount} /> },
             { head: 'Period', cell: ({ periodHours }) => everyPeriod(periodHours) },
+            {
+              head: 'Trial',
+              cell: ({ trialHours }) => (trialHours === null ? '–' : span(trialHours)),
+            },
             { head: 'Link', cell: (plan) => plan.status === 'active' && <PlanLink plan={plan} /> },
             {
               head: hiddenHead('Actions'),
@@ -141,9 +164,14 @@ export function Plans({ place }: { place: Place }): ReactElement {
                       Publish
                     </Button>
                   )}
+                  {plan.status !== 'ended' && (
+                    <Button kind="link" onClick={() => setEditing(plan)}>
+                      Edit<span className="visually-hidden"> {foreign(plan.name, 60)}</span>
+                    </Button>
+                  )}{' '}
                   {plan.status === 'active' && (
                     <Button kind="link" onClick={() => setEnding(plan)}>
-                      Sunset
+                      Sunset<span className="visually-hidden"> {foreign(plan.name, 60)}</span>
                     </Button>
                   )}
                 </>
@@ -159,7 +187,25 @@ export function Plans({ place }: { place: Place }): ReactElement {
           onMade={(plan) => {
             setMaking(false);
             list.refresh();
-            void publish(plan);
+            // The amount of a published plan can never change. A plan with warnings is therefore
+            // not published until the merchant has read the warnings.
+            if (plan.warnings.length === 0) void publish(plan);
+            else
+              setMessage({
+                kind: 'warning',
+                text: `${foreign(plan.name, 60)} is created, but not published: publish it if the price is right.`,
+              });
+          }}
+        />
+      )}
+      {editing !== undefined && (
+        <EditPlan
+          place={place}
+          plan={editing}
+          onClose={() => setEditing(undefined)}
+          onDone={() => {
+            setEditing(undefined);
+            list.refresh();
           }}
         />
       )}

@@ -16,8 +16,8 @@ const BOTTOM = 20;
 const TOP = 8;
 
 /**
- * Returns the distance between grid lines. The distance is 1, 2 or 5 times a power of ten, and at
- * least `minStep`. It is also at least a quarter of `max`, so that a chart has few grid lines.
+ * Returns the distance between grid lines: the smallest number that is 1, 2 or 5 times a power of
+ * ten, at least `minStep`, and at least a quarter of `max`. A chart therefore has few grid lines.
  */
 function stepFor(max: number, minStep: number): number {
   const rough = Math.max(max / 4, minStep);
@@ -28,7 +28,7 @@ function stepFor(max: number, minStep: number): number {
 const label = (value: number) =>
   new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 }).format(value);
 
-const dayFormat = new Intl.DateTimeFormat(undefined, {
+const dayFormat = new Intl.DateTimeFormat('en', {
   day: 'numeric',
   month: 'short',
   timeZone: 'UTC',
@@ -51,11 +51,16 @@ export function Plot({
   points: readonly Point[];
 }): ReactElement {
   const known = points.map(({ value }) => value ?? 0);
-  const step = stepFor(Math.max(...known, 0), minStep);
+  const step = stepFor(Math.max(...known.map(Math.abs), 0), minStep);
   const ceiling = Math.max(step, Math.ceil(Math.max(...known, 0) / step) * step);
+  const floor = Math.floor(Math.min(...known, 0) / step) * step;
   const x = (index: number) => LEFT + ((index + 0.5) * (WIDTH - LEFT)) / points.length;
-  const y = (value: number) => TOP + (1 - value / ceiling) * (HEIGHT - TOP - BOTTOM);
-  const ticks = Array.from({ length: Math.round(ceiling / step) + 1 }, (_, index) => index * step);
+  const y = (value: number) =>
+    TOP + ((ceiling - value) / (ceiling - floor)) * (HEIGHT - TOP - BOTTOM);
+  const ticks = Array.from(
+    { length: Math.round((ceiling - floor) / step) + 1 },
+    (_, index) => floor + index * step,
+  );
   const thickness = Math.max(1, ((WIDTH - LEFT) / points.length) * 0.7);
   const drawn = points.flatMap(({ value }, index) =>
     value === undefined ? [] : [[x(index), y(value)] as const],
@@ -85,9 +90,9 @@ export function Plot({
               key={date}
               className="bar"
               x={x(index) - thickness / 2}
-              y={y(value)}
+              y={y(Math.max(0, value))}
               width={thickness}
-              height={Math.max(0, y(0) - y(value))}
+              height={Math.abs(y(0) - y(value))}
               rx={Math.min(2, thickness / 2)}
             >
               <title>{`${date}: ${text}`}</title>
@@ -116,7 +121,7 @@ export function Plot({
         <summary>Show as a table</summary>
         <Table
           label={`${title} as a table`}
-          rows={points.toReversed().map((point) => ({ ...point, id: point.date }))}
+          rows={[...points].reverse().map((point) => ({ ...point, id: point.date }))}
           columns={[
             { head: 'Day (UTC)', cell: ({ date }) => date },
             { head: title, isNumber: true, cell: ({ text }) => text },

@@ -1,7 +1,7 @@
 import type { ReactElement } from 'react';
 import { Button, Copy, Dialog, Notice } from '../shared/parts.tsx';
 
-/** Shows a secret in a dialog. The secret cannot be shown again. */
+/** Shows in a dialog a secret that the service shows only once. */
 export function Secret({
   title,
   secret,

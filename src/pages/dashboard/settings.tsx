@@ -1,8 +1,12 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
+import { AppRules } from './app-rules.tsx';
 import { Logo, Website } from './appearance.tsx';
+import { Mails } from './mails.tsx';
 import { type App, type Place, useResponse } from './place.ts';
+import { Receipts } from './receipts.tsx';
+import { orNull } from './typed.ts';
 
 /** Edits the data that subscribers see about the merchant and the app. */
 export function Settings({
@@ -14,7 +18,7 @@ export function Settings({
 }): ReactElement {
   const { session, app } = place;
   const ask = useCallback(() => session.client.get('/merchant/profile'), [session]);
-  const { data, error } = useResponse(ask);
+  const { data, error, again } = useResponse(ask);
   return (
     <>
       <div className="view-head">
@@ -55,6 +59,8 @@ export function Settings({
           onChanged();
         }}
       />
+      <AppRules place={place} onChanged={onChanged} />
+      <Sponsorship place={place} onChanged={onChanged} />
       <Website place={place} onChanged={onChanged} />
       <Logo place={place} onChanged={onChanged} />
       {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
@@ -71,15 +77,57 @@ export function Settings({
             await session.client.patch('/merchant/profile', {
               body: { name: orNull(values.name), email: orNull(values.email) },
             });
+            again();
           }}
         />
       )}
+      {data !== undefined && <Receipts place={place} profile={data} onChanged={again} />}
+      {data !== undefined && <Mails place={place} profile={data} onChanged={again} />}
     </>
   );
 }
 
-const orNull = (text: string | undefined) =>
-  text === undefined || text.trim() === '' ? null : text.trim();
+/** Switches sponsoring for the app's subscribers on or off. */
+function Sponsorship({
+  place: { session, app },
+  onChanged,
+}: {
+  place: Place;
+  onChanged: () => void;
+}): ReactElement {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const isOn = app.sponsorship === 'on';
+  const change = () => {
+    setBusy(true);
+    setError(undefined);
+    session.client
+      .patch('/merchant/apps/{appId}', {
+        path: { appId: app.id },
+        body: { sponsorship: isOn ? 'off' : 'on' },
+      })
+      .then(onChanged, setError)
+      .finally(() => setBusy(false));
+  };
+  return (
+    <section className="card form" aria-label="Subscribers without SOL">
+      <div>
+        <h2>Subscribers without SOL</h2>
+        <p className="muted small">
+          {isOn
+            ? 'Where this service offers it, it pays the network fee and the deposit: subscribers need USDC only, and sign once.'
+            : 'Subscribers need SOL for the network fee and the deposit. Cancelling and closing stay free for them.'}
+        </p>
+      </div>
+      {error !== undefined && <Notice kind="error">{wordsOf(error)}</Notice>}
+      <div className="actions">
+        <Button busy={busy} onClick={change}>
+          {isOn ? 'Switch off' : 'Switch on'}
+        </Button>
+      </div>
+    </section>
+  );
+}
 
 function Fields({
   title,

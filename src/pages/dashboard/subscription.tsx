@@ -1,41 +1,52 @@
-import { type ReactElement, useCallback, useEffect, useState } from 'react';
+import { type ReactElement, useCallback } from 'react';
+import type { components } from '../../client/openapi.ts';
 import { discountText } from '../shared/discount.ts';
-import { wordsOf } from '../shared/errors.ts';
-import {
-  Address,
-  Button,
-  Dialog,
-  Notice,
-  Spinner,
-  SubscriptionBadge,
-  Usdc,
-} from '../shared/parts.tsx';
+import { Line } from '../shared/line.tsx';
+import { usePages } from '../shared/pages.ts';
+import { Address, Button, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
+import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
+import { customerName, customerPage } from './customer.tsx';
+import { Loading } from './loading.tsx';
+import { Metadata } from './metadata.tsx';
+import { PaymentTable } from './payment-table.tsx';
 import { LIVE_MS, type Place, useResponse } from './place.ts';
+import { endText, failureText } from './reasons.ts';
+import { SubscriptionActions } from './subscription-actions.tsx';
 import { Timeline } from './timeline.tsx';
 
-/** Shows one subscription and its history. */
+type Subscription = components['schemas']['Subscription'];
+
 export function Subscription({ place, id }: { place: Place; id: string }): ReactElement {
   const { session, app } = place;
   const ask = useCallback(async () => {
     const path = { appId: app.id, subscriptionId: id };
     const [subscription, timeline] = await Promise.all([
-      session.client.get('/merchant/apps/{appId}/subscriptions/{subscriptionId}', { path }),
+      session.client.get('/merchant/apps/{appId}/subscriptions/{subscriptionId}', {
+        path,
+        query: { expand: ['plan'] },
+      }),
       session.client.get('/merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline', {
         path,
       }),
     ]);
     return { subscription, timeline };
   }, [session, app.id, id]);
-  const { data, error, again } = useResponse(ask);
-  const [ending, setEnding] = useState<'period_end' | 'force'>();
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.visibilityState === 'visible') again();
-    }, LIVE_MS);
-    return () => clearInterval(timer);
-  }, [again]);
+  const { data, error, again } = useResponse(ask, LIVE_MS);
+  const open = useCallback(
+    () =>
+      session.client.pages('/merchant/apps/{appId}/transactions', {
+        path: { appId: app.id },
+        query: { subscriptionId: id },
+      }),
+    [session, app.id, id],
+  );
+  const payments = usePages(open, LIVE_MS);
+  const changed = () => {
+    again();
+    payments.refresh();
+  };
 
   const back = (
     <p>
@@ -46,140 +57,168 @@ export function Subscription({ place, id }: { place: Place; id: string }): React
     return (
       <>
         {back}
-        {error === undefined ? (
-          <Spinner>Loading…</Spinner>
-        ) : (
-          <Notice kind="error">{wordsOf(error)}</Notice>
-        )}
+        <Loading error={error} />
       </>
     );
   const { subscription, timeline } = data;
-  const open = subscription.status === 'active' || subscription.status === 'past_due';
   return (
     <>
       {back}
       <div className="view-head">
-        <h1>Subscription</h1>
-        {open && (
-          <div className="actions">
-            {subscription.cancelRequestedAt === null && (
-              <Button onClick={() => setEnding('period_end')}>Cancel at period end</Button>
-            )}
-            <Button kind="danger" onClick={() => setEnding('force')}>
-              Cancel now
-            </Button>
-          </div>
-        )}
+        <h1>
+          <bdi>{customerName(subscription)}</bdi>
+        </h1>
+        <SubscriptionActions place={place} subscription={subscription} onDone={changed} />
       </div>
-      <dl className="lines card">
-        <div>
-          <dt>Status</dt>
-          <dd>
-            <SubscriptionBadge of={subscription} />
-          </dd>
-        </div>
-        <div>
-          <dt>Subscriber</dt>
-          <dd>
-            <Address of={subscription.subscriberWallet} label="subscriber’s wallet" />
-          </dd>
-        </div>
-        <div>
-          <dt>Pays</dt>
-          <dd>
-            <Usdc units={subscription.amount} /> {everyPeriod(subscription.periodHours)}
-            {subscription.discount !== null && <>, {discountText(subscription.discount)}</>}
-          </dd>
-        </div>
-        {subscription.trialEndsAt !== null && (
-          <div>
-            <dt>Trial ends</dt>
-            <dd>
-              <Time at={subscription.trialEndsAt} />
-            </dd>
-          </div>
-        )}
-        {subscription.pausedAt !== null && (
-          <div>
-            <dt>Paused since</dt>
-            <dd>
-              <Time at={subscription.pausedAt} />
-            </dd>
-          </div>
-        )}
-        <div>
-          <dt>Paid through</dt>
-          <dd>
-            {subscription.paidThrough === null ? '–' : <Time at={subscription.paidThrough} />}
-          </dd>
-        </div>
-        <div>
-          <dt>Id</dt>
-          <dd>
-            <Address of={subscription.id} label="subscription’s id" />
-          </dd>
-        </div>
-      </dl>
+      <Facts subscription={subscription} />
+      {Object.keys(subscription.metadata).length > 0 && (
+        <>
+          <h2>Metadata</h2>
+          <Metadata of={subscription.metadata} />
+        </>
+      )}
+      {payments.rows.length > 0 && (
+        <>
+          <h2>Payments</h2>
+          <PaymentTable place={place} label="Payments" rows={payments.rows} onChanged={changed} />
+          {payments.more && (
+            <div>
+              <Button busy={payments.busy} onClick={payments.next}>
+                Show more
+              </Button>
+            </div>
+          )}
+        </>
+      )}
       <h2>What happened</h2>
       <Timeline entries={timeline} />
-      {ending !== undefined && (
-        <Cancel
-          place={place}
-          id={id}
-          mode={ending}
-          onClose={() => setEnding(undefined)}
-          onDone={() => {
-            setEnding(undefined);
-            again();
-          }}
-        />
-      )}
     </>
   );
 }
 
-function Cancel({
-  place: { session, app },
-  id,
-  mode,
-  onClose,
-  onDone,
-}: {
-  place: Place;
-  id: string;
-  mode: 'period_end' | 'force';
-  onClose: () => void;
-  onDone: () => void;
-}): ReactElement {
-  const [busy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<string>();
-  const confirm = () => {
-    setBusy(true);
-    const path = { appId: app.id, subscriptionId: id };
-    session.client
-      .post('/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel', {
-        path,
-        body: { mode },
-      })
-      .then(onDone, (error: unknown) => {
-        setBusy(false);
-        setProblem(wordsOf(error));
-      });
-  };
+function Facts({ subscription }: { subscription: Subscription }): ReactElement {
+  const { discount, plan, endReason, nextPaymentDue, nextAmount } = subscription;
   return (
-    <Dialog title={mode === 'force' ? 'Cancel now?' : 'Cancel at period end?'} onClose={onClose}>
-      <p>
-        {mode === 'force'
-          ? 'The subscription ends at once and nothing more is collected. This cannot be taken back.'
-          : 'Nothing more is collected. The subscriber keeps access until the end of the paid time.'}
-      </p>
-      {problem !== undefined && <Notice kind="error">{problem}</Notice>}
-      <div className="actions end">
-        <Button onClick={onClose}>Keep it</Button>
-        <Button kind="danger" busy={busy} onClick={confirm}>
-          {mode === 'force' ? 'Cancel now' : 'Cancel at period end'}
-        </Button>
-      </div>
-    </Dialog>
+    <dl className="lines card">
+      <Line name="Status">
+        <SubscriptionBadge of={subscription} />
+        {endReason !== null && <span className="muted"> {endText(endReason)}</span>}
+      </Line>
+      <Line name="Wallet">
+        <Address of={subscription.subscriberWallet} label="subscriber’s wallet" />
+      </Line>
+      <Line name="Customer">
+        <a href={customerPage(subscription)}>
+          <bdi>{customerName(subscription)}</bdi>
+        </a>
+        {subscription.externalId === null && (
+          <span className="muted"> Without an id of yours.</span>
+        )}
+      </Line>
+      {plan !== undefined && (
+        <Line name="Plan">
+          <bdi>{foreign(plan.name, 60)}</bdi>
+        </Line>
+      )}
+      <Line name="Pays">
+        <Usdc units={subscription.amount} /> {everyPeriod(subscription.periodHours)}
+        {discount !== null && <>, {discountText(discount)}</>}
+      </Line>
+      {subscription.trialEndsAt !== null && (
+        <Line name="Trial ends">
+          <Time at={subscription.trialEndsAt} />
+        </Line>
+      )}
+      {subscription.startsAt !== null && (
+        <Line name="First payment, after the change of plan">
+          <Time at={subscription.startsAt} />
+        </Line>
+      )}
+      <Changes of={subscription} />
+      {subscription.pausedAt !== null && (
+        <Line name="Paused since">
+          <Time at={subscription.pausedAt} />
+        </Line>
+      )}
+      <Line name="Paid through">
+        {subscription.paidThrough === null ? '–' : <Time at={subscription.paidThrough} />}
+      </Line>
+      {subscription.accessUntil !== null && (
+        <Line name="Access until">
+          <Time at={subscription.accessUntil} />
+        </Line>
+      )}
+      {subscription.delegationRevokedAt !== null && (
+        <Line name="Approval lost">
+          <Time at={subscription.delegationRevokedAt} />
+          <span className="muted"> The next payment fails unless the wallet approves again.</span>
+        </Line>
+      )}
+      {subscription.pastDueSince !== null && (
+        <Line name="Unpaid since">
+          <Time at={subscription.pastDueSince} />
+          {subscription.lastFailureReason !== null && (
+            <span className="muted"> {failureText(subscription.lastFailureReason)}</span>
+          )}
+        </Line>
+      )}
+      {nextPaymentDue !== null && (
+        <Line name={subscription.status === 'past_due' ? 'Next try' : 'Next payment'}>
+          {nextAmount !== null && <Usdc units={nextAmount} partOf={subscription.amount} />}{' '}
+          <Time at={nextPaymentDue} />
+        </Line>
+      )}
+      {subscription.reinstatedAt !== null && (
+        <Line name="May subscribe again since">
+          <Time at={subscription.reinstatedAt} />
+        </Line>
+      )}
+      <Line name="Since">
+        <Time at={subscription.createdAt} />
+      </Line>
+      <Line name="Id">
+        <Address of={subscription.id} label="subscription’s id" />
+      </Line>
+    </dl>
+  );
+}
+
+/**
+ * Shows the credit that is left. Links to the subscriptions before and after a change of plan, and
+ * to another subscription of the same customer.
+ */
+function Changes({ of }: { of: Subscription }): ReactElement {
+  const { replaces, replacedBy, replacedAt, duplicateOf, credit } = of;
+  return (
+    <>
+      {replaces !== null && (
+        <Line name="Changed from">
+          <a href={`#/subscriptions/${replaces}`}>The earlier subscription</a>
+        </Line>
+      )}
+      {replacedBy !== null && (
+        <Line name="Changed to">
+          <a href={`#/subscriptions/${replacedBy}`}>The later subscription</a>
+          {replacedAt !== null && (
+            <>
+              {' '}
+              from <Time at={replacedAt} />
+            </>
+          )}
+        </Line>
+      )}
+      {credit !== '0' && (
+        <Line name="Credit left">
+          <Usdc units={credit} />
+          <span className="muted"> The next payments take less by it.</span>
+        </Line>
+      )}
+      {duplicateOf !== null && (
+        <Line name="Second of this customer">
+          <a href={`#/subscriptions/${duplicateOf}`}>The other one</a>
+          <span className="muted"> Cancel one of them.</span>
+        </Line>
+      )}
+    </>
   );
 }

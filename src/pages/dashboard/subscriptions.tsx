@@ -1,24 +1,82 @@
-import { type ReactElement, useCallback, useState } from 'react';
+// Lists the app's subscriptions. With the choice `unregistered`, the page lists the subscriptions
+// on chain that are not registered.
+import { type ReactElement, useCallback } from 'react';
+import type { components } from '../../client/openapi.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
-import { SubscriptionBadge, Usdc } from '../shared/parts.tsx';
+import { Notice, SubscriptionBadge, Usdc } from '../shared/parts.tsx';
+import type { Plan } from '../shared/session.ts';
 import { Table } from '../shared/table.tsx';
-import { foreign, shortAddress } from '../shared/text.ts';
+import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-import { PlanFilter, StatusFilter } from './filters.tsx';
-import { LIVE_MS, type Place, usePlans } from './place.ts';
+import { Customer } from './customer.tsx';
+import type { Range } from './days.ts';
+import { DaysFilter, PlanFilter, StatusFilter, useDays, usePlanChoice } from './filters.tsx';
+import { LIVE_MS, type Place, useChoice, usePlans } from './place.ts';
+import { failureText } from './reasons.ts';
+import { Unregistered, UnregisteredNotice } from './unregistered.tsx';
+
+type Subscription = components['schemas']['Subscription'];
+type Status = Subscription['status'];
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
-const walletPattern = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+/**
+ * The choices of the status filter. `unregistered` chooses the subscriptions on chain that are not
+ * registered.
+ */
+const choices = [...statuses, 'unregistered'] as const;
 
-/** Lists the app's subscriptions, newest first. */
-export function Subscriptions({ place }: { place: Place }): ReactElement {
-  const { session, app } = place;
-  const [status, setStatus] = useState<(typeof statuses)[number]>();
-  const [planId, setPlanId] = useState<string>();
-  const [wallet, setWallet] = useState('');
+/** `unregistered` is the number of subscriptions that are not registered. */
+export function Subscriptions({
+  place,
+  unregistered,
+}: {
+  place: Place;
+  unregistered: number;
+}): ReactElement {
+  const [choice, setChoice] = useChoice('status', choices);
+  const [planId, setPlanId] = usePlanChoice();
+  const days = useDays();
   const plans = usePlans(place);
-  const subscriberWallet = walletPattern.test(wallet.trim()) ? wallet.trim() : undefined;
+  return (
+    <>
+      <div className="view-head">
+        <h1>Subscriptions</h1>
+      </div>
+      {choice !== 'unregistered' && <UnregisteredNotice count={unregistered} />}
+      <div className="filters">
+        <StatusFilter statuses={choices} value={choice} onChange={setChoice} />
+        {choice !== 'unregistered' && (
+          <>
+            <PlanFilter plans={plans} value={planId} onChange={setPlanId} />
+            <DaysFilter days={days} />
+          </>
+        )}
+      </div>
+      {choice === 'unregistered' ? (
+        <Unregistered place={place} plans={plans} />
+      ) : days.problem === undefined ? (
+        <Found place={place} plans={plans} status={choice} planId={planId} range={days.range} />
+      ) : (
+        <Notice kind="warning">{days.problem}</Notice>
+      )}
+    </>
+  );
+}
+
+function Found({
+  place: { session, app },
+  plans,
+  status,
+  planId,
+  range,
+}: {
+  place: Place;
+  plans: readonly Plan[];
+  status: Status | undefined;
+  planId: string | undefined;
+  range: Range;
+}): ReactElement {
   const open = useCallback(
     () =>
       session.client.pages('/merchant/apps/{appId}/subscriptions', {
@@ -26,77 +84,70 @@ export function Subscriptions({ place }: { place: Place }): ReactElement {
         query: {
           ...(status !== undefined && { status: [status] }),
           ...(planId !== undefined && { planId }),
-          ...(subscriberWallet !== undefined && { subscriberWallet }),
+          ...range,
         },
       }),
-    [session, app.id, status, planId, subscriberWallet],
+    [session, app.id, status, planId, range],
   );
   const list = usePages(open, LIVE_MS);
-  const filtered = status !== undefined || planId !== undefined || subscriberWallet !== undefined;
+  const isFiltered = [status, planId, range.since, range.until].some((one) => one !== undefined);
   const nameOf = (id: string) => plans.find((plan) => plan.id === id)?.name ?? '';
   return (
-    <>
-      <div className="view-head">
-        <h1>Subscriptions</h1>
-      </div>
-      <div className="filters">
-        <StatusFilter statuses={statuses} value={status} onChange={setStatus} />
-        <PlanFilter plans={plans} value={planId} onChange={setPlanId} />
-        <label>
-          Wallet
-          <input
-            value={wallet}
-            placeholder="Any address"
-            spellCheck={false}
-            aria-invalid={wallet.trim() !== '' && subscriberWallet === undefined}
-            onChange={({ target }) => setWallet(target.value)}
-          />
-        </label>
-      </div>
-      <ListOf
-        list={list}
-        empty={
-          filtered ? (
-            <strong>No subscription matches.</strong>
-          ) : (
-            <>
-              <strong>No subscriptions yet</strong>
-              <span>Share a plan’s link. Subscriptions appear here as they are made.</span>
-            </>
-          )
-        }
-      >
-        <Table
-          label="Subscriptions"
-          rows={list.rows}
-          columns={[
-            {
-              head: 'Wallet',
-              cell: ({ id, subscriberWallet: address }) => (
-                <a href={`#/subscriptions/${id}`} title={address}>
-                  <code>{shortAddress(address)}</code>
-                </a>
+    <ListOf
+      list={list}
+      empty={
+        isFiltered ? (
+          <strong>No subscription matches.</strong>
+        ) : (
+          <>
+            <strong>No subscriptions yet</strong>
+            <span>Share a plan’s link. Subscriptions appear here as they are made.</span>
+          </>
+        )
+      }
+    >
+      <Table
+        label="Subscriptions"
+        rows={list.rows}
+        columns={[
+          {
+            head: 'Customer',
+            cell: (row) => <Customer of={row} href={`#/subscriptions/${row.id}`} />,
+          },
+          { head: 'Plan', cell: (row) => <bdi>{foreign(nameOf(row.planId), 60)}</bdi> },
+          {
+            head: 'Status',
+            cell: (row) => (
+              <>
+                <SubscriptionBadge of={row} />
+                {row.lastFailureReason !== null && (
+                  <span className="muted small reason">{failureText(row.lastFailureReason)}</span>
+                )}
+              </>
+            ),
+          },
+          ...(status === 'past_due'
+            ? [
+                {
+                  head: 'Unpaid since',
+                  cell: ({ pastDueSince }: Subscription) =>
+                    pastDueSince === null ? '–' : <Time at={pastDueSince} />,
+                },
+              ]
+            : []),
+          { head: 'Amount', isNumber: true, cell: ({ amount }) => <Usdc units={amount} /> },
+          {
+            head: status === 'past_due' ? 'Next try' : 'Next payment',
+            cell: ({ nextPaymentDue, cancelRequestedAt }) =>
+              nextPaymentDue === null || cancelRequestedAt !== null ? (
+                '–'
+              ) : (
+                <Time at={nextPaymentDue} />
               ),
-            },
-            { head: 'Plan', cell: (row) => <bdi>{foreign(nameOf(row.planId), 60)}</bdi> },
-            {
-              head: 'Status',
-              cell: (row) => <SubscriptionBadge of={row} />,
-            },
-            { head: 'Amount', isNumber: true, cell: ({ amount }) => <Usdc units={amount} /> },
-            {
-              head: 'Next payment',
-              cell: ({ nextPaymentDue, cancelRequestedAt }) =>
-                nextPaymentDue === null || cancelRequestedAt !== null ? (
-                  '–'
-                ) : (
-                  <Time at={nextPaymentDue} />
-                ),
-            },
-            { head: 'Since', cell: ({ createdAt }) => <Time at={createdAt} dateOnly /> },
-          ]}
-        />
-      </ListOf>
-    </>
+          },
+          { head: 'Since', cell: ({ createdAt }) => <Time at={createdAt} dateOnly /> },
+        ]}
+      />
+    </ListOf>
   );
 }

@@ -3,12 +3,14 @@ import type { components } from '../../client/openapi.ts';
 import { Signature, Usdc } from '../shared/parts.tsx';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
+import { failureText } from './reasons.ts';
 
 type Entry = components['schemas']['TimelineEntry'];
 
 const kinds: Readonly<Record<Entry['kind'], string>> = {
   event: 'Event',
   payment: 'Payment',
+  refund: 'Refund',
   attempt: 'Transaction',
   delivery: 'Webhook',
 };
@@ -36,9 +38,20 @@ export function Timeline({ entries }: { entries: readonly Entry[] }): ReactEleme
                 {entry.detail?.replaceAll('_', ' ')}
               </a>
             ) : (
-              entry.detail !== null && <span className="muted">{foreign(entry.detail, 200)}</span>
+              entry.detail !== null && (
+                <span className="muted">
+                  {entry.kind === 'payment'
+                    ? failureText(entry.detail)
+                    : foreign(entry.detail, 200)}
+                </span>
+              )
             )}{' '}
             {entry.amount !== null && <Usdc units={entry.amount} />}{' '}
+            {entry.amountRefunded !== null && entry.amountRefunded !== '0' && (
+              <span className="muted">
+                <Usdc units={entry.amountRefunded} /> refunded{' '}
+              </span>
+            )}
             {entry.signature !== null && <Signature of={entry.signature} />}
           </span>
           <span className="muted small">

@@ -5,16 +5,17 @@ import { Button, Dialog, Notice, Spinner } from '../shared/parts.tsx';
 import { signAgain } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
+import { Confirm } from './confirm.tsx';
 import { Deliveries } from './deliveries.tsx';
 import { EndpointHealth } from './endpoint-health.tsx';
+import { EndpointSettings } from './endpoint-settings.tsx';
 import { NewEndpoint } from './new-endpoint.tsx';
-import { type Place, useResponse } from './place.ts';
+import { LIVE_MS, type Place, useResponse } from './place.ts';
 import { Secret } from './secret.tsx';
+import { TestEvent } from './test-event.tsx';
 
-type Ping = components['schemas']['PingAnswer'];
 type Endpoint = components['schemas']['NewWebhookEndpoint'];
 
-/** Shows the app's webhook endpoint and its deliveries. */
 export function Webhook({ place }: { place: Place }): ReactElement {
   const { session, app } = place;
   const path = { appId: app.id };
@@ -22,11 +23,13 @@ export function Webhook({ place }: { place: Place }): ReactElement {
     () => session.client.get('/merchant/apps/{appId}/webhooks', { path: { appId: app.id } }),
     [session, app.id],
   );
-  const { data, error, again } = useResponse(ask);
+  const { data, error, again } = useResponse(ask, LIVE_MS);
   const [secret, setSecret] = useState<string>();
-  const [ping, setPing] = useState<Ping>();
+  const [testing, setTesting] = useState(false);
+  const [setting, setSetting] = useState(false);
   const [busy, setBusy] = useState(false);
   const [removing, setRemoving] = useState(false);
+  const [stopping, setStopping] = useState(false);
   const [rotating, setRotating] = useState(false);
   const [problem, setProblem] = useState<string>();
   const endpoint = data?.[0];
@@ -50,15 +53,6 @@ export function Webhook({ place }: { place: Place }): ReactElement {
       setSecret(made.secret);
       again();
     });
-  const test = (webhookId: string) =>
-    attempt(async () => {
-      setPing(undefined);
-      setPing(
-        await session.client.post('/merchant/apps/{appId}/webhooks/{webhookId}/test', {
-          path: { ...path, webhookId },
-        }),
-      );
-    });
   const rotate = (webhookId: string) =>
     attempt(async () => {
       const client = await signAgain(session);
@@ -68,23 +62,19 @@ export function Webhook({ place }: { place: Place }): ReactElement {
       setSecret(made.secret);
       again();
     }).finally(() => setRotating(false));
-  const enable = (webhookId: string) =>
-    attempt(async () => {
-      await session.client.patch('/merchant/apps/{appId}/webhooks/{webhookId}', {
-        path: { ...path, webhookId },
-        body: { disabled: false },
-      });
-      again();
+  const setDisabled = async (webhookId: string, disabled: boolean) => {
+    await session.client.patch('/merchant/apps/{appId}/webhooks/{webhookId}', {
+      path: { ...path, webhookId },
+      body: { disabled },
     });
-  const remove = (webhookId: string) =>
-    attempt(async () => {
-      await session.client.delete('/merchant/apps/{appId}/webhooks/{webhookId}', {
-        path: { ...path, webhookId },
-      });
-      setRemoving(false);
-      setPing(undefined);
-      again();
+    again();
+  };
+  const remove = async (webhookId: string) => {
+    await session.client.delete('/merchant/apps/{appId}/webhooks/{webhookId}', {
+      path: { ...path, webhookId },
     });
+    again();
+  };
 
   return (
     <>
@@ -111,10 +101,12 @@ export function Webhook({ place }: { place: Place }): ReactElement {
                 )}
               </div>
               <div className="actions">
-                <Button busy={busy} onClick={() => void test(endpoint.id)}>
-                  Send a test
-                </Button>
+                <Button onClick={() => setTesting(true)}>Send a test</Button>
+                <Button onClick={() => setSetting(true)}>Settings</Button>
                 <Button onClick={() => setRotating(true)}>Replace the secret</Button>
+                {endpoint.disabledAt === null && (
+                  <Button onClick={() => setStopping(true)}>Disable</Button>
+                )}
                 <Button kind="danger" onClick={() => setRemoving(true)}>
                   Delete
                 </Button>
@@ -123,11 +115,15 @@ export function Webhook({ place }: { place: Place }): ReactElement {
             <EndpointHealth
               endpoint={endpoint}
               busy={busy}
-              enable={() => void enable(endpoint.id)}
+              enable={() => void attempt(() => setDisabled(endpoint.id, false))}
             />
-            {ping !== undefined && <PingResult ping={ping} />}
           </section>
-          <Deliveries key={endpoint.id} place={place} webhookId={endpoint.id} />
+          <Deliveries
+            key={endpoint.id}
+            place={place}
+            webhookId={endpoint.id}
+            failingSince={endpoint.failingSince}
+          />
         </>
       )}
       {secret !== undefined && (
@@ -137,6 +133,20 @@ export function Webhook({ place }: { place: Place }): ReactElement {
           label="Copy the secret"
           text="Your server verifies every webhook with this secret. It is shown once."
           onClose={() => setSecret(undefined)}
+        />
+      )}
+      {testing && endpoint !== undefined && (
+        <TestEvent place={place} webhookId={endpoint.id} onClose={() => setTesting(false)} />
+      )}
+      {setting && endpoint !== undefined && (
+        <EndpointSettings
+          place={place}
+          endpoint={endpoint}
+          onClose={() => setSetting(false)}
+          onDone={() => {
+            setSetting(false);
+            again();
+          }}
         />
       )}
       {rotating && endpoint !== undefined && (
@@ -154,37 +164,65 @@ export function Webhook({ place }: { place: Place }): ReactElement {
           </div>
         </Dialog>
       )}
+      {stopping && endpoint !== undefined && (
+        <Disabling
+          disable={() => setDisabled(endpoint.id, true)}
+          onClose={() => setStopping(false)}
+        />
+      )}
       {removing && endpoint !== undefined && (
-        <Dialog title="Delete this endpoint?" onClose={() => setRemoving(false)}>
-          <p>Pending deliveries are cancelled. To change the address, delete it and add another.</p>
-          <div className="actions end">
-            <Button onClick={() => setRemoving(false)}>Keep it</Button>
-            <Button kind="danger" busy={busy} onClick={() => void remove(endpoint.id)}>
-              Delete
-            </Button>
-          </div>
-        </Dialog>
+        <Removal remove={() => remove(endpoint.id)} onClose={() => setRemoving(false)} />
       )}
     </>
   );
 }
 
-function PingResult({ ping }: { ping: Ping }): ReactElement {
-  const good = ping.status !== null && ping.status >= 200 && ping.status < 300;
+/** Asks before an endpoint is disabled. */
+function Disabling({
+  disable,
+  onClose,
+}: {
+  disable: () => Promise<unknown>;
+  onClose: () => void;
+}): ReactElement {
   return (
-    <Notice
-      kind={good ? 'success' : 'warning'}
-      title={
-        ping.status === null
-          ? `No answer: ${foreign(ping.error, 200)}`
-          : `Answered ${ping.status} in ${ping.durationMs} ms`
-      }
+    <Confirm
+      title="Disable this endpoint?"
+      button="Disable it"
+      leave="Leave it on"
+      run={disable}
+      onClose={onClose}
+      onDone={onClose}
     >
-      {ping.response !== null && ping.response !== '' && (
-        <pre className="body" tabIndex={0}>
-          {foreign(ping.response, 2000)}
-        </pre>
-      )}
-    </Notice>
+      <p>
+        Nothing is sent until you enable it. Then it gets what it missed, and what is pending now.
+      </p>
+    </Confirm>
+  );
+}
+
+/** Asks before an endpoint is deleted. */
+function Removal({
+  remove,
+  onClose,
+}: {
+  remove: () => Promise<unknown>;
+  onClose: () => void;
+}): ReactElement {
+  return (
+    <Confirm
+      title="Delete this endpoint?"
+      button="Delete"
+      leave="Keep it"
+      isDangerous
+      run={remove}
+      onClose={onClose}
+      onDone={onClose}
+    >
+      <p>
+        Pending deliveries are kept for the next endpoint, if you add one within 7 days. To change
+        the address, delete it and add another.
+      </p>
+    </Confirm>
   );
 }

@@ -1,4 +1,4 @@
-// A wallet inside the page, for trying billing out on a local chain. Its secret key is in the URL's
+// A wallet inside the page, for trying billing on a local chain. Its secret key is in the URL's
 // fragment, which browsers do not send to a server.
 import type {
   SolanaSignTransactionFeature,
@@ -49,9 +49,7 @@ export function registerDemoWallet(secret: string): void {
         signTransaction: async (...inputs) =>
           inputs.map(({ transaction }) => {
             ask('Demo wallet: sign this transaction?');
-            const signed = transaction.slice();
-            signed.set(nacl.sign.detached(transaction.slice(65), key), 1);
-            return { signedTransaction: signed };
+            return { signedTransaction: signed(transaction, key) };
           }),
       },
     };
@@ -64,4 +62,20 @@ export function registerDemoWallet(secret: string): void {
     features,
   };
   registerWallet(wallet);
+}
+
+/**
+ * Returns the transaction with the wallet's signature. Signature n belongs to account n of the
+ * message. The accounts follow a header of three bytes and the number of accounts (one byte).
+ */
+function signed(transaction: Uint8Array, key: Uint8Array): Uint8Array {
+  const [signers = 1] = transaction;
+  const message = transaction.slice(1 + 64 * signers);
+  const owner = bs58.encode(key.slice(32));
+  const accountAt = (place: number) => message.slice(4 + 32 * place, 36 + 32 * place);
+  const places = Array.from({ length: signers }, (_, place) => place);
+  const own = places.find((place) => bs58.encode(accountAt(place)) === owner) ?? 0;
+  const whole = transaction.slice();
+  whole.set(nacl.sign.detached(message, key), 1 + 64 * own);
+  return whole;
 }

@@ -2,18 +2,32 @@ import { BillingConnectionError, BillingError } from '../../client/error.ts';
 import { counted, fill, words } from './language.ts';
 import { foreign } from './text.ts';
 
-/** Thrown when the wallet refused a request, or when the wallet's owner refused the request. */
+/**
+ * Returns the message of what a wallet threw: an Error, another object or a text. Returns an empty
+ * text if there is no message.
+ */
+function messageOf(thrown: unknown): string {
+  if (typeof thrown === 'string') return thrown.trim();
+  if (typeof thrown !== 'object' || thrown === null) return '';
+  const { message, error } = thrown as { message?: unknown; error?: unknown };
+  return typeof message === 'string' && message.trim() !== '' ? message.trim() : messageOf(error);
+}
+
+/** Thrown when the wallet or its owner refused a request. */
 export class WalletRefusal extends Error {
   readonly step: 'connect' | 'signIn' | 'sign';
-  /** True when the wallet reports that the owner refused the request. */
+  /** Whether the wallet reports that the owner refused the request. */
   readonly byPerson: boolean;
 
   constructor(step: WalletRefusal['step'], cause: unknown) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    super(messageOf(cause), { cause });
     this.step = step;
     this.byPerson = isRejection(cause);
   }
 }
+
+/** Thrown when the page finds that it cannot use a wallet. The message is for the user. */
+export class WalletObstacle extends Error {}
 
 /**
  * Thrown when the wallet changed the transaction before signing it. The service did not send the
@@ -21,53 +35,90 @@ export class WalletRefusal extends Error {
  */
 export class AlteredTransaction extends Error {
   /**
-   * The change by the wallet, as the end of a sentence. Undefined when the service does not know
-   * the change.
+   * What the wallet changed, as the end of a sentence. Undefined when the service does not know.
    */
   readonly change: string | undefined;
+  /** Whether the service would have paid the network fee of the transaction. */
+  readonly sponsored: boolean;
 
-  constructor(cause: BillingError) {
+  constructor(cause: BillingError, { sponsored = false } = {}) {
     super('the wallet changed the transaction', { cause });
+    this.sponsored = sponsored;
     const [detail] = cause.details;
     if (detail?.path === 'transaction') this.change = detail.message;
   }
 }
 
+/** Returns the error that a wallet throws when the user declines a request. */
+export const declined = (cause?: unknown): Error =>
+  Object.assign(new Error('The user declined.', { cause }), { code: 4001 });
+
+/** The error code of EIP-1193 for a request that the user refused. */
+const REFUSED = 4001;
+/** Matches the message of a wallet that says only that the user declined, but not why. */
+const USUAL = /^(the )?user\b[\w ]*\b(reject|den(y|ied)|declin|cancel)[\w ]*\.?$/i;
+
+/**
+ * Whether the error means that the user refused. A message is compared as a whole, because the word
+ * "reject" is not enough: a network also rejects transactions that the wallet has sent.
+ */
 function isRejection(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
   const { code, message } = error as { code?: unknown; message?: unknown };
-  return (
-    code === 4001 || (typeof message === 'string' && /reject|denied|declin|cancel/i.test(message))
-  );
+  return code === REFUSED || (typeof message === 'string' && USUAL.test(message));
 }
 
-/** Matches a wallet's message that says only that the user declined, without a reason. */
-const USUAL = /^(the )?(user|request)\b[\w ]*\b(reject|den(y|ied)|declin|cancel)[\w ]*\.?$/i;
+/** A text for the user in the page's language. `details` has the service's own words in English. */
+export interface Explanation {
+  readonly text: string;
+  readonly details?: string | undefined;
+}
 
-/** Describes an error for the user. */
+/**
+ * Describes an error to a buyer. For an error of the service, the text depends on its code and says
+ * what to do.
+ */
+export function explain(error: unknown): Explanation {
+  if (error instanceof BillingError && error.code !== 'RATE_LIMITED') {
+    const texts: Readonly<Record<string, string>> = words.refused;
+    const text = texts[error.code ?? ''] ?? words.refused.INTERNAL_ERROR;
+    return { text, details: error.reason };
+  }
+  if (error instanceof AlteredTransaction) {
+    const { altered, alteredNext, paysItself } = words.error;
+    return {
+      text: `${altered} ${error.sponsored ? paysItself : alteredNext}`,
+      details: error.change === undefined ? undefined : `The transaction ${error.change}.`,
+    };
+  }
+  return { text: wordsOf(error) };
+}
+
+/**
+ * Describes an error in one text. For an error of the service, the text is the service's reason in
+ * English, which merchants read.
+ */
 export function wordsOf(error: unknown): string {
   if (error instanceof BillingError) {
     if (error.code === 'RATE_LIMITED') return counted(words.error.tooMany, error.retryAfter ?? 60);
-    return reasonOf(error.reason);
+    return error.reason;
   }
   if (error instanceof WalletRefusal) {
+    if (error.cause instanceof WalletObstacle) return error.message;
+    if (error.message === '') return error.byPerson ? words.error.declined : words.error.noReason;
     const reason = foreign(error.message).replace(/[^.!?]$/, '$&.');
     if (!error.byPerson) return fill(words.error.walletSays, { reason });
-    // A hardware wallet may decline because of its own settings. The user needs to read this
-    // reason.
+    // If a hardware wallet declines because of its settings, the message names the reason, which
+    // the user needs to read.
     return USUAL.test(reason) ? words.error.declined : fill(words.error.declinedWhy, { reason });
   }
   if (error instanceof AlteredTransaction) {
-    const { change } = error;
-    const how = change === undefined ? '' : ` ${fill(words.error.alteredHow, { change })}`;
-    return `${words.error.altered}${how}`;
+    const { text, details = '' } = explain(error);
+    return `${text} ${details}`.trim();
   }
   if (error instanceof BillingConnectionError) return words.error.unreachable;
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error) || words.stopped;
 }
-
-/** Shows a reason that the service gave. Reasons of the service are in English. */
-export const reasonOf = (reason: string): string => fill(words.error.service, { reason });
 
 export function isCode(error: unknown, code: BillingError['code']): error is BillingError {
   return error instanceof BillingError && error.code === code;

@@ -2,7 +2,7 @@
 // its own catalogue file.
 import { en, type Words } from '../words/en.ts';
 import { type Language, languages } from '../words/languages.ts';
-import { speak } from './language.ts';
+import { locale as current, speak } from './language.ts';
 
 /** The localStorage key of the language that the reader chose. */
 const PLACE = 'billing-language';
@@ -51,7 +51,12 @@ async function catalogueOf(code: Language): Promise<Words | undefined> {
  */
 export async function setLanguage(language: Language = preferred()): Promise<void> {
   const words = await catalogueOf(language);
-  if (words === undefined) return;
+  if (words === undefined) {
+    // The server may have set `lang` to `language`. The page keeps its current language, so `lang`
+    // is reset.
+    document.documentElement.lang = current;
+    return;
+  }
   const locale = navigator.languages.find((tag) => languageOf(tag) === language) ?? language;
   speak({ words, language, locale });
   document.documentElement.lang = locale;

@@ -1,8 +1,8 @@
 import type { ReactElement, ReactNode } from 'react';
-import { wordsOf } from './errors.ts';
+import { explain } from './errors.ts';
 import { words } from './language.ts';
 import type { PagedList } from './pages.ts';
-import { Button, Notice, Skeleton } from './parts.tsx';
+import { Button, Explained, Skeleton } from './parts.tsx';
 
 /**
  * Shows the rows of a list with a button for the next page, and the loading, empty and failed
@@ -20,12 +20,12 @@ export function ListOf<T>({
   return (
     <>
       {list.error !== undefined && (
-        <Notice kind="error" title={words.listFailed}>
-          {wordsOf(list.error)}{' '}
+        <Explained kind="error" title={words.listFailed} of={explain(list.error)}>
+          {' '}
           <Button kind="link" onClick={list.refresh}>
             {words.tryAgain}
           </Button>
-        </Notice>
+        </Explained>
       )}
       {!list.loaded && list.error === undefined && <Skeleton />}
       {list.loaded && list.rows.length === 0 && <div className="empty">{empty}</div>}

@@ -5,10 +5,12 @@ const UNITS_PER_CENT = 10_000n;
 /** Rounding to the cent may change an amount by at most 1 / MAX_CHANGE of the amount. */
 const MAX_CHANGE = 1000n;
 
-/** Formats USDC base units without rounding: `1,234.50`, `0.005`. */
+/** Formats USDC base units without rounding: `1,234.50`, `0.005`, `-4.00`. */
 export function formatExact(units: string | bigint): string {
   const digits = { minimumFractionDigits: 2, maximumFractionDigits: 6 };
-  const amount = formatUsdc(units) as Intl.StringNumericLiteral;
+  const exact = BigInt(units);
+  const text = exact < 0n ? `-${formatUsdc(-exact)}` : formatUsdc(exact);
+  const amount = text as Intl.StringNumericLiteral;
   return new Intl.NumberFormat(locale, digits).format(amount);
 }
 
@@ -24,14 +26,15 @@ export function formatToCent(units: string | bigint): string {
   return formatExact(change * MAX_CHANGE > exact ? exact : cents);
 }
 
-const toCent = (units: bigint) => ((units + UNITS_PER_CENT / 2n) / UNITS_PER_CENT) * UNITS_PER_CENT;
+const toCent = (units: bigint): bigint =>
+  units < 0n ? -toCent(-units) : ((units + UNITS_PER_CENT / 2n) / UNITS_PER_CENT) * UNITS_PER_CENT;
 
 /** Formats USDC base units for overviews, rounded to the cent. Half a cent is rounded up. */
 export function formatCents(units: string | bigint): string {
   return formatExact(toCent(BigInt(units)));
 }
 
-/** Formats lamports as SOL, rounded up to five decimals. */
+/** Formats lamports as SOL with at most five decimals; rounds up. */
 export function formatSolShort(lamports: string | bigint): string {
   const rounded = ((BigInt(lamports) + 9999n) / 10_000n) * 10_000n;
   const digits = { minimumFractionDigits: 2, maximumFractionDigits: 9 };

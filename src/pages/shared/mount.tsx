@@ -3,7 +3,9 @@ import { createRoot } from 'react-dom/client';
 import { setLanguage } from './language-choice.ts';
 import { LanguageChange } from './language-switch.tsx';
 import { Boundary } from './parts.tsx';
+import { addPhoneWallet } from './phone-wallet.ts';
 import { RenewalDialog } from './renewal.tsx';
+import { TapDialog } from './tap-dialog.tsx';
 
 /**
  * Renders a page into the document. With `isTranslated`, the page is in the reader's language.
@@ -13,6 +15,7 @@ export async function mount(page: () => ReactNode, { isTranslated = false } = {}
   const root = document.getElementById('root');
   if (root === null) throw new Error('the document has no root');
   if (isTranslated) await setLanguage();
+  void addPhoneWallet();
   createRoot(root).render(
     <StrictMode>
       <Root page={page} />
@@ -27,6 +30,7 @@ function Root({ page }: { page: () => ReactNode }): ReactElement {
       <Boundary>
         {page()}
         <RenewalDialog />
+        <TapDialog />
       </Boundary>
     </LanguageChange>
   );

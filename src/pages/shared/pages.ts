@@ -14,9 +14,9 @@ export interface PagedList<T> {
 }
 
 /**
- * Reads a keyset-paginated list page by page. When `open` changes, reading starts again, so memoise
- * `open`. With `everyMs`, the first page is polled at that interval. Polling pauses while the
- * browser page is hidden or further pages are shown.
+ * Reads a keyset-paginated list page by page. Memoise `open`: a new `open` starts from the first
+ * page. With `everyMs`, the list is read again at this interval (ms). This polling pauses while the
+ * browser tab is hidden or more than one page of the list is shown.
  */
 export function usePages<T>(
   open: () => AsyncGenerator<T[], void, undefined>,

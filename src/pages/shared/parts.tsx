@@ -10,22 +10,26 @@ import {
   useRef,
   useState,
 } from 'react';
+import type { Explanation } from './errors.ts';
 import { Fill } from './fill.tsx';
 import { explorerUrl } from './installation.ts';
 import { fill, words } from './language.ts';
 import { formatExact, formatToCent } from './money.ts';
-import { shortAddress } from './text.ts';
+import { isLive } from './status.ts';
+import { foreign, shortAddress } from './text.ts';
 import { Time } from './time.tsx';
 
 /** A button. While its action runs (`busy`), the button ignores presses. */
 export function Button({
   kind = 'plain',
   busy = false,
+  icon,
   children,
   ...rest
 }: ComponentProps<'button'> & {
   kind?: 'primary' | 'plain' | 'danger' | 'link';
   busy?: boolean;
+  icon?: ReactNode;
 }): ReactElement {
   return (
     <button
@@ -36,7 +40,8 @@ export function Button({
       aria-busy={busy}
     >
       {busy && <span className="spinner" aria-hidden="true" />}
-      {children}
+      {icon}
+      <span>{children}</span>
     </button>
   );
 }
@@ -62,29 +67,54 @@ export function Skeleton(): ReactElement {
 }
 
 /**
- * A message to the user. A screen reader announces errors immediately and other messages after its
- * current sentence.
+ * A message to the user. A screen reader announces an error immediately, and any other message
+ * after the sentence that it is reading.
  */
 export function Notice({
   kind,
   title,
+  details,
   children,
 }: {
   kind: 'error' | 'warning' | 'success' | 'info';
   title?: string;
+  /** The service's own words. They are hidden until the reader opens them. */
+  details?: string | undefined;
   children?: ReactNode;
 }): ReactElement {
   return (
     <div className={`notice ${kind}`} role={kind === 'error' ? 'alert' : 'status'}>
       {title !== undefined && <strong>{title}</strong>}
       {children !== undefined && <div>{children}</div>}
+      {details !== undefined && (
+        <details className="small">
+          <summary>{words.details}</summary>
+          {foreign(details)}
+        </details>
+      )}
     </div>
   );
 }
 
+/** A Notice with an explanation: its text, and the service's own words behind a disclosure. */
+export function Explained({
+  of: { text, details },
+  children,
+  ...notice
+}: Pick<Parameters<typeof Notice>[0], 'kind' | 'title' | 'children'> & {
+  of: Explanation;
+}): ReactElement {
+  return (
+    <Notice {...notice} details={details}>
+      {text}
+      {children}
+    </Notice>
+  );
+}
+
 /**
- * Shows an amount of USDC with its unit. `partOf` is the full price. An amount other than the full
- * price may come from a division, so such an amount is rounded to the cent.
+ * Shows an amount of USDC with its unit. `partOf` is the full price. If the amount differs from the
+ * full price, the amount may come from a division, so it is rounded to the cent.
  */
 export function Usdc({ units, partOf = units }: { units: string; partOf?: string }): ReactElement {
   return (
@@ -148,7 +178,10 @@ export function Signature({ of }: { of: string }): ReactElement {
   );
 }
 
-/** The tone of each status. A status that only merchants see has its English text here too. */
+/**
+ * The tone of each status badge. Statuses that only merchants see also have their English text
+ * here.
+ */
 const badges: Readonly<Record<string, readonly [tone: string, text?: string]>> = {
   active: ['good'],
   pending: ['warn', 'Pending'],
@@ -171,22 +204,24 @@ export function Badge({ status }: { status: string }): ReactElement {
 }
 
 /**
- * Shows a subscription's status. For a live subscription that is cancelled, shows the end of the
- * subscription instead. For a live subscription that is paused, shows that it is paused.
+ * Shows a subscription's status. Instead of the status, shows `Replaced` if another subscription
+ * replaced it. For a live subscription, shows the end date if its cancellation was requested, or
+ * otherwise `Paused` if it is paused.
  */
 export function SubscriptionBadge({
-  of: { status, cancelRequestedAt, pausedAt, paidThrough },
+  of: { status, cancelRequestedAt, pausedAt, paidThrough, replacedBy = null },
 }: {
   of: {
     status: string;
+    replacedBy?: string | null;
     cancelRequestedAt: string | null;
     pausedAt: string | null;
     paidThrough: string | null;
   };
 }): ReactElement {
-  const isLive = status === 'active' || status === 'past_due';
-  if (!isLive || cancelRequestedAt === null)
-    return <Badge status={isLive && pausedAt !== null ? 'paused' : status} />;
+  if (replacedBy !== null) return <Badge status="replaced" />;
+  if (!isLive(status)) return <Badge status={status} />;
+  if (cancelRequestedAt === null) return <Badge status={pausedAt === null ? status : 'paused'} />;
   if (paidThrough === null) return <Badge status="cancelled" />;
   return (
     <span className="badge warn">
@@ -210,8 +245,8 @@ export function Dialog({
 }): ReactElement {
   const ref = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  // A layout effect can close the dialog while the dialog is still in the document. If the dialog
-  // were removed first, the browser could not return the focus.
+  // A layout effect closes the dialog before React removes it from the document. The browser could
+  // not return the focus from a removed dialog.
   useLayoutEffect(() => {
     const dialog = ref.current;
     dialog?.showModal();

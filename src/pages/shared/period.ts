@@ -13,8 +13,8 @@ const named = new Map<number, Named>([
   [8760, 'year'],
 ]);
 /**
- * Hours of the periods whose names are months or years. These periods have a fixed length, so the
- * day on which they start moves in the calendar.
+ * Periods in hours that are named after months or years but have a fixed length. Their first day
+ * therefore moves in the calendar.
  */
 const DRIFTING = [730, 2190, 4380, 8760];
 
@@ -37,8 +37,8 @@ export function everyPeriod(hours: number): string {
 }
 
 /**
- * Describes the exact length of a month or a year, because the day of payment moves in the
- * calendar. Returns undefined for other periods, whose names are exact.
+ * Describes the exact length of a period that is named after months or years, because its payment
+ * day moves in the calendar. Returns undefined for other periods.
  */
 export function exactLength(hours: number): string | undefined {
   if (!DRIFTING.includes(hours)) return undefined;

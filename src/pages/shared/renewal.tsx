@@ -1,11 +1,11 @@
-// The dialog that signs the user in again during an action. When the service refuses a session's
-// token, the session's requests wait for this dialog. The requests are then repeated, and the
-// action continues.
-import { type ReactElement, useState, useSyncExternalStore } from 'react';
-import { wordsOf } from './errors.ts';
+// The dialog that signs the user in again during an action. If the service refuses the token of a
+// request, the request waits for this dialog and is then repeated.
+import { type ReactElement, useState } from 'react';
+import { explain } from './errors.ts';
 import { Fill } from './fill.tsx';
 import { words } from './language.ts';
-import { Button, Dialog, Notice } from './parts.tsx';
+import { Button, Dialog, Explained } from './parts.tsx';
+import { createSlot } from './slot.ts';
 import { foreign } from './text.ts';
 
 interface Renewal {
@@ -23,14 +23,8 @@ interface Renewable {
   readonly end: () => void;
 }
 
-let current: Renewal | undefined;
+const dialog = createSlot<Renewal>();
 let pending: Promise<boolean> | undefined;
-const listeners = new Set<() => void>();
-
-function show(next: Renewal | undefined): void {
-  current = next;
-  for (const listener of listeners) listener();
-}
 
 /**
  * Shows the dialog. Resolves to true when the user has signed in again, and to false when the
@@ -40,13 +34,13 @@ export function askRenewal(session: Renewable, signIn: () => Promise<void>): Pro
   pending ??= new Promise<boolean>((resolve) => {
     const finish = (renewed: boolean) => {
       pending = undefined;
-      show(undefined);
+      dialog.show(undefined);
       session.ended.removeEventListener('abort', givenUp);
       resolve(renewed);
     };
     const givenUp = () => finish(false);
     session.ended.addEventListener('abort', givenUp);
-    show({
+    dialog.show({
       wallet: session.wallet.name,
       renew: async () => {
         await signIn();
@@ -58,17 +52,12 @@ export function askRenewal(session: Renewable, signIn: () => Promise<void>): Pro
   return pending;
 }
 
-function subscribe(changed: () => void): () => void {
-  listeners.add(changed);
-  return () => listeners.delete(changed);
-}
-
 /**
  * Renders the dialog while a session waits for the user to sign in again. At other times it renders
  * nothing. Every page has this component.
  */
 export function RenewalDialog(): ReactElement {
-  const renewal = useSyncExternalStore(subscribe, () => current);
+  const renewal = dialog.useCurrent();
   return renewal === undefined ? <></> : <SignInAgain renewal={renewal} />;
 }
 
@@ -88,7 +77,7 @@ function SignInAgain({ renewal: { wallet, renew, giveUp } }: { renewal: Renewal 
       <p>
         <Fill text={words.signIn.ended} wallet={<bdi>{foreign(wallet, 40)}</bdi>} />
       </p>
-      {problem !== undefined && <Notice kind="warning">{wordsOf(problem)}</Notice>}
+      {problem !== undefined && <Explained kind="warning" of={explain(problem)} />}
       <div className="actions end">
         <Button onClick={giveUp}>{words.signOut}</Button>
         <Button kind="primary" busy={busy} onClick={signIn}>

@@ -1,4 +1,4 @@
-// The description of an app for subscribers. The app's merchant wrote all of these texts.
+// Shows subscribers what the app's merchant wrote about the app.
 import type { ReactElement } from 'react';
 import { words } from './language.ts';
 import type { PublicPlan } from './session.ts';
@@ -48,7 +48,9 @@ export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
   );
 }
 
-/** Returns a mailto: link to the address. A subject or another part in the address is escaped. */
+/**
+ * Returns a mailto: link to the address. The address is escaped, so that it cannot set a subject.
+ */
 function mailto(address: string): string {
   const at = address.lastIndexOf('@');
   const [name, domain] = [address.slice(0, at), address.slice(at + 1)];

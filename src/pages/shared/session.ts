@@ -2,17 +2,34 @@
 import type { WalletAccount } from '@wallet-standard/base';
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
-import { AlteredTransaction, isCode, WalletRefusal } from './errors.ts';
+import { AlteredTransaction, isCode, WalletObstacle, WalletRefusal } from './errors.ts';
 import { fill, words } from './language.ts';
+import { persistently } from './persistently.ts';
 import { askRenewal } from './renewal.tsx';
-import { dropToken, keepToken, keptToken, type Role } from './token-store.ts';
-import { obstacleIn, signInWay, signInWith } from './wallet-sign-in.ts';
 import {
+  follow,
+  handingOver,
+  orUnanswered,
+  type ProgressQuery,
+  type Submitted,
+  submittedOf,
+} from './sponsored.ts';
+import { dropToken, keepToken, keepWay, keptToken, keptWay, type Role } from './token-store.ts';
+import {
+  isOtherWayOpen,
+  obstacleIn,
+  type SignInWay,
+  signInWays,
+  signInWith,
+} from './wallet-sign-in.ts';
+import {
+  asksSponsor,
   connect,
   type Connected,
   featuresOf,
   noteLapse,
   type Offer,
+  sendsItself,
   sharedAccounts,
   signTransaction,
   type SolanaWallet,
@@ -36,18 +53,8 @@ export interface Session extends Connected {
 }
 
 /**
- * `sent` means that the wallet itself sent the transaction. The page then reads the result from the
- * chain.
- */
-export interface Submitted {
-  status: 'confirmed' | 'sent' | 'lapsed' | 'failed';
-  reason: string | null;
-  signature: string;
-}
-
-/**
- * Time limit (ms) for the response headers of a repeated request. A first request has the same
- * limit in the client.
+ * Time limit (ms) for the response headers when a request is repeated. For the first try, the
+ * client in src/client has the same limit.
  */
 const TIMEOUT_MS = 30_000;
 
@@ -55,8 +62,8 @@ const TIMEOUT_MS = 30_000;
 export const anonymous: Client = createClient({ baseUrl: location.origin });
 
 /**
- * Connects a wallet. Signs in unless the tab has a token for the connected account. `step` is
- * called before each request to the wallet. Throws a WalletRefusal or the service's error.
+ * Connects a wallet and opens a session. `step` is called before each request to the wallet. Throws
+ * a WalletRefusal or the service's error.
  */
 export async function openSession(
   wallet: SolanaWallet,
@@ -64,18 +71,50 @@ export async function openSession(
   step: (name: 'connect' | 'signIn') => void,
 ): Promise<Session> {
   step('connect');
-  const connected = await connect(wallet);
-  const kept = keptToken(role);
-  if (kept?.address === connected.account.address) return sessionOf(connected, role, kept.token);
-  dropToken(role);
-  step('signIn');
-  const { account, token } = await signInAs(connected, role);
-  return sessionOf({ wallet, account }, role, token);
+  return sessionFor(await connect(wallet), role, step);
 }
 
 /**
- * Opens a session with the tab's token if the wallet still shares the token's account. The wallet
- * does not ask the user. Returns undefined when the user must choose a wallet.
+ * Opens a session of a connected wallet. Signs in unless the tab has a token for the account.
+ * Throws a WalletRefusal or the service's error.
+ */
+export async function sessionFor(
+  connected: Connected,
+  role: Role,
+  step: (name: 'signIn') => void,
+): Promise<Session> {
+  const kept = keptSession(connected, role);
+  if (kept !== undefined) return kept;
+  dropToken(role);
+  step('signIn');
+  const { account, token } = await signInAs(connected, role);
+  return sessionOf({ wallet: connected.wallet, account }, role, token);
+}
+
+/**
+ * Opens a session with the tab's token. Returns undefined if the tab has no token of this account.
+ */
+export function keptSession(connected: Connected, role: Role): Session | undefined {
+  const kept = keptToken(role);
+  return kept?.address === connected.account.address
+    ? sessionOf(connected, role, kept.token)
+    : undefined;
+}
+
+/** Opens a session with a token that the service issued for a sponsored transaction. */
+export function sessionWith(
+  connected: Connected,
+  { token, expiresAt }: { token: string; expiresAt: string },
+): Session {
+  const { wallet, account } = connected;
+  keepToken('subscriber', { token, expiresAt, address: account.address, wallet: wallet.name });
+  return sessionOf(connected, 'subscriber', token);
+}
+
+/**
+ * Asks the wallet, without a prompt to the user, for the accounts that it shares. If the tab has a
+ * token for one of these accounts, opens a session with the token. Otherwise returns undefined, and
+ * the user must choose a wallet.
  */
 export async function resumeSession(
   wallet: SolanaWallet,
@@ -92,22 +131,40 @@ export async function resumeSession(
 }
 
 /**
- * Signs in with a connected account and keeps the token in the tab. Throws a WalletRefusal or the
- * service's error.
+ * Signs in with a connected account, in the first way that works, and keeps the token in the tab.
+ * Throws a WalletRefusal or the service's error.
  */
-async function signInAs(
-  connected: Connected,
-  role: Role,
-): Promise<{ account: WalletAccount; token: string }> {
+async function signInAs(connected: Connected, role: Role): Promise<SignedIn> {
+  const { wallet, account } = connected;
+  const features = featuresOf(connected);
+  const ways = signInWays(features, role);
+  const kept = ways.filter((way) => way === keptWay(wallet.name, account.address));
+  let failure: Error | undefined;
+  for (const way of new Set([...kept, ...ways]))
+    try {
+      const signedIn = await signInBy(connected, role, way);
+      if (way !== ways[0]) keepWay(wallet.name, account.address, way);
+      return signedIn;
+    } catch (error) {
+      if (!isOtherWayOpen(error)) throw error;
+      // The error of the best way is the most helpful error for the user.
+      failure ??= error as Error;
+    }
+  const obstacle = words.obstacle[obstacleIn(features, role) ?? 'messages'];
+  throw (
+    failure ??
+    new WalletRefusal('signIn', new WalletObstacle(fill(obstacle, { wallet: wallet.name })))
+  );
+}
+
+interface SignedIn {
+  account: WalletAccount;
+  token: string;
+}
+
+async function signInBy(connected: Connected, role: Role, way: SignInWay): Promise<SignedIn> {
   const { wallet } = connected;
   const { address } = connected.account;
-  const features = featuresOf(connected);
-  const way = signInWay(features, role);
-  if (way === undefined)
-    throw new WalletRefusal(
-      'signIn',
-      fill(words.obstacle[obstacleIn(features, role) ?? 'messages'], { wallet: wallet.name }),
-    );
   const { nonce, ...asked } = await anonymous.post('/auth/nonce', {
     body: { wallet: address, role, ...(way === 'transaction' && { method: way }) },
   });
@@ -158,39 +215,87 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
 }
 
 /**
- * Asks the wallet to sign in once more, before a key is created or a secret is replaced. A stranger
- * who uses an open dashboard cannot sign in. Returns a client with the new token.
+ * Asks the wallet to sign in again before a key is created or a secret is replaced, so that a
+ * stranger at an open dashboard cannot do this. Returns a client with the new token.
  */
 export async function signAgain(session: Session): Promise<Client> {
   const { token } = await signInAs(session, session.role);
   return createClient({ baseUrl: location.origin, token });
 }
 
+/** The sessions in which a transaction may have been sent, each by its signal `ended`. */
+const senders = new WeakSet<AbortSignal>();
+
+/** Returns whether a transaction may have been sent in the session. */
+export const hasSent = ({ ended }: Session): boolean => senders.has(ended);
+
 /**
- * Asks the wallet to sign a transaction. The service then sends the transaction, unless the wallet
- * sends it. `ask` is called right before the wallet is asked and lets the service build the
- * transaction, because a blockhash ages while the user decides. Throws a WalletRefusal, an
- * AlteredTransaction or the service's error.
+ * Asks the wallet to sign the transaction that `ask` returns. The service sends the transaction,
+ * unless the wallet has sent it. If the service does not sponsor it, the wallet signs another one
+ * and pays for it. Throws a WalletRefusal, an AlteredTransaction or the service's error.
  */
 export async function submit(
   session: Session,
-  ask: () => Promise<Offer>,
+  ask: (sponsored: boolean) => Promise<Offer>,
   step: (name: 'sign' | 'send') => void,
 ): Promise<Submitted> {
-  const offer = await ask();
+  const submitted = await submitOnce(session, await ask(asksSponsor(session)), step);
+  if (submitted.status !== 'unsponsored') return submitted;
+  return submitOnce(session, await ask(false), step);
+}
+
+async function submitOnce(
+  session: Session,
+  offer: Offer,
+  step: (name: 'sign' | 'send') => void,
+): Promise<Submitted> {
+  if (offer.cancelled === true) return { status: 'confirmed', reason: null, signature: '' };
   step('sign');
+  if (sendsItself(session)) senders.add(session.ended);
   const result = await signTransaction(session, offer);
   step('send');
-  if ('sent' in result) return { status: 'sent', reason: null, signature: result.sent };
+  senders.add(session.ended);
+  if ('sent' in result)
+    return { status: 'sent', reason: null, signature: result.sent, doubt: result.doubt };
+  return orUnanswered(
+    offer.sponsored === true
+      ? submitSponsored(session, offer.offerId, result.signed)
+      : relay(session, offer.offerId, result.signed),
+  );
+}
+
+/**
+ * Passes a signed transaction, for which the wallet pays, to the service. The service sends the
+ * transaction. Waits until the network has confirmed it.
+ */
+async function relay(session: Session, offerId: string, transaction: string): Promise<Submitted> {
   const path =
     session.role === 'subscriber' ? '/subscriber/transactions' : '/merchant/transactions';
   for (;;) {
-    const body = { transaction: result.signed, offerId: offer.offerId };
-    const sent = session.client.post(path, { body });
+    const body = { transaction, offerId };
+    const sent = persistently(() => session.client.post(path, { body }));
     const { status, reason, signature } = await sent.catch((error: unknown) => {
       throw isCode(error, 'VALIDATION_ERROR') ? new AlteredTransaction(error) : error;
     });
     if (status === 'lapsed') noteLapse(session.wallet);
     if (status !== 'pending') return { status, reason, signature };
   }
+}
+
+/**
+ * Passes a signed sponsored transaction to the service, and waits until the network has confirmed
+ * the transaction.
+ */
+async function submitSponsored(
+  { client, wallet }: Session,
+  offerId: string,
+  transaction: string,
+): Promise<Submitted> {
+  const path = { offerId };
+  const first = await handingOver(wallet, () =>
+    client.post('/subscriber/offers/{offerId}/transaction', { path, body: { transaction } }),
+  );
+  const read = (query: ProgressQuery) =>
+    client.get('/subscriber/offers/{offerId}', { path, query });
+  return submittedOf(wallet, await follow(first, read, ({ state }) => state === 'confirmed'));
 }

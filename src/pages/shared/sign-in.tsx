@@ -1,36 +1,39 @@
-import { type ReactElement, useEffect, useRef, useState } from 'react';
-import { wordsOf } from './errors.ts';
+import { type ReactElement, type ReactNode, useEffect, useRef, useState } from 'react';
+import { explain, type Explanation } from './errors.ts';
 import { clusterName } from './installation.ts';
 import { fill, words } from './language.ts';
-import { Button, Notice, Spinner } from './parts.tsx';
-import { openSession, resumeSession, type Session } from './session.ts';
+import { Button, Explained, Notice, Spinner } from './parts.tsx';
+import { hasSent, openSession, resumeSession, type Session } from './session.ts';
 import { foreign } from './text.ts';
-import { keptToken, type Role } from './token-store.ts';
+import { dropToken, keptToken, type Role } from './token-store.ts';
 import { WalletChoice } from './wallet-choice.tsx';
 import { knowsNetwork, onSwitch, type SolanaWallet, useWallets } from './wallets.ts';
 
-/** A card for signing in with a wallet. */
+/** A card for signing in with a wallet, with `children` below. */
 export function SignIn({
   role,
   title,
   text,
   place: { isSwitched, resuming, stopResuming, begin },
+  children,
 }: {
   role: Role;
   title: string;
   text: string;
   place: SignInPlace;
+  children?: ReactNode;
 }): ReactElement {
   const wallets = useWallets();
   const [step, setStep] = useState<{ name: 'connect' | 'sign'; wallet: string }>();
-  const [problem, setProblem] = useState<() => string>();
+  const [problem, setProblem] = useState<() => Explanation>();
   const runs = useRef(0);
 
   const choose = (wallet: SolanaWallet) => {
     setProblem(undefined);
     const name = foreign(wallet.name, 40);
     if (!knowsNetwork(wallet)) {
-      setProblem(() => () => fill(words.network.other, { wallet: name, network: clusterName }));
+      const text = () => fill(words.network.other, { wallet: name, network: clusterName });
+      setProblem(() => () => ({ text: text() }));
       return;
     }
     runs.current += 1;
@@ -43,7 +46,7 @@ export function SignIn({
       (error: unknown) => {
         if (runs.current !== mine) return;
         setStep(undefined);
-        setProblem(() => () => wordsOf(error));
+        setProblem(() => () => explain(error));
       },
     );
   };
@@ -60,7 +63,7 @@ export function SignIn({
       <h1>{title}</h1>
       <p className="muted">{text}</p>
       {isSwitched && problem === undefined && <Notice kind="info">{words.signIn.switched}</Notice>}
-      {problem !== undefined && <Notice kind="warning">{problem()}</Notice>}
+      {problem !== undefined && <Explained kind="warning" of={problem()} />}
       {step === undefined ? (
         <WalletChoice verb="signIn" role={role} wallets={wallets} onChoose={choose} />
       ) : (
@@ -76,6 +79,7 @@ export function SignIn({
           </Button>
         </>
       )}
+      {children}
     </main>
   );
 }
@@ -85,7 +89,8 @@ export interface SignInPlace {
   /** Whether the user must sign in again because the wallet switched accounts. */
   isSwitched: boolean;
   /**
-   * Set while the page asks a wallet for the account of the tab's token. The value is this wallet.
+   * The wallet that the page is asking for its accounts, to find the account of the tab's token.
+   * Undefined at other times.
    */
   resuming: SolanaWallet | undefined;
   stopResuming: () => void;
@@ -124,13 +129,16 @@ export function useSession(role: Role): SignInPlace {
     session.ended.addEventListener('abort', left);
     const off = onSwitch(session, () => {
       setSwitched(true);
-      session.end();
+      // If a transaction may have been sent, the session is kept until the user signs in with the
+      // new account, so that the page still shows the transaction's result.
+      if (hasSent(session)) dropToken(role);
+      else session.end();
     });
     return () => {
       session.ended.removeEventListener('abort', left);
       off();
     };
-  }, [session]);
+  }, [session, role]);
 
   return {
     session,
@@ -142,6 +150,19 @@ export function useSession(role: Role): SignInPlace {
       setSession(next);
     },
   };
+}
+
+/** Reports that the wallet has switched accounts while the page still shows the earlier account. */
+export function Switched({ place: { session, isSwitched } }: { place: SignInPlace }): ReactElement {
+  if (session === undefined || !isSwitched) return <></>;
+  return (
+    <Notice kind="info">
+      {words.signIn.switched}{' '}
+      <Button kind="link" onClick={session.end}>
+        {words.signIn.again}
+      </Button>
+    </Notice>
+  );
 }
 
 /** Shows the page's name beside the logo. */

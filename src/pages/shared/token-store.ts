@@ -1,6 +1,5 @@
-// Keeps the access token of each role in the tab's sessionStorage. A reload or another page in the
-// tab then needs no new signature. Closing the tab deletes the token. No other tab can read the
-// token.
+// Keeps the access token of each role in the tab's sessionStorage. The token survives a reload. It
+// is deleted with the tab, and no other tab can read it. Also keeps how an account signs in.
 
 export type Role = 'merchant' | 'subscriber';
 
@@ -19,7 +18,7 @@ const placeOf = (role: Role) => `billing-token-${role}`;
  * Calls `use` with sessionStorage and returns the result. Returns undefined when the browser
  * forbids storage.
  */
-function withStorage<T>(use: (storage: Storage) => T): T | undefined {
+export function withStorage<T>(use: (storage: Storage) => T): T | undefined {
   try {
     return use(sessionStorage);
   } catch {
@@ -42,4 +41,18 @@ export function keptToken(role: Role): KeptToken | undefined {
   if (kept === undefined || Date.parse(kept.expiresAt) > Date.now()) return kept;
   dropToken(role);
   return undefined;
+}
+
+const wayPlaceOf = (wallet: string, address: string) => `billing-sign-in ${wallet} ${address}`;
+
+/**
+ * Stores the way in which an account of a wallet signed in, so that the next sign-in tries this way
+ * first.
+ */
+export function keepWay(wallet: string, address: string, way: string): void {
+  withStorage((storage) => storage.setItem(wayPlaceOf(wallet, address), way));
+}
+
+export function keptWay(wallet: string, address: string): string | undefined {
+  return withStorage((storage) => storage.getItem(wayPlaceOf(wallet, address))) ?? undefined;
 }

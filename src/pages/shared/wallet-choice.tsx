@@ -3,6 +3,7 @@ import type { ReactElement } from 'react';
 import { Fill } from './fill.tsx';
 import { fill, words } from './language.ts';
 import { Button } from './parts.tsx';
+import { isPhoneWallet } from './phone-wallet.ts';
 import { QrCode } from './qr-code.tsx';
 import { foreign } from './text.ts';
 import type { Role } from './token-store.ts';
@@ -10,7 +11,7 @@ import { obstacleOf } from './wallet-sign-in.ts';
 import type { SolanaWallet } from './wallets.ts';
 
 /**
- * Wallet apps with a built-in browser. A page that is opened in this browser can use the wallet.
+ * Wallet apps with a built-in browser. A page that is opened in that browser can use the wallet.
  */
 const browsers: readonly (readonly [
   name: string,
@@ -39,8 +40,8 @@ type Verb = 'subscribe' | 'signIn';
 
 /**
  * Shows a button for each wallet that can sign in for the role. For each other wallet of the
- * browser, shows why the page cannot use the wallet. Without a usable wallet, shows links for
- * getting a wallet.
+ * browser, shows why the page cannot use it. If no wallet of the browser can sign in, shows links
+ * to wallet apps.
  */
 export function WalletChoice({
   verb,
@@ -57,11 +58,8 @@ export function WalletChoice({
   const others = wallets.filter((wallet) => !usable.includes(wallet));
   return (
     <>
-      {usable.length === 0 ? (
-        <NoWallet verb={verb} hasOthers={others.length > 0} />
-      ) : (
-        <Choices verb={verb} wallets={usable} onChoose={onChoose} />
-      )}
+      {usable.length > 0 && <Choices verb={verb} wallets={usable} onChoose={onChoose} />}
+      {usable.every(isPhoneWallet) && <NoWallet verb={verb} hasOthers={others.length > 0} />}
       {others.map((wallet) => (
         <p key={wallet.name} className="muted">
           <Fill
@@ -86,13 +84,17 @@ function Choices({
   return (
     <div className="wallets" role="group" aria-label={words.choice[verb].group}>
       {wallets.map((wallet) => (
-        <Button key={wallet.name} kind="primary" onClick={() => onChoose(wallet)}>
-          {/^data:image\//.test(wallet.icon) && (
-            <img src={wallet.icon} alt="" width={22} height={22} />
-          )}
-          <span>
-            <Fill text={words.choice[verb].with} wallet={<bdi>{foreign(wallet.name, 40)}</bdi>} />
-          </span>
+        <Button
+          key={wallet.name}
+          kind="primary"
+          icon={
+            /^data:image\//.test(wallet.icon) && (
+              <img src={wallet.icon} alt="" width={22} height={22} />
+            )
+          }
+          onClick={() => onChoose(wallet)}
+        >
+          <Fill text={words.choice[verb].with} wallet={<bdi>{foreign(wallet.name, 40)}</bdi>} />
         </Button>
       ))}
     </div>

@@ -1,10 +1,18 @@
-// Signs a wallet in: selects the wallet's feature, or tells why the wallet cannot sign in.
+// Selects the feature with which a wallet signs in, or explains why the wallet cannot sign in.
 import type { WalletAccount } from '@wallet-standard/base';
-import { WalletRefusal } from './errors.ts';
+import { isCode, WalletObstacle, WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
 import { fill, words } from './language.ts';
+import { shortAddress } from './text.ts';
 import type { Role } from './token-store.ts';
-import { type Connected, fromBase64, type SolanaWallet, toBase58, toBase64 } from './wallets.ts';
+import {
+  type Connected,
+  fromBase64,
+  type SolanaWallet,
+  toBase58,
+  toBase64,
+  unlock,
+} from './wallets.ts';
 
 /**
  * The ways to sign in, best first. With `transaction` the wallet signs a transaction that is never
@@ -28,39 +36,52 @@ export interface SignedIn {
   signedMessage?: string;
 }
 
+/** The wallet feature for each way to sign in, best way first. */
+const FEATURES: readonly (readonly [SignInWay, feature: string])[] = [
+  ['signIn', 'solana:signIn'],
+  ['signMessage', 'solana:signMessage'],
+  ['signOffchainMessage', 'solana:signOffchainMessage'],
+  ['transaction', 'solana:signTransaction'],
+];
+
 /**
- * Returns how a wallet with these features signs in for the role. Returns undefined when the wallet
- * cannot sign in.
+ * Returns the ways in which a wallet with these features may sign in for the role, best first. A
+ * listed way may still fail: a wallet with a hardware device also lists features that the device
+ * lacks.
  */
-export function signInWay(features: readonly string[], role: Role): SignInWay | undefined {
-  if (features.includes('solana:signIn')) return 'signIn';
-  if (features.includes('solana:signMessage')) return 'signMessage';
-  if (features.includes('solana:signOffchainMessage')) return 'signOffchainMessage';
-  // A merchant cannot sign in by signing a transaction.
-  return role === 'subscriber' && features.includes('solana:signTransaction')
-    ? 'transaction'
-    : undefined;
+export function signInWays(features: readonly string[], role: Role): SignInWay[] {
+  return (
+    FEATURES.filter(([, feature]) => features.includes(feature))
+      .map(([way]) => way)
+      // A merchant cannot sign in by signing a transaction.
+      .filter((way) => role === 'subscriber' || way !== 'transaction')
+  );
+}
+
+/**
+ * Returns whether another way to sign in may work after this error. Returns false if the user
+ * refused, because another way would ask the user again.
+ */
+export function isOtherWayOpen(error: unknown): boolean {
+  if (error instanceof WalletRefusal)
+    return !error.byPerson && !(error.cause instanceof WalletObstacle);
+  return isCode(error, 'UNAUTHORIZED') || isCode(error, 'VALIDATION_ERROR');
 }
 
 /** The reason why a page cannot use a wallet, as the key of the text that explains the reason. */
 export type Obstacle = keyof typeof words.obstacle;
 
-/**
- * Returns why the page cannot use the wallet. Returns undefined when the page can use the wallet.
- */
+/** Returns why the page cannot use the wallet, or undefined if it can. */
 export function obstacleOf(wallet: SolanaWallet, role: Role): Obstacle | undefined {
   return obstacleIn(Object.keys(wallet.features), role);
 }
 
-/**
- * Returns why a page cannot use a wallet with these features. Returns undefined when the page can
- * use the wallet.
- */
+/** Returns why a page cannot use a wallet with these features, or undefined if it can. */
 export function obstacleIn(features: readonly string[], role: Role): Obstacle | undefined {
   if (!features.includes('standard:connect')) return 'connect';
   const signs = features.includes('solana:signTransaction');
   if (!signs && !features.includes('solana:signAndSendTransaction')) return 'transactions';
-  if (signInWay(features, role) !== undefined) return undefined;
+  if (signInWays(features, role).length > 0) return undefined;
   return signs ? 'merchant' : 'messages';
 }
 
@@ -88,8 +109,8 @@ interface Signed {
 }
 
 /**
- * Byte offsets in a transaction with one signer: a count byte, the signature (64 bytes), the
- * message.
+ * A transaction with one signer has a count byte, the signature (64 bytes) and the message. The
+ * constants are the byte offsets of the signature and the message.
  */
 const SIGNATURE_PLACE = 1;
 const MESSAGE_PLACE = 65;
@@ -132,9 +153,8 @@ async function sign(
 }
 
 /**
- * Asks the wallet to sign in. Returns the account with which the wallet signed; the page then uses
- * this account. Throws a WalletRefusal. If the wallet signed with another account, the refusal
- * names both accounts.
+ * Asks the wallet to sign in with the connected account. Throws a WalletRefusal, also if the wallet
+ * signed with another account.
  */
 export async function signInWith(
   connected: Connected,
@@ -142,14 +162,15 @@ export async function signInWith(
   asked: Asked,
 ): Promise<SignedIn> {
   try {
+    await unlock(connected);
     const signed = await sign(connected, way, asked);
-    if (signed === undefined) throw new Error(words.error.noSignature);
+    if (signed === undefined) throw new WalletObstacle(words.error.noSignature);
     const { account, bytes, signature } = signed;
     if (account.address !== connected.account.address)
-      throw new Error(
+      throw new WalletObstacle(
         fill(words.error.otherAccount, {
-          signed: account.address,
-          shared: connected.account.address,
+          signed: shortAddress(account.address),
+          shared: shortAddress(connected.account.address),
         }),
       );
     const same = toBase64(bytes) === toBase64(new TextEncoder().encode(asked.message));

@@ -10,13 +10,13 @@ import type { Wallet, WalletAccount } from '@wallet-standard/base';
 import type { StandardConnectFeature, StandardEventsFeature } from '@wallet-standard/features';
 import bs58 from 'bs58';
 import { useSyncExternalStore } from 'react';
-import { WalletRefusal } from './errors.ts';
+import { WalletObstacle, WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
 import { words } from './language.ts';
 
 /**
- * A feature of wallet-standard-features 1.5. This project still uses an older version. The wallet
- * puts the text into a version 1 envelope and signs the envelope.
+ * A feature of wallet-standard-features 1.5, which is newer than the version in this project. The
+ * wallet puts the text into a version 1 envelope and signs the envelope.
  */
 interface SignOffchainMessageFeature {
   readonly 'solana:signOffchainMessage': {
@@ -55,9 +55,9 @@ export interface Connected {
 }
 
 /**
- * Returns the wallet features that the page can use with the account. An account lists the features
- * that it supports. An account that the wallet only watches lists no features. The features for
- * connecting and for `solana:signIn` need no support by the account.
+ * Returns the wallet features that the page can use with the account: (1) the features that the
+ * account lists (a watch-only account lists none), (2) the features whose names begin with
+ * `standard:`, (3) `solana:signIn`.
  */
 export function featuresOf({ wallet, account }: Connected): readonly string[] {
   return Object.keys(wallet.features).filter(
@@ -76,6 +76,9 @@ const signs = (connected: Connected): boolean =>
 
 const registry = getWallets();
 let known = solanaWallets();
+// A wallet may register before any component listens, so `known` is updated from the start.
+for (const event of ['register', 'unregister'] as const)
+  registry.on(event, () => (known = solanaWallets()));
 
 function solanaWallets(): readonly SolanaWallet[] {
   return registry.get().filter(({ chains }) => chains.some((one) => one.startsWith('solana:')));
@@ -85,11 +88,7 @@ function solanaWallets(): readonly SolanaWallet[] {
 export function useWallets(): readonly SolanaWallet[] {
   return useSyncExternalStore(
     (changed) => {
-      const refresh = () => {
-        known = solanaWallets();
-        changed();
-      };
-      const offs = [registry.on('register', refresh), registry.on('unregister', refresh)];
+      const offs = [registry.on('register', changed), registry.on('unregister', changed)];
       return () => offs.forEach((off) => off());
     },
     () => known,
@@ -109,10 +108,10 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
     const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
-    if (accounts.length === 0) throw new Error(words.error.noAccount);
+    if (accounts.length === 0) throw new WalletObstacle(words.error.noAccount);
     const signing = accounts.filter((account) => signs({ wallet, account }));
     const account = signing.find(knowsNetwork) ?? signing[0];
-    if (account === undefined) throw new Error(words.error.watched);
+    if (account === undefined) throw new WalletObstacle(words.error.watched);
     return { wallet, account };
   } catch (error) {
     throw new WalletRefusal('connect', error);
@@ -120,8 +119,8 @@ export async function connect(wallet: SolanaWallet): Promise<Connected> {
 }
 
 /**
- * Returns the accounts that the wallet shares with the page without asking the user. Returns an
- * empty list when the wallet would have to ask.
+ * Asks the wallet for its accounts without a prompt to the user. Returns an empty list if the
+ * wallet shares no account without a prompt.
  */
 export async function sharedAccounts({
   features,
@@ -134,14 +133,15 @@ export async function sharedAccounts({
 }
 
 /**
- * Calls `switched` when the wallet no longer offers this account to the page. Returns a function
- * that stops the calls.
+ * Calls `switched` when the wallet offers other accounts to the page, without this account. A
+ * locked wallet offers no accounts, and then `switched` is not called. Returns a function that
+ * stops the calls.
  */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
   return (
     wallet.features['standard:events']?.on('change', ({ accounts }) => {
-      if (accounts !== undefined && !accounts.some(({ address }) => address === account.address))
-        switched();
+      if (accounts === undefined || accounts.length === 0) return;
+      if (!accounts.some(({ address }) => address === account.address)) switched();
     }) ?? (() => undefined)
   );
 }
@@ -158,59 +158,121 @@ export function noteLapse(wallet: SolanaWallet): void {
 }
 
 /**
+ * Forgets that a transaction of the wallet lapsed. Used when the wallet cannot send its
+ * transactions itself, for example because it has no SOL.
+ */
+export function forgetLapse(wallet: SolanaWallet): void {
+  lapsed.delete(wallet);
+}
+
+/**
+ * Returns whether the account sends its transactions itself because the wallet was too slow before.
+ */
+export const sendsAfterLapse = (connected: Connected): boolean =>
+  lapsed.has(connected.wallet) && featuresOf(connected).includes('solana:signAndSendTransaction');
+
+/**
  * Returns whether the wallet should send the transactions of this account itself: (1) the account
  * cannot sign without sending, (2) the wallet lists sending before signing, or (3) the wallet was
- * too slow before. A wallet that sends can use a newer blockhash.
+ * too slow before, and can use a newer blockhash when it sends.
  */
-function sendsItself(connected: Connected): boolean {
+export function sendsItself(connected: Connected): boolean {
   const names = featuresOf(connected);
   const send = names.indexOf('solana:signAndSendTransaction');
   const sign = names.indexOf('solana:signTransaction');
   return send !== -1 && (sign === -1 || send < sign || lapsed.has(connected.wallet));
 }
 
+/**
+ * Wallets that must pay their network fee, because they change or send the transactions they sign.
+ */
+const paying = new WeakSet<SolanaWallet>();
+
+/** Records that the service cannot sponsor the wallet. */
+export function notePays(wallet: SolanaWallet): void {
+  paying.add(wallet);
+}
+
+/**
+ * Returns whether the service may sponsor the wallet. False for a wallet that changes or sends the
+ * transactions it signs, or that was too slow and can send.
+ */
+export const maySponsor = (connected: Connected): boolean =>
+  !paying.has(connected.wallet) && !sendsAfterLapse(connected);
+
+/**
+ * Returns whether the account can sign a transaction without sending it. Sponsoring requires this.
+ */
+export const signsOnly = (connected: Connected): boolean =>
+  featuresOf(connected).includes('solana:signTransaction');
+
+/**
+ * Returns whether the page asks the service to sponsor a transaction of this account: the wallet
+ * may be sponsored, and the account can sign without sending.
+ */
+export const asksSponsor = (connected: Connected): boolean =>
+  maySponsor(connected) && signsOnly(connected);
+
 /** A transaction that the service offers to the wallet. */
 export interface Offer {
   readonly transaction: string;
   readonly offerId: string;
   readonly minContextSlot: number;
+  /** If true, the service pays for the transaction and sends it, so the wallet must not send it. */
+  readonly sponsored?: boolean;
+  /** If true, the service has already cancelled the subscription, so there is nothing to sign. */
+  readonly cancelled?: boolean;
+}
+
+/** Asks a wallet that was locked or disconnected to share its accounts again. */
+export async function unlock({
+  wallet: { accounts, features },
+  account,
+}: Connected): Promise<void> {
+  if (!accounts.some(({ address }) => address === account.address))
+    await features['standard:connect']?.connect();
 }
 
 /**
- * Asks the wallet to sign a transaction, or to sign and send it. Throws a WalletRefusal.
+ * Asks the wallet to sign a transaction, or to sign and send it. If the wallet fails but may have
+ * sent the transaction, `doubt` is the wallet's error. Throws a WalletRefusal when nothing was
+ * sent.
  */
 export async function signTransaction(
   connected: Connected,
-  { transaction, minContextSlot }: Offer,
-): Promise<{ signed: string } | { sent: string }> {
+  { transaction, minContextSlot, sponsored = false }: Offer,
+): Promise<{ signed: string } | { sent: string; doubt?: WalletRefusal }> {
   const { account } = connected;
   const { features } = connected.wallet;
   const options = { preflightCommitment: 'confirmed', minContextSlot } as const;
   const input = { account, chain, transaction: fromBase64(transaction), options };
+  const isSending = !sponsored && sendsItself(connected);
   try {
-    if (!sendsItself(connected)) {
+    await unlock(connected);
+    if (!isSending) {
       const [signed] = (await features['solana:signTransaction']?.signTransaction(input)) ?? [];
-      if (signed === undefined) throw new Error(words.error.noTransaction);
+      if (signed === undefined) throw new WalletObstacle(words.error.noTransaction);
       return { signed: toBase64(signed.signedTransaction) };
     }
     const [sent] =
       (await features['solana:signAndSendTransaction']?.signAndSendTransaction(input)) ?? [];
-    if (sent === undefined) throw new Error(words.error.noSignature);
+    if (sent === undefined) throw new WalletObstacle(words.error.noSignature);
     return { sent: toBase58(sent.signature) };
   } catch (error) {
-    throw new WalletRefusal('sign', error);
+    const refusal = new WalletRefusal('sign', error);
+    const isCertain = refusal.byPerson || error instanceof WalletObstacle;
+    if (isSending && !refusal.byPerson) forgetLapse(connected.wallet);
+    if (!isSending || isCertain) throw refusal;
+    return { sent: '', doubt: refusal };
   }
 }
 
-/** Encodes bytes as Base58. */
 export const toBase58 = (bytes: Uint8Array): string => bs58.encode(bytes);
 
-/** Decodes Base64. */
 export function fromBase64(text: string): Uint8Array {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 }
 
-/** Encodes bytes as Base64. */
 export function toBase64(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''));
 }

@@ -1,7 +1,7 @@
-import { type ReactElement, useEffect, useState } from 'react';
+import { type ReactElement, useEffect, useRef, useState } from 'react';
 import { Fill } from '../shared/fill.tsx';
 import { fill, words } from '../shared/language.ts';
-import { formatExact } from '../shared/money.ts';
+import { Line } from '../shared/line.tsx';
 import { Button, Notice, Signature, Spinner, Usdc } from '../shared/parts.tsx';
 import type { Payment, PublicPlan, Session, Subscription } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
@@ -16,8 +16,8 @@ const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
   trialEndsAt !== null && nextPaymentDue === trialEndsAt;
 
 /**
- * The screen after subscribing. The screen follows the first payment until this payment has
- * succeeded or failed.
+ * The screen after subscribing. If the session and the subscription are known, the screen follows
+ * the first payment. Otherwise the first payment is already final.
  */
 export function Done({
   plan,
@@ -26,18 +26,80 @@ export function Done({
   successUrl,
 }: {
   plan: PublicPlan;
-  session: Session;
-  subscription: Subscription;
+  session: Session | undefined;
+  subscription: Subscription | undefined;
   /**
    * Return URL of a checkout session. The page redirects there when the first payment has
    * succeeded, or immediately in a trial.
    */
   successUrl: string | null;
 }): ReactElement {
+  const isKnown = session !== undefined && subscription !== undefined;
+  const [paid, setPaid] = useState(!isKnown);
+  const [failed, setFailed] = useState(false);
+  const text = words.done;
+  const back = safeUrl(successUrl);
+  useEffect(() => {
+    if (paid && back !== undefined) location.assign(back);
+  }, [paid, back]);
+  return (
+    <>
+      {!failed && (
+        <div className="tick" aria-hidden="true">
+          <svg viewBox="0 0 24 24">
+            <path d="m5 12.5 4.5 4.5L19 7.5" />
+          </svg>
+        </div>
+      )}
+      <h2>{failed ? text.failed : text.title}</h2>
+      <p>
+        <Fill
+          text={failed ? text.waits : text.thanks}
+          plan={<bdi>{foreign(plan.name, 80)}</bdi>}
+          app={<bdi>{foreign(plan.appName, 80)}</bdi>}
+        />
+      </p>
+      {isKnown && (
+        <FirstPayment
+          session={session}
+          subscription={subscription}
+          onPaid={() => setPaid(true)}
+          onFailed={setFailed}
+        />
+      )}
+      {back === undefined ? (
+        <Button kind="primary" onClick={() => location.assign('/account')}>
+          {words.panel.seeMine}
+        </Button>
+      ) : (
+        <Button kind="primary" onClick={() => location.assign(back)}>
+          {fill(text.goOn, { app: foreign(plan.appName, 80) })}
+        </Button>
+      )}
+    </>
+  );
+}
+
+/**
+ * Follows the first payment until it has succeeded or failed. Calls `onPaid` when it has succeeded,
+ * or immediately in a trial, and `onFailed` when it has failed.
+ */
+function FirstPayment({
+  session,
+  subscription,
+  onPaid,
+  onFailed,
+}: {
+  session: Session;
+  subscription: Subscription;
+  onPaid: () => void;
+  onFailed: (failed: boolean) => void;
+}): ReactElement {
   const [current, setCurrent] = useState(subscription);
   const [payment, setPayment] = useState<Payment>();
   const trial = isInTrial(current);
   const settled = trial || current.paidThrough !== null || current.status !== 'active';
+  const failed = current.status === 'past_due';
 
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -69,91 +131,57 @@ export function Done({
   }, [session, subscription.id]);
 
   const text = words.done;
-  const back = safeUrl(successUrl);
   const paid = trial || current.paidThrough !== null;
+  const tell = useRef(onPaid);
+  tell.current = onPaid;
+  useEffect(() => onFailed(failed), [failed, onFailed]);
   useEffect(() => {
-    if (paid && back !== undefined) location.assign(back);
-  }, [paid, back]);
+    if (paid) tell.current();
+  }, [paid]);
 
   return (
     <>
-      <div className="tick" aria-hidden="true">
-        <svg viewBox="0 0 24 24">
-          <path d="m5 12.5 4.5 4.5L19 7.5" />
-        </svg>
-      </div>
-      <h2>{text.title}</h2>
-      <p>
-        <Fill
-          text={text.thanks}
-          plan={<bdi>{foreign(plan.name, 80)}</bdi>}
-          app={<bdi>{foreign(plan.appName, 80)}</bdi>}
-        />
-      </p>
       {!settled && <Spinner>{text.collecting}</Spinner>}
-      {current.status === 'past_due' && (
-        <Notice kind="warning" title={text.failed}>
-          {words.unpaid[payment?.failureReason ?? 'unknown']}
-        </Notice>
+      {failed && (
+        <Notice kind="warning">{words.unpaid[payment?.failureReason ?? 'unknown']}</Notice>
       )}
       {trial && current.trialEndsAt !== null && (
         <dl className="lines">
-          <div>
-            <dt>{text.freeUntil}</dt>
-            <dd>
-              <Time at={current.trialEndsAt} />
-            </dd>
-          </div>
+          <Line name={text.freeUntil}>
+            <Time at={current.trialEndsAt} />
+          </Line>
           {current.nextAmount !== null && (
-            <div>
-              <dt>{text.firstPayment}</dt>
-              <dd>
-                <Usdc units={current.nextAmount} partOf={current.amount} />
-              </dd>
-            </div>
+            <Line name={text.firstPayment}>
+              <Usdc units={current.nextAmount} partOf={current.amount} />
+            </Line>
           )}
         </dl>
       )}
       {current.paidThrough !== null && (
         <dl className="lines">
-          <div>
-            <dt>{text.paid}</dt>
-            <dd>{formatExact(payment?.amountGross ?? current.amount)} USDC</dd>
-          </div>
-          <div>
-            <dt>{text.paidUntil}</dt>
-            <dd>
-              <Time at={current.paidThrough} />
-            </dd>
-          </div>
+          <Line name={text.paid}>
+            <Usdc units={payment?.amountGross ?? current.amount} partOf={current.amount} />
+          </Line>
+          <Line name={text.paidUntil}>
+            <Time at={current.paidThrough} />
+          </Line>
           {current.nextPaymentDue !== null && current.nextAmount !== null && (
-            <div>
-              <dt>
-                {text.next}, <Time at={current.nextPaymentDue} dateOnly />
-              </dt>
-              <dd>
-                <Usdc units={current.nextAmount} partOf={current.amount} />
-              </dd>
-            </div>
+            <Line
+              name={
+                <>
+                  {text.next}, <Time at={current.nextPaymentDue} dateOnly />
+                </>
+              }
+            >
+              <Usdc units={current.nextAmount} partOf={current.amount} />
+            </Line>
           )}
           {typeof payment?.txSignature === 'string' && (
-            <div>
-              <dt>{text.payment}</dt>
-              <dd>
-                <Signature of={payment.txSignature} />
-              </dd>
-            </div>
+            <Line name={text.payment}>
+              <Signature of={payment.txSignature} />
+            </Line>
           )}
         </dl>
-      )}
-      {back === undefined ? (
-        <Button kind="primary" onClick={() => location.assign('/account')}>
-          {words.panel.seeMine}
-        </Button>
-      ) : (
-        <Button kind="primary" onClick={() => location.assign(back)}>
-          {fill(text.goOn, { app: foreign(plan.appName, 80) })}
-        </Button>
       )}
     </>
   );

@@ -5,10 +5,19 @@ type Balances = Pick<
   'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'
 >;
 
-/** Returns the USDC (base units) and the lamports that a wallet lacks. 0 means enough. */
-export function missingOf(standing: Balances): { usdc: bigint; lamports: bigint } {
+/**
+ * Returns the USDC (base units) and the lamports that a wallet lacks. 0 means enough. A sponsored
+ * wallet needs no SOL.
+ */
+export function missingOf(
+  standing: Balances,
+  needsSol: boolean,
+): { usdc: bigint; lamports: bigint } {
   const { usdc, usdcNeeded, lamports, lamportsNeeded } = standing;
-  return { usdc: rest(usdcNeeded, usdc), lamports: rest(lamportsNeeded, lamports) };
+  return {
+    usdc: rest(usdcNeeded, usdc),
+    lamports: needsSol ? rest(lamportsNeeded, lamports) : 0n,
+  };
 }
 
 function rest(needed: string, there: string): bigint {
@@ -17,7 +26,7 @@ function rest(needed: string, there: string): bigint {
 }
 
 /** Returns whether the wallet cannot subscribe because it lacks USDC or SOL. */
-export function isShort(standing: Balances): boolean {
-  const { usdc, lamports } = missingOf(standing);
+export function isShort(standing: Balances, needsSol: boolean): boolean {
+  const { usdc, lamports } = missingOf(standing, needsSol);
   return usdc > 0n || lamports > 0n;
 }

@@ -1,15 +1,15 @@
 // /s/{planId} and /checkout/{checkoutSessionId}: a plan's terms and the button that subscribes.
 import { type ReactElement, useEffect, useState } from 'react';
-import { isCode, wordsOf } from '../shared/errors.ts';
+import { explain, isCode } from '../shared/errors.ts';
 import { LanguageSwitch } from '../shared/language-switch.tsx';
 import { words } from '../shared/language.ts';
-import { Button, Notice, Spinner } from '../shared/parts.tsx';
+import { Button, Explained, Spinner } from '../shared/parts.tsx';
 import { Report } from '../shared/report.tsx';
 import { anonymous, type Checkout, type PublicPlan } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
 import { useFlow } from './flow.ts';
-import { Panel } from './panel.tsx';
+import { closedWhy, Panel } from './panel.tsx';
 import { Summary } from './summary.tsx';
 
 interface Offer {
@@ -28,11 +28,17 @@ async function readOffer(kind: 'plan' | 'checkout', id: string): Promise<Offer> 
 
 function Offered({ plan, checkout }: Offer): ReactElement {
   const flow = useFlow({ plan, checkoutSessionId: checkout?.id });
+  const closed = closedWhy(plan, checkout);
+  const { at } = flow.view;
+  // If the wallet need not or cannot subscribe, the summary shows no payments, because the panel
+  // says that there is nothing to do.
+  const isOffered =
+    (closed === undefined || at !== 'offer') && !['subscribed', 'done', 'closed'].includes(at);
   return (
     <div className="checkout">
-      <Summary plan={plan} terms={flow.terms} discount={checkout?.discount ?? null} />
+      <Summary plan={plan} terms={isOffered ? flow.terms : undefined} checkout={checkout} />
       <main className="checkout-panel">
-        <Panel plan={plan} checkout={checkout} flow={flow} />
+        <Panel plan={plan} checkout={checkout} closed={closed} flow={flow} />
         <footer className="muted small">
           <LanguageSwitch />
           <ZoneSwitch />
@@ -83,7 +89,7 @@ export function SubscribePage({
       {error !== undefined && !isCode(error, 'NOT_FOUND') && (
         <>
           <h1>{words.page.failed}</h1>
-          <Notice kind="error">{wordsOf(error)}</Notice>
+          <Explained kind="error" of={explain(error)} />
           <Button
             kind="primary"
             onClick={() => {

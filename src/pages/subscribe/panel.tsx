@@ -2,8 +2,9 @@ import { type ReactElement, type ReactNode, useEffect, useRef } from 'react';
 import { Fill } from '../shared/fill.tsx';
 import { clusterName } from '../shared/installation.ts';
 import { fill, words } from '../shared/language.ts';
-import { formatExact } from '../shared/money.ts';
-import { Address, Button, Notice, Spinner } from '../shared/parts.tsx';
+import { formatExact, formatToCent } from '../shared/money.ts';
+import { OtherApproval } from '../shared/other-approval.tsx';
+import { Address, Button, Explained, Notice, Spinner } from '../shared/parts.tsx';
 import { perPeriod, span } from '../shared/period.ts';
 import type { Checkout, PublicPlan, Session, Standing } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
@@ -14,11 +15,18 @@ import { Done } from './done.tsx';
 import type { Flow } from './flow.ts';
 import { textOf } from './problems.ts';
 import { Short } from './short.tsx';
+import { STAGES } from './sponsored.ts';
+import type { Step } from './view.ts';
 
 /**
- * Returns why the plan accepts no subscribers. Returns undefined when the plan accepts subscribers.
+ * Returns why the plan or the checkout session accepts no subscribers, or undefined if it accepts
+ * them.
  */
-function closedWhy({ available, status, blocked }: PublicPlan): string | undefined {
+export function closedWhy(
+  { available, status, blocked }: PublicPlan,
+  checkout: Checkout | undefined,
+): string | undefined {
+  if (checkout !== undefined && checkout.status !== 'open') return words.panel[checkout.status];
   if (!available) return words.panel.suspended;
   if (status !== 'active') return words.panel[status];
   return blocked ? words.panel.blocked : undefined;
@@ -28,10 +36,12 @@ function closedWhy({ available, status, blocked }: PublicPlan): string | undefin
 export function Panel({
   plan,
   checkout,
+  closed: why,
   flow,
 }: {
   plan: PublicPlan;
   checkout: Checkout | undefined;
+  closed: string | undefined;
   flow: Flow;
 }): ReactElement {
   const wallets = useWallets();
@@ -43,23 +53,22 @@ export function Panel({
     if (!first.current) place.current?.focus();
     first.current = false;
   }, [view.at]);
-  const over =
-    checkout === undefined || checkout.status === 'open' ? undefined : words.panel[checkout.status];
-  const why = over ?? closedWhy(plan);
 
   return (
     <div className="panel" ref={place} tabIndex={-1}>
       {why !== undefined && view.at === 'offer' ? (
         <>
-          <h2>{words.panel.unavailable}</h2>
-          <Notice kind="info">{why}</Notice>
+          <h2>
+            {checkout?.status === 'complete' ? words.panel.completeTitle : words.panel.unavailable}
+          </h2>
+          <Notice kind={checkout?.status === 'complete' ? 'success' : 'info'}>{why}</Notice>
           {checkout?.status === 'complete' && <Back to={checkout.successUrl} plan={plan} />}
           <p>
             <a href="/account">{words.panel.seeMine}</a>
           </p>
         </>
       ) : (
-        <Screen plan={plan} flow={flow} successUrl={checkout?.successUrl ?? null}>
+        <Screen plan={plan} checkout={checkout} flow={flow}>
           <WalletChoice
             verb="subscribe"
             role="subscriber"
@@ -79,17 +88,19 @@ export function Panel({
 
 function Screen({
   plan,
+  checkout,
   flow,
-  successUrl,
   children,
 }: {
   plan: PublicPlan;
+  checkout: Checkout | undefined;
   flow: Flow;
-  successUrl: string | null;
   children: ReactNode;
 }): ReactElement {
   const { view, session } = flow;
   const text = words.panel;
+  const isChange = (checkout?.change ?? null) !== null;
+  const subscribe = isChange ? words.change.title : text.subscribe;
   const retry = (label: string) =>
     session === undefined ? (
       children
@@ -103,7 +114,7 @@ function Screen({
       return (
         <>
           <h2>{text.pay}</h2>
-          {retry(text.subscribe)}
+          {retry(subscribe)}
         </>
       );
     case 'busy':
@@ -111,7 +122,8 @@ function Screen({
         <>
           <h2>{text.pay}</h2>
           <Spinner>{fill(words.step[view.step], { wallet: foreign(view.wallet, 40) })}</Spinner>
-          {['connect', 'signIn', 'sign'].includes(view.step) && (
+          <Progress step={view.step} />
+          {['connect', 'signIn', 'sign', 'look'].includes(view.step) && (
             <Button onClick={flow.stop}>{words.stopWaiting}</Button>
           )}
         </>
@@ -121,9 +133,7 @@ function Screen({
       return (
         <>
           <h2>{text.pay}</h2>
-          <Notice kind={problem.kind} title={problem.title}>
-            {problem.text}
-          </Notice>
+          <Explained kind={problem.kind} title={problem.title} of={problem} />
           {retry(words.tryAgain)}
         </>
       );
@@ -154,43 +164,92 @@ function Screen({
         <>
           <h2>{text.cannot}</h2>
           <Notice kind="warning">{text[view.why]}</Notice>
-          {children}
+          {view.why === 'second' ? (
+            <p>
+              <a href="/account">{text.seeMine}</a>
+            </p>
+          ) : (
+            children
+          )}
         </>
       );
     case 'otherTerms':
       return (
         <>
-          <h2>{text.otherTerms}</h2>
-          <Notice kind="warning">{termsFor(view.standing)}</Notice>
-          {retry(text.subscribe)}
+          <h2>{isChange ? words.change.title : text.otherTerms}</h2>
+          <Notice kind={isChange ? 'info' : 'warning'}>{termsFor(plan, view.standing)}</Notice>
+          {retry(subscribe)}
+        </>
+      );
+    case 'otherApproval':
+      return (
+        <>
+          <h2>{text.otherApproval}</h2>
+          <Notice kind="warning">
+            <OtherApproval approval={view.approval} text={text.otherApprovalText} />
+          </Notice>
+          {retry(subscribe)}
         </>
       );
     case 'short':
       return session === undefined ? (
-        <></>
+        <>{children}</>
       ) : (
-        <Short standing={view.standing} session={session} flow={flow} />
+        <Short {...view} session={session} flow={flow} />
       );
     case 'subscribed':
-      return <Subscribed standing={view.standing} note={view.note} flow={flow} />;
+      return (
+        <Subscribed standing={view.standing} note={view.note} flow={flow}>
+          {children}
+        </Subscribed>
+      );
     case 'done':
-      return session === undefined ? (
-        <></>
-      ) : (
+      return (
         <Done
           plan={plan}
-          session={session}
+          session={view.session}
           subscription={view.subscription}
-          successUrl={successUrl}
+          successUrl={checkout?.successUrl ?? null}
         />
       );
   }
 }
 
-function termsFor({ trialHours, usdcNeeded }: Standing): string {
-  return trialHours === null
-    ? fill(words.panel.noTrial, { amount: formatExact(usdcNeeded) })
-    : fill(words.panel.hasTrial, { span: span(trialHours) });
+/** Shows how far a sponsored transaction has come. Shows nothing before it was sent. */
+function Progress({ step }: { step: Step }): ReactElement {
+  const reached = STAGES.findIndex((stage) => stage === step);
+  if (reached === -1) return <></>;
+  return (
+    <ol className="stages">
+      {STAGES.map((stage, place) => (
+        <li
+          key={stage}
+          className={place <= reached ? 'reached' : ''}
+          aria-current={place === reached ? 'step' : undefined}
+        >
+          {words.stage[stage]}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** Explains why the wallet's terms differ from the plan's terms, and what the wallet pays today. */
+function termsFor(plan: PublicPlan, standing: Standing): ReactNode {
+  const { trialHours, usdcNeeded, change, onChain, endsAt } = standing;
+  const text = words.panel;
+  const amount = formatToCent(usdcNeeded);
+  if (change !== null) return words.change.terms;
+  if (trialHours !== null) return fill(text.hasTrial, { span: span(trialHours) });
+  if (onChain === 'cancelled' && endsAt !== null) {
+    const date = <Time at={endsAt} />;
+    return usdcNeeded === '0' ? (
+      <Fill text={text.runsPaid} date={date} />
+    ) : (
+      <Fill text={text.runs} date={date} amount={amount} />
+    );
+  }
+  return fill(plan.trialHours === null ? text.otherToday : text.noTrial, { amount });
 }
 
 /**
@@ -213,15 +272,19 @@ function Subscribed({
   standing,
   note,
   flow,
+  children,
 }: {
   standing: Standing;
   note: 'approved' | 'resumed' | undefined;
   flow: Flow;
+  /** Shown after the wallet has switched to another account. */
+  children: ReactNode;
 }): ReactElement {
   const { onChain, approval, subscriptionId, endsAt } = standing;
   const text = words.panel;
   const restore = (how: 'repair' | 'resume', label: string) =>
-    subscriptionId !== null && (
+    subscriptionId !== null &&
+    flow.session !== undefined && (
       <Button kind="primary" onClick={() => flow.restore(standing, how)}>
         {label}
       </Button>
@@ -241,7 +304,11 @@ function Subscribed({
       {onChain === 'live' && approval === 'missing' && (
         <>
           <Notice kind="warning" title={text.notApproved}>
-            {text.notApprovedText}
+            {standing.replaces === null ? (
+              text.notApprovedText
+            ) : (
+              <OtherApproval approval={standing.replaces} />
+            )}
           </Notice>
           {restore('repair', text.approve)}
         </>
@@ -257,6 +324,7 @@ function Subscribed({
       <p>
         <a href="/account">{text.manage}</a>
       </p>
+      {flow.session === undefined && children}
     </>
   );
 }

@@ -1,46 +1,80 @@
 // Describes errors to the subscriber.
-import { AlteredTransaction, isCode, reasonOf, WalletRefusal, wordsOf } from '../shared/errors.ts';
+import {
+  AlteredTransaction,
+  explain,
+  type Explanation,
+  isCode,
+  WalletRefusal,
+} from '../shared/errors.ts';
 import { fill, words } from '../shared/language.ts';
-import type { Submitted } from '../shared/session.ts';
+import type { Submitted } from '../shared/sponsored.ts';
+import { foreign } from '../shared/text.ts';
 
-/** A screen that explains why something failed: an error, or a lapsed or failed transaction. */
+/**
+ * A screen that explains a failure. With `sends`, the failure is that the service cannot sponsor
+ * the wallet of this name, because the wallet sends its transactions itself.
+ */
 export interface Problem {
   at: 'problem';
-  cause: Submitted | { error: unknown };
+  cause: Submitted | { error: unknown } | { sends: string };
+  /** Whether a transaction that the page has not seen may be on chain. */
+  isUnsure?: boolean;
 }
 
-interface ProblemText {
+/**
+ * Whether the error means that the customer of the checkout session already has a subscription to a
+ * plan of the app.
+ */
+export const isSecond = (error: unknown): boolean =>
+  isCode(error, 'CONFLICT') && error.details.some(({ path }) => path === 'externalId');
+
+interface ProblemText extends Explanation {
   kind: 'error' | 'warning';
   title: string;
-  text: string;
 }
 
 /** Returns the texts of a problem in the page's language. */
-export function textOf({ cause }: Problem): ProblemText {
-  return 'error' in cause ? ofError(cause.error) : ofTransaction(cause);
+export function textOf({ cause, isUnsure = false }: Problem): ProblemText {
+  const claim = isUnsure ? words.problem.unsure : words.problem.nothingPaid;
+  if ('error' in cause) return ofError(cause.error, claim);
+  if ('status' in cause) return ofTransaction(cause, isUnsure, claim);
+  const text = fill(words.problem.sendsText, { wallet: foreign(cause.sends, 40) });
+  return { kind: 'warning', title: words.problem.sends, text };
 }
 
-function ofTransaction({ status, reason }: Submitted): ProblemText {
-  const { lapsed, lapsedText, failed, refused } = words.problem;
-  return status === 'lapsed'
-    ? { kind: 'warning', title: lapsed, text: lapsedText }
-    : { kind: 'error', title: failed, text: reason === null ? refused : reasonOf(reason) };
+function ofTransaction(
+  { status, reason }: Submitted,
+  isUnsure: boolean,
+  claim: string,
+): ProblemText {
+  const { lapsed, lapsedText, slow, slowText, unsigned, unsignedText } = words.problem;
+  const { failed, refused } = words.problem;
+  const details = reason ?? undefined;
+  if (status === 'lapsed' && !isUnsure) return { kind: 'warning', title: lapsed, text: lapsedText };
+  if (status === 'slow' || status === 'lapsed')
+    return { kind: 'warning', title: slow, text: slowText };
+  if (status === 'refused') {
+    const text = fill(claim, { text: unsignedText });
+    return { kind: 'warning', title: unsigned, text, details };
+  }
+  return { kind: 'error', title: failed, text: refused, details };
 }
 
-function ofError(error: unknown): ProblemText {
-  const text = wordsOf(error);
-  const nothingPaid = fill(words.problem.nothingPaid, { text });
+function ofError(error: unknown, claim: string): ProblemText {
+  const { text, details } = explain(error);
+  const claimed = fill(claim, { text });
   if (error instanceof WalletRefusal)
-    return { kind: 'warning', title: words.problem[error.step], text: nothingPaid };
+    return { kind: 'warning', title: words.problem[error.step], text: claimed };
   if (error instanceof AlteredTransaction)
-    return { kind: 'error', title: words.problem.altered, text };
+    return { kind: 'error', title: words.problem.altered, text, details };
   if (isCode(error, 'FORBIDDEN'))
-    return { kind: 'warning', title: words.problem.otherWallet, text: nothingPaid };
+    return { kind: 'warning', title: words.problem.otherWallet, text: claimed, details };
   if (isCode(error, 'UNAUTHORIZED'))
     return {
       kind: 'warning',
       title: words.problem.notAccepted,
       text: fill(words.problem.signInAgain, { text }),
+      details,
     };
-  return { kind: 'error', title: words.problem.other, text };
+  return { kind: 'error', title: words.problem.other, text, details };
 }

@@ -1,13 +1,14 @@
-// Converts the payments of a subscription to lines of the page: the payment of today, the next
-// payments and the later payments.
+// Converts a plan's schedule of payments to the lines that the page shows. A line has one payment,
+// or several payments of the same amount.
 import type { components } from '../../client/openapi.ts';
 
 type PublicPlan = components['schemas']['PublicPlan'];
+type Standing = components['schemas']['Standing'];
 
 export interface PaymentLine {
   /** Base units of each payment. */
   readonly amount: string;
-  /** Time at which the payment is due. null means today. */
+  /** Time at which the line's first payment is due. Null if it is due today. */
   readonly at: Date | null;
   /** End of the time that the payment covers, if that time is shorter than a period. */
   readonly until: Date | null;
@@ -18,25 +19,38 @@ export interface PaymentLine {
 }
 
 const HOUR_MS = 3_600_000;
-/** Maximum number of equal payments for which each payment has its own line. */
+/**
+ * If at most this number of consecutive payments have the same amount, each of them has its own
+ * line.
+ */
 const MAX_LISTED = 2;
 
 export function linesOf({
   schedule,
   periodHours,
   trialHours,
-}: Pick<PublicPlan, 'schedule' | 'periodHours' | 'trialHours'>): PaymentLine[] {
+  usdcNeeded,
+  change = null,
+}: Pick<PublicPlan, 'schedule' | 'periodHours' | 'trialHours'> &
+  Partial<Pick<Standing, 'usdcNeeded'>> & {
+    readonly change?: { readonly startsAt: string | null } | null;
+  }): PaymentLine[] {
   const period = periodHours * HOUR_MS;
   const lines: PaymentLine[] = [];
   const add = (amount: string, at: Date, more: Pick<PaymentLine, 'times' | 'until'>) => {
-    const isToday = lines.length === 0 && trialHours === null;
+    // A resumed account may already have paid for the current period. Nothing is then due today.
+    const isPaid = usdcNeeded === '0' && amount !== '0';
+    const isDeferred = trialHours !== null || (change !== null && change.startsAt !== null);
+    const isToday = lines.length === 0 && !isDeferred && !isPaid;
     lines.push({ amount, at: isToday ? null : at, isLater: lines.length > 0, ...more });
   };
   for (const { amount, dueAt, until, times } of schedule) {
     const due = new Date(dueAt).getTime();
     const end = new Date(until);
     const isPart = end.getTime() - due < period;
-    // A payment today has its own line. If the equal payments are few, each has its own line too.
+    // `alone` is the number of payments of this entry that get a line each. In a short entry (at
+    // most MAX_LISTED payments), each payment gets a line. In a longer entry, only the first
+    // payment of the whole schedule gets a line. The other payments of the entry share one line.
     const alone = times !== null && times <= MAX_LISTED ? times : lines.length === 0 ? 1 : 0;
     for (let place = 0; place < alone; place += 1)
       add(amount, new Date(due + place * period), { times: 1, until: isPart ? end : null });

@@ -3,13 +3,13 @@ import { formatUsdc } from '../../format.ts';
 import { onrampUrl } from '../shared/installation.ts';
 import { fill, locale, words } from '../shared/language.ts';
 import { formatExact, formatSolShort } from '../shared/money.ts';
-import { Button, Copy, Spinner } from '../shared/parts.tsx';
+import { Button, Copy, Notice, Spinner } from '../shared/parts.tsx';
 import { QrCode } from '../shared/qr-code.tsx';
 import type { Session, Standing } from '../shared/session.ts';
 import type { Flow } from './flow.ts';
 import { missingOf } from './missing.ts';
 
-/** Milliseconds between two reads of the wallet's balances. */
+/** Interval (ms) at which the page polls the wallet's balances. */
 const WATCH_MS = 4000;
 
 /**
@@ -18,15 +18,20 @@ const WATCH_MS = 4000;
  */
 export function Short({
   standing,
+  needsSol,
+  isLate,
   session: { address },
   flow,
 }: {
   standing: Standing;
+  needsSol: boolean;
+  /** Whether the wallet signed a sponsored transaction and the service then did not pay. */
+  isLate: boolean;
   session: Session;
   flow: Flow;
 }): ReactElement {
   const text = words.short;
-  const { usdc, lamports } = missingOf(standing);
+  const { usdc, lamports } = missingOf(standing, needsSol);
   const lacks = usdc === 0n ? 'sol' : lamports === 0n ? 'usdc' : 'both';
   const amounts = [
     ...(usdc > 0n ? [`${formatExact(usdc)} USDC`] : []),
@@ -44,7 +49,8 @@ export function Short({
   return (
     <>
       <h2>{text[lacks]}</h2>
-      <Balances standing={standing} />
+      {isLate && <Notice kind="warning">{text.late}</Notice>}
+      <Balances standing={standing} needsSol={needsSol} />
       <div className="no-wallet">
         <div>
           <p>{fill(text.send, { amounts: list })}</p>
@@ -75,9 +81,9 @@ export function Short({
   );
 }
 
-function Balances({ standing }: { standing: Standing }): ReactElement {
+function Balances({ standing, needsSol }: { standing: Standing; needsSol: boolean }): ReactElement {
   const text = words.short;
-  const { usdc, lamports } = missingOf(standing);
+  const { usdc, lamports } = missingOf(standing, needsSol);
   return (
     <table className="balances">
       <thead>
@@ -97,14 +103,16 @@ function Balances({ standing }: { standing: Standing }): ReactElement {
           <td>{formatExact(standing.usdcNeeded)}</td>
           <td className={usdc > 0n ? 'missing' : ''}>{usdc > 0n ? formatExact(usdc) : '–'}</td>
         </tr>
-        <tr>
-          <th scope="row">SOL</th>
-          <td>{formatSolShort(standing.lamports)}</td>
-          <td>{formatSolShort(standing.lamportsNeeded)}</td>
-          <td className={lamports > 0n ? 'missing' : ''}>
-            {lamports > 0n ? formatSolShort(lamports) : '–'}
-          </td>
-        </tr>
+        {needsSol && (
+          <tr>
+            <th scope="row">SOL</th>
+            <td>{formatSolShort(standing.lamports)}</td>
+            <td>{formatSolShort(standing.lamportsNeeded)}</td>
+            <td className={lamports > 0n ? 'missing' : ''}>
+              {lamports > 0n ? formatSolShort(lamports) : '–'}
+            </td>
+          </tr>
+        )}
       </tbody>
     </table>
   );

@@ -1,31 +1,35 @@
-import type { ReactElement, ReactNode } from 'react';
-import { type Discount, discountText } from '../shared/discount.ts';
+import type { ReactElement } from 'react';
+import { discountText } from '../shared/discount.ts';
 import { Fill } from '../shared/fill.tsx';
 import { counted, fill, words } from '../shared/language.ts';
+import { Line } from '../shared/line.tsx';
 import { formatExact, formatToCent } from '../shared/money.ts';
-import { Address } from '../shared/parts.tsx';
-import { everyPeriod, exactLength, perPeriod, span } from '../shared/period.ts';
+import { Address, Usdc } from '../shared/parts.tsx';
+import { everyPeriod, exactLength, span } from '../shared/period.ts';
+import { PlanPrice } from '../shared/plan-price.tsx';
 import { Mark, SellerLinks } from '../shared/seller.tsx';
-import type { PublicPlan } from '../shared/session.ts';
+import type { Checkout, PublicPlan } from '../shared/session.ts';
 import { foreign, safeUrl } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
-import type { Terms } from './flow.ts';
 import { linesOf, type PaymentLine } from './schedule.ts';
+import type { Terms } from './terms.ts';
 
 /**
- * Shows plan, amount, period, merchant and payments. `terms` are the terms for the connected
- * wallet. Until a wallet is connected, `terms` are the plan's terms.
+ * Shows plan, amount, period, merchant and payments. `terms` are the plan's terms until a wallet is
+ * connected, and then the terms for this wallet; undefined while the page offers no subscription.
  */
 export function Summary({
   plan,
   terms,
-  discount,
+  checkout,
 }: {
   plan: PublicPlan;
-  terms: Terms;
-  discount: Discount | null;
+  terms: Terms | undefined;
+  checkout: Checkout | undefined;
 }): ReactElement {
   const text = words.summary;
+  const { discount = null, change: leaves = null } = checkout ?? {};
+  const credit = terms?.change?.credit ?? '0';
   const website = safeUrl(plan.websiteUrl);
   const host = website === undefined ? undefined : foreign(new URL(website).host, 60);
   const seller = foreign(plan.merchantName ?? plan.appName, 80);
@@ -37,25 +41,34 @@ export function Summary({
           <bdi>{foreign(plan.appName, 80)}</bdi>
         </p>
         <h1>
-          <Fill text={text.title} plan={<bdi>{foreign(plan.name, 120)}</bdi>} />
+          <Fill
+            text={leaves === null ? text.title : words.change.to}
+            plan={<bdi>{foreign(plan.name, 120)}</bdi>}
+          />
         </h1>
-        <p className="price">
-          <span className="price-amount">{formatExact(plan.amount)}</span>
-          <span className="price-unit">
-            USDC
-            <br />
-            {perPeriod(plan.periodHours)}
-          </span>
-        </p>
-        {plan.appDescription !== null && plan.appDescription !== '' && (
-          <p className="about">
-            <bdi>{foreign(plan.appDescription, 400)}</bdi>
-          </p>
-        )}
+        <PlanPrice
+          amount={plan.amount}
+          periodHours={plan.periodHours}
+          about={plan.description ?? plan.appDescription}
+        />
         <dl className="lines">
-          {discount !== null && <Line name={text.discount}>{discountText(discount)}</Line>}
-          {terms.trialHours !== null && <Line name={text.trial}>{span(terms.trialHours)}</Line>}
-          <Payments plan={plan} terms={terms} discount={discount} />
+          {leaves !== null && (
+            <Line name={words.change.leaves}>
+              <bdi>{foreign(leaves.planName, 80)}</bdi>
+            </Line>
+          )}
+          {terms !== undefined && (
+            <>
+              {credit !== '0' && (
+                <Line name={words.change.credit}>
+                  <Usdc units={credit} partOf={plan.amount} />
+                </Line>
+              )}
+              {discount !== null && <Line name={text.discount}>{discountText(discount)}</Line>}
+              {terms.trialHours !== null && <Line name={text.trial}>{span(terms.trialHours)}</Line>}
+              <Payments plan={plan} terms={terms} discount={discount} />
+            </>
+          )}
           {plan.endsAt !== null && (
             <Line name={text.planEnds}>
               <Time at={plan.endsAt} />
@@ -88,16 +101,7 @@ export function Summary({
   );
 }
 
-function Line({ name, children }: { name: ReactNode; children: ReactNode }): ReactElement {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
-/** Shows today's payment, the next payments and the later payments. */
+/** Shows each payment or group of payments of the terms on its own line (schedule.ts). */
 function Payments({
   plan,
   terms,
@@ -105,7 +109,7 @@ function Payments({
 }: {
   plan: PublicPlan;
   terms: Terms;
-  discount: Discount | null;
+  discount: Checkout['discount'];
 }): ReactElement {
   const lines = linesOf({ ...terms, periodHours: plan.periodHours });
   const isDivided = ({ amount, until }: PaymentLine) =>

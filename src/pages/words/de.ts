@@ -3,6 +3,7 @@ import type { Words } from './en.ts';
 export const words: Words = {
   loading: 'Wird geladen',
   tryAgain: 'Erneut versuchen',
+  details: 'Einzelheiten',
   showMore: 'Mehr anzeigen',
   listFailed: 'Diese Liste kann gerade nicht angezeigt werden.',
   stopped: 'Diese Seite funktioniert nicht mehr.',
@@ -32,10 +33,10 @@ export const words: Words = {
     succeeded: 'Bezahlt',
     failed: 'Fehlgeschlagen',
     paused: 'Pausiert',
+    replaced: 'Ersetzt',
     ends: 'Endet am {date}',
   },
   error: {
-    service: 'Der Dienst meldet: {reason}',
     tooMany: {
       one: 'Zu viele Anfragen. Versuchen Sie es in {n} Sekunde erneut.',
       other: 'Zu viele Anfragen. Versuchen Sie es in {n} Sekunden erneut.',
@@ -45,16 +46,30 @@ export const words: Words = {
     declined: 'Sie haben in Ihrer Wallet abgelehnt.',
     declinedWhy: 'Ihre Wallet hat abgelehnt: {reason}',
     walletSays: 'Ihre Wallet meldet: {reason}',
-    noAccount: 'Sie hat kein Konto freigegeben.',
+    noReason: 'Ihre Wallet ist gescheitert und hat keinen Grund genannt.',
+    noAccount: 'Ihre Wallet hat dieser Seite kein Konto freigegeben.',
     watched:
-      'Das Konto, das sie freigegeben hat, kann nicht signieren, etwa weil es nur beobachtet wird. Wählen Sie in der Wallet ein anderes Konto.',
-    noSignature: 'Sie hat keine Signatur geliefert.',
-    noTransaction: 'Sie hat keine Transaktion geliefert.',
+      'Das Konto, das Ihre Wallet freigegeben hat, kann nicht signieren, etwa weil es nur beobachtet wird. Wählen Sie in der Wallet ein anderes Konto.',
+    noSignature: 'Ihre Wallet hat keine Signatur geliefert. Versuchen Sie es erneut.',
+    noTransaction: 'Ihre Wallet hat keine Transaktion geliefert. Versuchen Sie es erneut.',
     otherAccount:
-      'Sie hat sich mit {signed} angemeldet, dieser Seite aber {shared} freigegeben. Wählen Sie in der Wallet eines der beiden Konten und versuchen Sie es erneut.',
+      'Ihre Wallet hat sich mit dem Konto {signed} angemeldet, dieser Seite aber {shared} freigegeben. Wählen Sie in der Wallet eines der beiden Konten und versuchen Sie es erneut.',
     altered:
       'Ihre Wallet hat etwas anderes signiert, als diese Seite angefragt hat. Es wurde nichts gesendet.',
-    alteredHow: 'Der Dienst meldet zur Transaktion: {change}.',
+    alteredNext:
+      'Manche Wallets setzen eigene Gebühren oder fügen Anweisungen hinzu. Schalten Sie das in den Einstellungen der Wallet ab und versuchen Sie es erneut, oder verwenden Sie eine andere Wallet.',
+    paysItself:
+      'Der Dienst kann die Netzwerkgebühr deshalb nicht übernehmen. Versuchen Sie es erneut: Dann bezahlt Ihre Wallet die Gebühr selbst, in SOL.',
+  },
+  refused: {
+    UNAUTHORIZED: 'Der Dienst hat die Anmeldung nicht angenommen.',
+    FORBIDDEN:
+      'Der Dienst lässt das für diese Wallet nicht zu. Verwenden Sie eine andere Wallet oder fragen Sie den Händler.',
+    NOT_FOUND: 'Das gibt es nicht mehr. Bitten Sie den Händler um einen neuen Link.',
+    VALIDATION_ERROR:
+      'Der Dienst konnte nicht verwenden, was diese Seite gesendet hat. Laden Sie die Seite neu.',
+    CONFLICT: 'Inzwischen hat sich etwas geändert. Laden Sie die Seite neu, um den Stand zu sehen.',
+    INTERNAL_ERROR: 'Der Dienst ist zurzeit gestört. Versuchen Sie es in einer Minute erneut.',
   },
   obstacle: {
     connect: '{wallet} kann hier nicht verwendet werden: Sie verbindet sich nicht mit Websites.',
@@ -86,6 +101,23 @@ export const words: Words = {
     scan: 'Scannen Sie den Code, um diese Seite mit der Wallet auf Ihrem Telefon zu öffnen, oder installieren Sie eine Wallet und laden Sie die Seite neu:',
     qr: 'QR-Code dieser Seite',
   },
+  phone: {
+    wallet: 'Ihrer Wallet-App',
+    allow: {
+      title: 'Verbindung zu Ihrer Wallet-App erlauben',
+      text: 'Ihr Browser fragt nun, ob diese Seite sich mit Apps auf diesem Gerät verbinden darf. Wählen Sie „Zulassen“.',
+      button: 'Weiter',
+    },
+    open: {
+      title: 'Weiter in Ihrer Wallet-App',
+      text: 'Ihr Browser öffnet eine App nur nach einem Tippen. Es wird nichts signiert, bevor Sie es in der App bestätigen.',
+      button: 'Wallet-App öffnen',
+    },
+    blocked:
+      'Ihr Browser erlaubt dieser Seite keine Verbindung zu Apps auf diesem Gerät. Erlauben Sie sie in den Einstellungen dieser Website und versuchen Sie es erneut.',
+    unanswered:
+      'Keine Wallet-App hat geantwortet. Installieren Sie eine, oder öffnen Sie diese Seite im Browser Ihrer Wallet.',
+  },
   signIn: {
     connect: 'Verbinden Sie sich in {wallet} …',
     sign: 'Melden Sie sich mit {wallet} an. Das kostet nichts.',
@@ -100,12 +132,12 @@ export const words: Words = {
       hour: 'pro Stunde',
       day: 'pro Tag',
       week: 'pro Woche',
-      twoWeeks: 'für 2 Wochen',
+      twoWeeks: 'alle 2 Wochen',
       month: 'pro Monat',
-      quarter: 'für 3 Monate',
-      halfYear: 'für 6 Monate',
+      quarter: 'alle 3 Monate',
+      halfYear: 'alle 6 Monate',
       year: 'pro Jahr',
-      other: 'für {span}',
+      other: 'alle {span}',
     },
     every: {
       hour: 'jede Stunde',
@@ -169,6 +201,16 @@ export const words: Words = {
     sign: 'Bestätigen Sie das Abo in {wallet} …',
     send: 'Ihre Transaktion wird gesendet …',
     confirm: 'Warten auf die Bestätigung des Netzwerks …',
+    look: '{wallet} hat einen Fehler gemeldet. Es wird geprüft, ob Ihre Transaktion trotzdem gesendet wurde…',
+    sent: 'Ihre Zahlung ist gesendet. Warten auf das Netzwerk …',
+    processed: 'Das Netzwerk hat Ihre Zahlung. Warten auf die Bestätigung …',
+    confirmed: 'Ihre Zahlung ist bestätigt. Warten, bis sie endgültig ist …',
+  },
+  stage: {
+    sent: 'Gesendet',
+    processed: 'Im Netzwerk angekommen',
+    confirmed: 'Bestätigt',
+    final: 'Endgültig',
   },
   panel: {
     pay: 'Mit USDC bezahlen',
@@ -180,7 +222,9 @@ export const words: Words = {
     blocked:
       'Der Händler kann für diesen Tarif gerade keine Zahlungen empfangen. Kommen Sie später wieder.',
     suspended: 'Dieser Händler nimmt zurzeit keine Abos an.',
-    complete: 'Dieser Bezahlvorgang ist abgeschlossen. Er kann nicht noch einmal verwendet werden.',
+    completeTitle: 'Dieser Bezahlvorgang ist abgeschlossen',
+    complete:
+      'Das Abo hat begonnen, hier ist nichts mehr zu tun. Sie finden es unter „Meine Abos“.',
     expired: 'Dieser Bezahlvorgang ist abgelaufen. Bitten Sie den Händler um einen neuen Link.',
     seeMine: 'Meine Abos ansehen',
     manage: 'Unter „Meine Abos“ verwalten',
@@ -200,11 +244,24 @@ export const words: Words = {
     planBlocked:
       'Der Händler kann für diesen Tarif gerade keine Zahlungen empfangen. Es wurde nichts signiert.',
     planClosed: 'Dieser Tarif nimmt keine neuen Abonnenten mehr an.',
+    second:
+      'Sie haben bereits ein Abo bei diesem Händler, vielleicht mit einer anderen Wallet. Es wurde nichts bezahlt. Um neu zu abonnieren, kündigen Sie zuerst das andere unter „Meine Abos“.',
     otherTerms: 'Andere Bedingungen für diese Wallet',
     noTrial:
       'Diese Wallet hat hier schon kostenlos getestet: Beim Abonnieren zahlen Sie {amount} USDC. Bisher wurde nichts bezahlt.',
     hasTrial:
       'Diese Wallet kann kostenlos testen: {span}. Danach wird die erste Zahlung eingezogen. Bisher wurde nichts bezahlt.',
+    runs: 'Ihr früheres Abo dieses Tarifs läuft in dieser Wallet noch bis {date}. Mit dem Abonnieren geht es weiter: Sie zahlen {amount} USDC für den Rest dieser Zeit. Bisher wurde nichts bezahlt.',
+    runsPaid:
+      'Ihr früheres Abo dieses Tarifs läuft in dieser Wallet noch bis {date}, und diese Zeit ist bezahlt. Mit dem Abonnieren geht es weiter: Sie zahlen heute nichts.',
+    otherToday:
+      'Mit dieser Wallet zahlen Sie beim Abonnieren {amount} USDC. Bisher wurde nichts bezahlt.',
+    otherApproval: 'Eine andere Freigabe endet',
+    otherApprovalText:
+      'Ihr USDC-Konto ist für ein anderes Programm freigegeben: {address}. Ein USDC-Konto hat nur Platz für eine Freigabe: Wenn Sie abonnieren, endet die andere, und was damit bezahlt wird, hört auf. Bisher wurde nichts bezahlt.',
+    elsewhere:
+      'Ihr USDC-Konto ist für ein anderes Programm freigegeben, {address}, und nicht mehr für dieses Abo. Ein USDC-Konto hat nur Platz für eine Freigabe: Wenn Sie diese Zahlungen wieder freigeben oder den Tarif wechseln, endet die andere, und was damit bezahlt wird, hört auf.',
+    otherApprovalAddress: 'Adresse der anderen Freigabe',
     already: 'Sie haben dieses Abo bereits',
     allGood: 'Diese Wallet hat den Tarif abonniert. Sie müssen nichts tun.',
     cancelled: 'Sie haben gekündigt.',
@@ -231,12 +288,22 @@ export const words: Words = {
     lapsed: 'Die Anfrage ist abgelaufen',
     lapsedText:
       'Eine Anfrage an Ihre Wallet gilt etwa eine Minute. Es wurde nichts bezahlt. Versuchen Sie es erneut und bestätigen Sie früher in Ihrer Wallet.',
+    slow: 'Das dauert länger als sonst',
+    slowText: 'Laden Sie die Seite in ein paar Minuten neu. Sie zahlen nicht doppelt.',
+    unsigned: 'Ihre Zahlung wurde nicht gesendet',
+    unsignedText:
+      'Versuchen Sie es in ein paar Minuten erneut oder verwenden Sie eine andere Wallet.',
+    sends: 'Ihre Wallet braucht hier etwas SOL',
+    sendsText:
+      '{wallet} sendet Transaktionen selbst, deshalb kann der Dienst die Netzwerkgebühr nicht übernehmen. Sie brauchen außer USDC ein wenig SOL. Es wurde nichts bezahlt. Abonnieren Sie erneut, um fortzufahren.',
     failed: 'Die Transaktion ist fehlgeschlagen',
     refused: 'Das Netzwerk hat sie abgelehnt. Es wurde nichts bezahlt.',
     connect: 'Ihre Wallet ist nicht verbunden',
     signIn: 'Sie sind nicht angemeldet',
     sign: 'Sie haben nicht abonniert',
     nothingPaid: '{text} Es wurde nichts bezahlt.',
+    unsure:
+      '{text} Ob etwas bezahlt wurde, steht noch nicht fest. Versuchen Sie es in zwei Minuten erneut: Sie zahlen nicht doppelt.',
     altered: 'Ihre Wallet hat die Transaktion verändert',
     otherWallet: 'Diese Wallet kann diesen Bezahlvorgang nicht verwenden',
     notAccepted: 'Ihre Anmeldung wurde nicht angenommen',
@@ -247,6 +314,7 @@ export const words: Words = {
     usdc: 'Ihre Wallet braucht mehr USDC',
     sol: 'Ihre Wallet braucht mehr SOL',
     both: 'Ihre Wallet braucht mehr USDC und SOL',
+    late: 'Der Dienst übernimmt die Netzwerkgebühr zurzeit nicht, deshalb zahlt Ihre Wallet sie selbst, in SOL. Was Sie signiert haben, wurde nicht gesendet. Es wurde nichts bezahlt.',
     token: 'Währung',
     have: 'Vorhanden',
     needed: 'Benötigt',
@@ -263,7 +331,8 @@ export const words: Words = {
     title: 'Ihr Abo ist abgeschlossen',
     thanks: 'Vielen Dank. Ihr Abo {plan} bei {app} hat begonnen.',
     collecting: 'Die erste Zahlung wird eingezogen …',
-    failed: 'Die erste Zahlung ist fehlgeschlagen.',
+    failed: 'Die erste Zahlung ist fehlgeschlagen',
+    waits: 'Ihr Abo {plan} bei {app} beginnt, sobald es bezahlt ist. Bisher wurde nichts bezahlt.',
     freeUntil: 'Kostenlos bis',
     firstPayment: 'Erste Zahlung',
     paid: 'Bezahlt',
@@ -284,9 +353,9 @@ export const words: Words = {
     account_owner_changed:
       'Das USDC-Konto gehört jetzt einer anderen Wallet. Kündigen Sie und abonnieren Sie neu mit der Wallet, die zahlt.',
     delegate_replaced:
-      'Ihre Wallet hat die Freigabe zurückgezogen. Geben Sie die Zahlungen wieder frei, um das Abo zu behalten.',
+      'Die Freigabe Ihrer Wallet für dieses Abo besteht nicht mehr. Geben Sie die Zahlungen wieder frei, um das Abo zu behalten.',
     authority_closed:
-      'Ihre Wallet hat das Konto geschlossen, das Zahlungen freigibt. Geben Sie die Zahlungen wieder frei, um das Abo zu behalten.',
+      'Ihre Wallet hat das Konto geschlossen, das Zahlungen freigibt. Dieses Abo kann deshalb nicht mehr bezahlt werden. Kündigen Sie es und schließen Sie es neu ab.',
     authority_replaced:
       'Die Freigabe, mit der das Abo abgeschlossen wurde, ist in Ihrer Wallet ersetzt worden. Kündigen Sie es und schließen Sie es neu ab.',
     unknown: 'Die Zahlung konnte nicht eingezogen werden. Sie wird von selbst erneut versucht.',
@@ -305,13 +374,17 @@ export const words: Words = {
     wasDue: 'Nächster Versuch',
     paidUntil: 'Bezahlt bis',
     ends: 'Endet',
+    ended: 'Beendet',
     since: 'Seit',
     lastFailed: 'Die letzte Zahlung ist fehlgeschlagen.',
     cancel: 'Abo kündigen',
     resume: 'Fortsetzen',
     close: 'Schließen und Pfand zurückholen',
+    closeOnly: 'Schließen',
     payments: 'Zahlungen',
     hidePayments: 'Zahlungen ausblenden',
+    receipt: 'Beleg',
+    openReceipt: 'Beleg öffnen',
     noPayments: 'Noch keine Zahlungen.',
     paidTo: 'Zahlung an {merchant} · Abo {subscription}',
     date: 'Datum',
@@ -321,12 +394,48 @@ export const words: Words = {
     confirm: 'Bestätigen Sie in Ihrer Wallet …',
     waiting: 'Warten auf das Netzwerk …',
     cancelled: 'Gekündigt. Es wird nichts mehr abgebucht; was Sie bezahlt haben, behalten Sie.',
+    cancelledUnpaid: 'Gekündigt. Es wird nichts mehr abgebucht.',
     closed: 'Geschlossen. Das Pfand ist wieder in Ihrer Wallet.',
+    closedOnly: 'Geschlossen.',
+    revoke: 'Freigabe zurückziehen',
+    revokeText:
+      'Alle Abos dieser Wallet teilen sich eine Freigabe. Wenn Sie keines mehr brauchen, können Sie sie zurückziehen.',
+    revokeAsk: 'Freigabe zurückziehen?',
+    revokeWarn:
+      'Danach kann kein Abo dieser Wallet mehr bezahlt werden, auch keines bei anderen Diensten.',
+    revokeUndo: 'Sie können die Zahlungen später wieder freigeben, und die Abos laufen weiter.',
+    revokeForGood:
+      'Das lässt sich nicht rückgängig machen: Danach müssen Sie alle Abos neu abschließen.',
+    revokeClose:
+      'Auch alle diese Abos endgültig beenden und das Konto dahinter schließen. Das Pfand geht an den zurück, der es bezahlt hat.',
+    keep: 'Behalten',
+    revoked: 'Die Freigabe ist zurückgezogen.',
     lapsed:
       'Die Anfrage an Ihre Wallet ist abgelaufen. Es hat sich nichts geändert. Versuchen Sie es erneut.',
     refused: 'Das Netzwerk hat sie abgelehnt.',
+    unsent:
+      'Es wurde nichts gesendet und nichts geändert. Versuchen Sie es in ein paar Minuten erneut.',
     slow: 'Das dauert länger als sonst. Laden Sie die Seite in einer Minute neu.',
     replacedText:
       'Die Freigabe, mit der es abgeschlossen wurde, ist in Ihrer Wallet ersetzt worden. Kündigen Sie es und schließen Sie es neu ab.',
+  },
+  change: {
+    terms:
+      'Sie wechseln den Tarif. Die Übersicht zeigt, was Sie zahlen, mit dem Guthaben für bereits Bezahltes. Es wurde noch nichts bezahlt.',
+    title: 'Tarif wechseln',
+    to: 'Wechsel zu {plan}',
+    leaves: 'Tarif, der endet',
+    none: 'Dieser Händler hat keinen anderen Tarif, zu dem Sie wechseln können.',
+    now: 'Jetzt wechseln',
+    later: 'Zum Ende des bezahlten Zeitraums wechseln',
+    atOnce: 'Jetzt',
+    atEnd: 'Am Ende des bezahlten Zeitraums',
+    credit: 'Guthaben für bereits Bezahltes',
+    today: 'Heute',
+    nothing: 'Nichts',
+    next: 'Nächste Zahlung',
+    after: 'Danach',
+    changed: 'Ihr Tarif ist gewechselt.',
+    replaced: 'Durch einen anderen Tarif ersetzt',
   },
 };

@@ -3,6 +3,7 @@
 export const en = {
   loading: 'Loading',
   tryAgain: 'Try again',
+  details: 'Details',
   showMore: 'Show more',
   listFailed: 'This list cannot be shown right now.',
   stopped: 'This page stopped working.',
@@ -32,10 +33,10 @@ export const en = {
     succeeded: 'Succeeded',
     failed: 'Failed',
     paused: 'Paused',
+    replaced: 'Replaced',
     ends: 'Ends {date}',
   },
   error: {
-    service: '{reason}',
     tooMany: {
       one: 'Too many requests. Try again in {n} second.',
       other: 'Too many requests. Try again in {n} seconds.',
@@ -44,15 +45,28 @@ export const en = {
     declined: 'You declined in your wallet.',
     declinedWhy: 'Your wallet declined: {reason}',
     walletSays: 'Your wallet says: {reason}',
-    noAccount: 'It shared no account.',
+    noReason: 'Your wallet failed and gave no reason.',
+    noAccount: 'Your wallet shared no account with this page.',
     watched:
-      'The account that it shared cannot sign, as one that is only watched. Choose another account in the wallet.',
-    noSignature: 'It returned no signature.',
-    noTransaction: 'It returned no transaction.',
+      'The account that your wallet shared cannot sign: it may be one that is only watched. Choose another account in the wallet.',
+    noSignature: 'Your wallet returned no signature. Try again.',
+    noTransaction: 'Your wallet returned no transaction. Try again.',
     otherAccount:
-      'It signed in with {signed}, but shared {shared} with this page. Choose one of the two in the wallet and try again.',
+      'Your wallet signed in with the account {signed}, but shared {shared} with this page. Choose one of the two in the wallet and try again.',
     altered: 'Your wallet signed something else than this page asked for. Nothing was sent.',
-    alteredHow: 'The transaction {change}.',
+    alteredNext:
+      'Some wallets set fees of their own or add instructions. Switch that off in the wallet’s settings and try again, or use another wallet.',
+    paysItself:
+      'So this service cannot pay its network fee. Try again: your wallet then pays the fee itself, in SOL.',
+  },
+  refused: {
+    UNAUTHORIZED: 'The service did not accept the sign-in.',
+    FORBIDDEN:
+      'The service does not allow this for this wallet. Use another wallet, or ask the merchant.',
+    NOT_FOUND: 'This does not exist any more. Ask the merchant for a new link.',
+    VALIDATION_ERROR: 'The service could not use what this page sent. Load the page again.',
+    CONFLICT: 'Something has changed meanwhile. Load the page again to see how it stands.',
+    INTERNAL_ERROR: 'The service has a fault at the moment. Try again in a minute.',
   },
   obstacle: {
     connect: '{wallet} cannot be used here: it does not connect to websites.',
@@ -80,6 +94,23 @@ export const en = {
     none: 'This browser has no Solana wallet.',
     scan: 'Scan the code to open this page with the wallet on your phone, or install one and load the page again:',
     qr: 'QR code of this page',
+  },
+  phone: {
+    wallet: 'your wallet app',
+    allow: {
+      title: 'Allow the connection to your wallet app',
+      text: 'Your browser now asks whether this page may connect to apps on this device. Choose “Allow”.',
+      button: 'Continue',
+    },
+    open: {
+      title: 'Continue in your wallet app',
+      text: 'Your browser opens an app only after a tap. Nothing is signed before you confirm it in the app.',
+      button: 'Open the wallet app',
+    },
+    blocked:
+      'Your browser does not let this page connect to apps on this device. Allow it in the settings of this site, then try again.',
+    unanswered:
+      'No wallet app answered. Install one, or open this page in your wallet’s own browser.',
   },
   signIn: {
     connect: 'Connect in {wallet}…',
@@ -162,6 +193,16 @@ export const en = {
     sign: 'Confirm the subscription in {wallet}…',
     send: 'Sending your transaction…',
     confirm: 'Waiting for the network to confirm…',
+    look: '{wallet} reported an error. Looking whether your transaction was sent all the same…',
+    sent: 'Your payment is sent. Waiting for the network…',
+    processed: 'The network has your payment. Waiting until it is confirmed…',
+    confirmed: 'Your payment is confirmed. Waiting until it is final…',
+  },
+  stage: {
+    sent: 'Sent',
+    processed: 'Seen by the network',
+    confirmed: 'Confirmed',
+    final: 'Final',
   },
   panel: {
     pay: 'Pay with USDC',
@@ -172,7 +213,9 @@ export const en = {
     ended: 'This plan has ended.',
     blocked: 'The merchant cannot receive payments of this plan at the moment. Come back later.',
     suspended: 'This merchant takes no subscriptions at the moment.',
-    complete: 'This checkout is complete. It cannot be used twice.',
+    completeTitle: 'This checkout is complete',
+    complete:
+      'The subscription has begun, and there is nothing more to do here. You see it under “My subscriptions”.',
     expired: 'This checkout has expired. Ask the merchant for a new link.',
     seeMine: 'See my subscriptions',
     manage: 'Manage it under My subscriptions',
@@ -190,11 +233,23 @@ export const en = {
     planBlocked:
       'The merchant cannot receive payments of this plan at the moment. Nothing was signed.',
     planClosed: 'This plan no longer accepts new subscribers.',
+    second:
+      'You have a subscription of this merchant already, perhaps with another wallet. Nothing was paid. To subscribe anew, first cancel the other one under “My subscriptions”.',
     otherTerms: 'Other terms for this wallet',
     noTrial:
       'This wallet has already had a free trial here: you pay {amount} USDC when you subscribe. Nothing was paid yet.',
     hasTrial:
       'This wallet gets a free trial of {span}. The first payment is taken after it. Nothing was paid yet.',
+    runs: 'Your earlier subscription to this plan still runs in this wallet until {date}. Subscribing continues it: you pay {amount} USDC for the rest of that time. Nothing was paid yet.',
+    runsPaid:
+      'Your earlier subscription to this plan still runs in this wallet until {date}, and that time is paid. Subscribing continues it: you pay nothing today.',
+    otherToday: 'With this wallet you pay {amount} USDC when you subscribe. Nothing was paid yet.',
+    otherApproval: 'Another approval ends',
+    otherApprovalText:
+      'Your USDC account is approved to another program, {address}. A USDC account has room for one approval: if you subscribe, that one ends, and what is paid with it stops. Nothing was paid yet.',
+    elsewhere:
+      'Your USDC account is approved to another program, {address}, and no longer to this subscription. A USDC account has room for one approval: if you approve these payments again or change your plan, that one ends, and what is paid with it stops.',
+    otherApprovalAddress: 'Address of the other program’s approval',
     already: 'You are subscribed already',
     allGood: 'This wallet has this plan. There is nothing to do.',
     cancelled: 'You have cancelled.',
@@ -220,12 +275,21 @@ export const en = {
     lapsed: 'The request expired',
     lapsedText:
       'A request to your wallet is good for about a minute. Nothing was paid. Try again and confirm in your wallet sooner.',
+    slow: 'This takes longer than usual',
+    slowText: 'Load the page again in a few minutes. You are not charged twice.',
+    unsigned: 'Your payment was not sent',
+    unsignedText: 'Try again in a few minutes, or use another wallet.',
+    sends: 'Your wallet needs some SOL here',
+    sendsText:
+      '{wallet} sends transactions by itself, so this service cannot pay its network fee. Besides USDC you need a little SOL. Nothing was paid. Subscribe again to go on.',
     failed: 'The transaction failed',
     refused: 'The network refused it. Nothing was paid.',
     connect: 'Your wallet is not connected',
     signIn: 'You are not signed in',
     sign: 'You have not subscribed',
     nothingPaid: '{text} Nothing was paid.',
+    unsure:
+      '{text} It is not certain yet whether anything was paid. Try again in two minutes: you are not charged twice.',
     altered: 'Your wallet changed the transaction',
     otherWallet: 'This wallet cannot use this checkout',
     notAccepted: 'Your sign-in was not accepted',
@@ -236,6 +300,7 @@ export const en = {
     usdc: 'Your wallet needs more USDC',
     sol: 'Your wallet needs more SOL',
     both: 'Your wallet needs more USDC and SOL',
+    late: 'This service does not pay the network fee at the moment, so your wallet pays it itself, in SOL. What you signed was not sent. Nothing was paid.',
     token: 'Token',
     have: 'You have',
     needed: 'Needed',
@@ -251,7 +316,8 @@ export const en = {
     title: 'You are subscribed',
     thanks: 'Thank you. Your subscription to {plan} at {app} has begun.',
     collecting: 'Collecting the first payment…',
-    failed: 'The first payment failed.',
+    failed: 'The first payment failed',
+    waits: 'Your subscription to {plan} at {app} begins when it is paid. Nothing was paid yet.',
     freeUntil: 'Free until',
     firstPayment: 'First payment',
     paid: 'Paid',
@@ -272,9 +338,9 @@ export const en = {
     account_owner_changed:
       'The USDC account belongs to another wallet now. Cancel, and subscribe again with the wallet that pays.',
     delegate_replaced:
-      'Your wallet withdrew its approval. Approve payments again to keep the subscription.',
+      'Your wallet’s approval for this subscription is gone. Approve payments again to keep the subscription.',
     authority_closed:
-      'Your wallet closed the account that authorizes payments. Approve payments again to keep the subscription.',
+      'Your wallet closed the account that authorizes payments, so this subscription cannot be paid any more. Cancel it, then subscribe again.',
     authority_replaced:
       'The approval that the subscription was made with was replaced in your wallet. Cancel it, then subscribe again.',
     unknown: 'The payment could not be collected. It is tried again by itself.',
@@ -293,13 +359,17 @@ export const en = {
     wasDue: 'Next try',
     paidUntil: 'Paid until',
     ends: 'Ends',
+    ended: 'Ended',
     since: 'Since',
     lastFailed: 'The last payment failed.',
     cancel: 'Cancel subscription',
     resume: 'Resume',
     close: 'Close and get the deposit back',
+    closeOnly: 'Close',
     payments: 'Payments',
     hidePayments: 'Hide payments',
+    receipt: 'Receipt',
+    openReceipt: 'Open receipt',
     noPayments: 'No payments yet.',
     paidTo: 'Paid to {merchant} · subscription {subscription}',
     date: 'Date',
@@ -309,12 +379,46 @@ export const en = {
     confirm: 'Confirm in your wallet…',
     waiting: 'Waiting for the network…',
     cancelled: 'Cancelled. Nothing more is collected; you keep what you have paid for.',
+    cancelledUnpaid: 'Cancelled. Nothing more is collected.',
     closed: 'Closed. The deposit is back in your wallet.',
+    closedOnly: 'Closed.',
+    revoke: 'Withdraw the approval',
+    revokeText:
+      'All subscriptions of this wallet share one approval. If you need none of them any more, you can withdraw it.',
+    revokeAsk: 'Withdraw the approval?',
+    revokeWarn:
+      'Then no subscription of this wallet can be paid any more, those with other services included.',
+    revokeUndo: 'You can approve payments again later, and the subscriptions go on.',
+    revokeForGood: 'This cannot be undone: to subscribe again, you make new subscriptions.',
+    revokeClose:
+      'Also end all these subscriptions for good, and close the account behind them. Its deposit goes back to whoever paid it.',
+    keep: 'Keep it',
+    revoked: 'The approval is withdrawn.',
     lapsed: 'The request to your wallet expired. Nothing was changed. Try again.',
     refused: 'The network refused it.',
+    unsent: 'It was not sent, and nothing was changed. Try again in a few minutes.',
     slow: 'This takes longer than usual. Load the page again in a minute.',
     replacedText:
       'The approval that it was made with was replaced in your wallet. Cancel it, then subscribe again.',
+  },
+  change: {
+    terms:
+      'You change your plan. The summary shows what you pay, with the credit for what you have paid. Nothing was paid yet.',
+    title: 'Change plan',
+    to: 'Change to {plan}',
+    leaves: 'Plan that ends',
+    none: 'This merchant has no other plan to change to.',
+    now: 'Change now',
+    later: 'Change when the paid period ends',
+    atOnce: 'Now',
+    atEnd: 'At the end of the paid period',
+    credit: 'Credit for what you have paid',
+    today: 'Today',
+    nothing: 'Nothing',
+    next: 'Next payment',
+    after: 'After that',
+    changed: 'Your plan is changed.',
+    replaced: 'Replaced by another plan',
   },
 } as const;
 

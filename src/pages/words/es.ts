@@ -3,6 +3,7 @@ import type { Words } from './en.ts';
 export const words: Words = {
   loading: 'Cargando',
   tryAgain: 'Reintentar',
+  details: 'Detalles',
   showMore: 'Ver más',
   listFailed: 'Esta lista no se puede mostrar en este momento.',
   stopped: 'Esta página ha dejado de funcionar.',
@@ -32,10 +33,10 @@ export const words: Words = {
     succeeded: 'Pagado',
     failed: 'Fallido',
     paused: 'En pausa',
+    replaced: 'Sustituida',
     ends: 'Termina el {date}',
   },
   error: {
-    service: 'Respuesta del servicio: {reason}',
     tooMany: {
       one: 'Demasiadas solicitudes. Vuelva a intentarlo en {n} segundo.',
       other: 'Demasiadas solicitudes. Vuelva a intentarlo en {n} segundos.',
@@ -44,16 +45,31 @@ export const words: Words = {
     declined: 'Ha rechazado la solicitud en su billetera.',
     declinedWhy: 'Su billetera ha rechazado la solicitud: {reason}',
     walletSays: 'Su billetera indica: {reason}',
-    noAccount: 'No ha compartido ninguna cuenta.',
+    noReason: 'Su billetera ha fallado sin indicar el motivo.',
+    noAccount: 'Su billetera no ha compartido ninguna cuenta con esta página.',
     watched:
-      'La cuenta que compartió no puede firmar, como una que solo se observa. Elija otra cuenta en la billetera.',
-    noSignature: 'No ha devuelto ninguna firma.',
-    noTransaction: 'No ha devuelto ninguna transacción.',
+      'La cuenta que compartió su billetera no puede firmar; quizá solo se observa. Elija otra cuenta en la billetera.',
+    noSignature: 'Su billetera no ha devuelto ninguna firma. Vuelva a intentarlo.',
+    noTransaction: 'Su billetera no ha devuelto ninguna transacción. Vuelva a intentarlo.',
     otherAccount:
-      'Ha iniciado sesión con {signed}, pero ha compartido {shared} con esta página. Elija una de las dos en la billetera y vuelva a intentarlo.',
+      'Su billetera ha iniciado sesión con la cuenta {signed}, pero ha compartido {shared} con esta página. Elija una de las dos en la billetera y vuelva a intentarlo.',
     altered:
       'Su billetera ha firmado algo distinto de lo que pidió esta página. No se ha enviado nada.',
-    alteredHow: 'Detalle del servicio sobre la transacción: {change}.',
+    alteredNext:
+      'Algunas billeteras fijan sus propias comisiones o añaden instrucciones. Desactívelo en los ajustes de la billetera y vuelva a intentarlo, o use otra billetera.',
+    paysItself:
+      'Por eso el servicio no puede pagar la comisión de red. Vuelva a intentarlo: entonces su billetera pagará la comisión en SOL.',
+  },
+  refused: {
+    UNAUTHORIZED: 'El servicio no ha aceptado el inicio de sesión.',
+    FORBIDDEN:
+      'El servicio no lo permite para esta billetera. Use otra billetera o consulte al comercio.',
+    NOT_FOUND: 'Esto ya no existe. Pida un enlace nuevo al comercio.',
+    VALIDATION_ERROR:
+      'El servicio no pudo usar lo que envió esta página. Vuelva a cargar la página.',
+    CONFLICT: 'Algo ha cambiado mientras tanto. Vuelva a cargar la página para ver cómo está.',
+    INTERNAL_ERROR:
+      'El servicio tiene un fallo en este momento. Vuelva a intentarlo dentro de un minuto.',
   },
   obstacle: {
     connect: '{wallet} no se puede usar aquí: no se conecta a sitios web.',
@@ -82,6 +98,23 @@ export const words: Words = {
     none: 'Este navegador no tiene ninguna billetera de Solana.',
     scan: 'Escanee el código para abrir esta página con la billetera de su teléfono, o instale una y vuelva a cargar la página:',
     qr: 'Código QR de esta página',
+  },
+  phone: {
+    wallet: 'su aplicación de billetera',
+    allow: {
+      title: 'Permita la conexión con su aplicación de billetera',
+      text: 'Su navegador pregunta ahora si esta página puede conectarse a aplicaciones de este dispositivo. Elija «Permitir».',
+      button: 'Continuar',
+    },
+    open: {
+      title: 'Continúe en su aplicación de billetera',
+      text: 'Su navegador solo abre una aplicación después de un toque. No se firma nada antes de que lo confirme en la aplicación.',
+      button: 'Abrir la aplicación',
+    },
+    blocked:
+      'Su navegador no permite que esta página se conecte a aplicaciones de este dispositivo. Permítalo en los ajustes de este sitio y vuelva a intentarlo.',
+    unanswered:
+      'Ninguna aplicación de billetera ha respondido. Instale una o abra esta página en el navegador de su billetera.',
   },
   signIn: {
     connect: 'Conéctese en {wallet}…',
@@ -164,6 +197,16 @@ export const words: Words = {
     sign: 'Confirme la suscripción en {wallet}…',
     send: 'Enviando su transacción…',
     confirm: 'Esperando la confirmación de la red…',
+    look: '{wallet} ha comunicado un error. Comprobando si su transacción se envió de todos modos…',
+    sent: 'Su pago se ha enviado. Esperando a la red…',
+    processed: 'La red ha recibido su pago. Esperando la confirmación…',
+    confirmed: 'Su pago está confirmado. Esperando a que sea definitivo…',
+  },
+  stage: {
+    sent: 'Enviado',
+    processed: 'Recibido por la red',
+    confirmed: 'Confirmado',
+    final: 'Definitivo',
   },
   panel: {
     pay: 'Pagar con USDC',
@@ -174,7 +217,9 @@ export const words: Words = {
     ended: 'Este plan ha terminado.',
     blocked: 'El comercio no puede recibir pagos de este plan en este momento. Vuelva más tarde.',
     suspended: 'Este comercio no admite suscripciones en este momento.',
-    complete: 'Este pago ya se ha completado. No se puede usar dos veces.',
+    completeTitle: 'Este pago se ha completado',
+    complete:
+      'La suscripción ha comenzado y aquí no queda nada por hacer. La encontrará en «Mis suscripciones».',
     expired: 'Este pago ha caducado. Pida un enlace nuevo al comercio.',
     seeMine: 'Ver mis suscripciones',
     manage: 'Gestionarla en «Mis suscripciones»',
@@ -192,11 +237,24 @@ export const words: Words = {
     planBlocked:
       'El comercio no puede recibir pagos de este plan en este momento. No se ha firmado nada.',
     planClosed: 'Este plan ya no admite nuevos suscriptores.',
+    second:
+      'Ya tiene una suscripción de este comercio, quizá con otra billetera. No se ha pagado nada. Para suscribirse de nuevo, cancele primero la otra en «Mis suscripciones».',
     otherTerms: 'Otras condiciones para esta billetera',
     noTrial:
       'Esta billetera ya ha tenido aquí una prueba gratuita: al suscribirse pagará {amount} USDC. Todavía no se ha pagado nada.',
     hasTrial:
       'Esta billetera tiene una prueba gratuita de {span}. El primer pago se cobra después. Todavía no se ha pagado nada.',
+    runs: 'Su suscripción anterior a este plan sigue vigente en esta billetera hasta el {date}. Al suscribirse continúa: paga {amount} USDC por el resto de ese tiempo. Todavía no se ha pagado nada.',
+    runsPaid:
+      'Su suscripción anterior a este plan sigue vigente en esta billetera hasta el {date}, y ese tiempo ya está pagado. Al suscribirse continúa: hoy no paga nada.',
+    otherToday:
+      'Con esta billetera paga {amount} USDC al suscribirse. Todavía no se ha pagado nada.',
+    otherApproval: 'Otra autorización termina',
+    otherApprovalText:
+      'Su cuenta de USDC está autorizada a otro programa, {address}. Una cuenta de USDC admite una sola autorización: si se suscribe, la otra termina y lo que se paga con ella se detiene. Todavía no se ha pagado nada.',
+    elsewhere:
+      'Su cuenta de USDC está autorizada a otro programa, {address}, y ya no a esta suscripción. Una cuenta de USDC admite una sola autorización: si vuelve a autorizar estos pagos o cambia de plan, la otra termina y lo que se paga con ella se detiene.',
+    otherApprovalAddress: 'Dirección de la otra autorización',
     already: 'Ya está suscrito',
     allGood: 'Esta billetera ya tiene este plan. No tiene que hacer nada.',
     cancelled: 'Ha cancelado la suscripción.',
@@ -222,12 +280,21 @@ export const words: Words = {
     lapsed: 'La solicitud ha caducado',
     lapsedText:
       'Una solicitud a su billetera es válida durante un minuto aproximadamente. No se ha pagado nada. Vuelva a intentarlo y confirme antes en su billetera.',
+    slow: 'Está tardando más de lo habitual',
+    slowText: 'Vuelva a cargar la página dentro de unos minutos. No se le cobrará dos veces.',
+    unsigned: 'Su pago no se ha enviado',
+    unsignedText: 'Vuelva a intentarlo dentro de unos minutos o use otra billetera.',
+    sends: 'Su billetera necesita aquí algo de SOL',
+    sendsText:
+      '{wallet} envía las transacciones por su cuenta, así que el servicio no puede pagar la comisión de red. Además de USDC necesita un poco de SOL. No se ha pagado nada. Suscríbase de nuevo para continuar.',
     failed: 'La transacción ha fallado',
     refused: 'La red la ha rechazado. No se ha pagado nada.',
     connect: 'Su billetera no está conectada',
     signIn: 'No ha iniciado sesión',
     sign: 'No se ha suscrito',
     nothingPaid: '{text} No se ha pagado nada.',
+    unsure:
+      '{text} Aún no es seguro si se ha pagado algo. Inténtelo de nuevo dentro de dos minutos: no se le cobrará dos veces.',
     altered: 'Su billetera ha modificado la transacción',
     otherWallet: 'Esta billetera no puede usar este pago',
     notAccepted: 'No se ha aceptado su inicio de sesión',
@@ -238,6 +305,7 @@ export const words: Words = {
     usdc: 'Su billetera necesita más USDC',
     sol: 'Su billetera necesita más SOL',
     both: 'Su billetera necesita más USDC y SOL',
+    late: 'El servicio no paga la comisión de red en este momento, así que la paga su billetera, en SOL. Lo que firmó no se envió. No se ha pagado nada.',
     token: 'Moneda',
     have: 'Tiene',
     needed: 'Necesita',
@@ -253,7 +321,9 @@ export const words: Words = {
     title: 'Ya está suscrito',
     thanks: 'Gracias. Su suscripción a {plan} en {app} ha comenzado.',
     collecting: 'Cobrando el primer pago…',
-    failed: 'El primer pago ha fallado.',
+    failed: 'El primer pago ha fallado',
+    waits:
+      'Su suscripción a {plan} en {app} comienza cuando se pague. Todavía no se ha pagado nada.',
     freeUntil: 'Gratis hasta',
     firstPayment: 'Primer pago',
     paid: 'Pagado',
@@ -274,9 +344,9 @@ export const words: Words = {
     account_owner_changed:
       'La cuenta de USDC pertenece ahora a otra billetera. Cancele y suscríbase de nuevo con la billetera que paga.',
     delegate_replaced:
-      'Su billetera ha retirado la autorización. Vuelva a autorizar los pagos para conservar la suscripción.',
+      'La autorización de su billetera para esta suscripción ya no existe. Vuelva a autorizar los pagos para conservar la suscripción.',
     authority_closed:
-      'Su billetera ha cerrado la cuenta que autoriza los pagos. Vuelva a autorizar los pagos para conservar la suscripción.',
+      'Su billetera ha cerrado la cuenta que autoriza los pagos, por lo que esta suscripción ya no se puede pagar. Cancélela y vuelva a suscribirse.',
     authority_replaced:
       'La autorización con la que se creó la suscripción se ha sustituido en su billetera. Cancélela y vuelva a suscribirse.',
     unknown: 'No se ha podido cobrar el pago. Se volverá a intentar automáticamente.',
@@ -295,13 +365,17 @@ export const words: Words = {
     wasDue: 'Próximo intento',
     paidUntil: 'Pagado hasta',
     ends: 'Termina',
+    ended: 'Terminó',
     since: 'Desde',
     lastFailed: 'El último pago ha fallado.',
     cancel: 'Cancelar la suscripción',
     resume: 'Reanudar',
     close: 'Cerrar y recuperar el depósito',
+    closeOnly: 'Cerrar',
     payments: 'Pagos',
     hidePayments: 'Ocultar los pagos',
+    receipt: 'Recibo',
+    openReceipt: 'Abrir el recibo',
     noPayments: 'Todavía no hay pagos.',
     paidTo: 'Se paga a {merchant} · suscripción {subscription}',
     date: 'Fecha',
@@ -311,11 +385,45 @@ export const words: Words = {
     confirm: 'Confirme en su billetera…',
     waiting: 'Esperando a la red…',
     cancelled: 'Cancelada. No se cobrará nada más; conserva lo que ya ha pagado.',
+    cancelledUnpaid: 'Cancelada. No se cobrará nada más.',
     closed: 'Cerrada. El depósito está de nuevo en su billetera.',
+    closedOnly: 'Cerrada.',
+    revoke: 'Retirar la autorización',
+    revokeText:
+      'Todas las suscripciones de esta billetera comparten una autorización. Si ya no necesita ninguna, puede retirarla.',
+    revokeAsk: '¿Retirar la autorización?',
+    revokeWarn:
+      'Después no se podrá pagar ninguna suscripción de esta billetera, tampoco las de otros servicios.',
+    revokeUndo: 'Puede volver a autorizar los pagos más adelante, y las suscripciones continúan.',
+    revokeForGood: 'No se puede deshacer: después tendrá que crear suscripciones nuevas.',
+    revokeClose:
+      'Terminar además para siempre todas estas suscripciones y cerrar la cuenta que hay detrás. El depósito vuelve a quien lo pagó.',
+    keep: 'Mantenerla',
+    revoked: 'La autorización se ha retirado.',
     lapsed: 'La solicitud a su billetera ha caducado. No ha cambiado nada. Vuelva a intentarlo.',
     refused: 'La red la ha rechazado.',
+    unsent: 'No se ha enviado y no ha cambiado nada. Vuelva a intentarlo dentro de unos minutos.',
     slow: 'Está tardando más de lo habitual. Vuelva a cargar la página dentro de un minuto.',
     replacedText:
       'La autorización con la que se creó se ha sustituido en su billetera. Cancélela y vuelva a suscribirse.',
+  },
+  change: {
+    terms:
+      'Va a cambiar de plan. El resumen muestra lo que paga, con el crédito por lo que ya pagó. Todavía no se ha pagado nada.',
+    title: 'Cambiar de plan',
+    to: 'Cambiar a {plan}',
+    leaves: 'Plan que termina',
+    none: 'Este comercio no tiene otro plan al que cambiar.',
+    now: 'Cambiar ahora',
+    later: 'Cambiar cuando termine el periodo pagado',
+    atOnce: 'Ahora',
+    atEnd: 'Al final del periodo pagado',
+    credit: 'Crédito por lo que ya pagó',
+    today: 'Hoy',
+    nothing: 'Nada',
+    next: 'Próximo pago',
+    after: 'Después',
+    changed: 'Su plan ha cambiado.',
+    replaced: 'Sustituida por otro plan',
   },
 };

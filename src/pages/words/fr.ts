@@ -3,6 +3,7 @@ import type { Words } from './en.ts';
 export const words: Words = {
   loading: 'Chargement',
   tryAgain: 'Réessayer',
+  details: 'Détails',
   showMore: 'Afficher plus',
   listFailed: 'Cette liste ne peut pas être affichée pour le moment.',
   stopped: 'Cette page a cessé de fonctionner.',
@@ -32,10 +33,10 @@ export const words: Words = {
     succeeded: 'Payé',
     failed: 'Échoué',
     paused: 'En pause',
+    replaced: 'Remplacé',
     ends: 'Se termine le {date}',
   },
   error: {
-    service: 'Réponse du service : {reason}',
     tooMany: {
       one: 'Trop de requêtes. Réessayez dans {n} seconde.',
       other: 'Trop de requêtes. Réessayez dans {n} secondes.',
@@ -44,16 +45,30 @@ export const words: Words = {
     declined: 'Vous avez refusé dans votre portefeuille.',
     declinedWhy: 'Votre portefeuille a refusé : {reason}',
     walletSays: 'Votre portefeuille indique : {reason}',
-    noAccount: 'Il n’a partagé aucun compte.',
+    noReason: 'Votre portefeuille a échoué sans indiquer de raison.',
+    noAccount: 'Votre portefeuille n’a partagé aucun compte avec cette page.',
     watched:
-      'Le compte qu’il a partagé ne peut pas signer, comme un compte seulement suivi. Choisissez un autre compte dans le portefeuille.',
-    noSignature: 'Il n’a renvoyé aucune signature.',
-    noTransaction: 'Il n’a renvoyé aucune transaction.',
+      'Le compte que votre portefeuille a partagé ne peut pas signer : il est peut-être seulement suivi. Choisissez un autre compte dans le portefeuille.',
+    noSignature: 'Votre portefeuille n’a renvoyé aucune signature. Réessayez.',
+    noTransaction: 'Votre portefeuille n’a renvoyé aucune transaction. Réessayez.',
     otherAccount:
-      'Il s’est connecté avec {signed}, mais a partagé {shared} avec cette page. Choisissez l’un des deux comptes dans le portefeuille et réessayez.',
+      'Votre portefeuille s’est connecté avec le compte {signed}, mais a partagé {shared} avec cette page. Choisissez l’un des deux dans le portefeuille et réessayez.',
     altered:
       'Votre portefeuille a signé autre chose que ce que cette page demandait. Rien n’a été envoyé.',
-    alteredHow: 'Précision du service sur la transaction : {change}.',
+    alteredNext:
+      'Certains portefeuilles fixent leurs propres frais ou ajoutent des instructions. Désactivez cela dans les réglages du portefeuille et réessayez, ou utilisez un autre portefeuille.',
+    paysItself:
+      'Le service ne peut donc pas prendre en charge les frais de réseau. Réessayez : votre portefeuille paiera alors ces frais lui-même, en SOL.',
+  },
+  refused: {
+    UNAUTHORIZED: 'Le service n’a pas accepté la connexion.',
+    FORBIDDEN:
+      'Le service ne l’autorise pas pour ce portefeuille. Utilisez un autre portefeuille ou adressez-vous au marchand.',
+    NOT_FOUND: 'Cela n’existe plus. Demandez un nouveau lien au marchand.',
+    VALIDATION_ERROR:
+      'Le service n’a pas pu utiliser ce que cette page a envoyé. Rechargez la page.',
+    CONFLICT: 'Quelque chose a changé entre-temps. Rechargez la page pour voir où cela en est.',
+    INTERNAL_ERROR: 'Le service est en panne en ce moment. Réessayez dans une minute.',
   },
   obstacle: {
     connect: '{wallet} ne peut pas être utilisé ici : il ne se connecte pas aux sites web.',
@@ -83,6 +98,23 @@ export const words: Words = {
     scan: 'Scannez le code pour ouvrir cette page avec le portefeuille de votre téléphone, ou installez-en un et rechargez la page :',
     qr: 'Code QR de cette page',
   },
+  phone: {
+    wallet: 'votre application de portefeuille',
+    allow: {
+      title: 'Autorisez la connexion à votre application de portefeuille',
+      text: 'Votre navigateur demande maintenant si cette page peut se connecter aux applications de cet appareil. Choisissez « Autoriser ».',
+      button: 'Continuer',
+    },
+    open: {
+      title: 'Continuez dans votre application de portefeuille',
+      text: 'Votre navigateur n’ouvre une application qu’après un appui. Rien n’est signé avant que vous le confirmiez dans l’application.',
+      button: 'Ouvrir l’application',
+    },
+    blocked:
+      'Votre navigateur ne laisse pas cette page se connecter aux applications de cet appareil. Autorisez-le dans les paramètres de ce site, puis réessayez.',
+    unanswered:
+      'Aucune application de portefeuille n’a répondu. Installez-en une, ou ouvrez cette page dans le navigateur de votre portefeuille.',
+  },
   signIn: {
     connect: 'Connectez-vous dans {wallet}…',
     sign: 'Identifiez-vous avec {wallet}. C’est gratuit.',
@@ -102,7 +134,7 @@ export const words: Words = {
       quarter: 'tous les 3 mois',
       halfYear: 'tous les 6 mois',
       year: 'par an',
-      other: 'pour {span}',
+      other: 'par période de {span}',
     },
     every: {
       hour: 'chaque heure',
@@ -164,6 +196,16 @@ export const words: Words = {
     sign: 'Confirmez l’abonnement dans {wallet}…',
     send: 'Envoi de votre transaction…',
     confirm: 'En attente de la confirmation du réseau…',
+    look: '{wallet} a signalé une erreur. Vérification que votre transaction n’est pas partie malgré tout…',
+    sent: 'Votre paiement est envoyé. En attente du réseau…',
+    processed: 'Le réseau a reçu votre paiement. En attente de la confirmation…',
+    confirmed: 'Votre paiement est confirmé. En attente qu’il soit définitif…',
+  },
+  stage: {
+    sent: 'Envoyé',
+    processed: 'Reçu par le réseau',
+    confirmed: 'Confirmé',
+    final: 'Définitif',
   },
   panel: {
     pay: 'Payer en USDC',
@@ -176,7 +218,9 @@ export const words: Words = {
     blocked:
       'Le marchand ne peut pas recevoir de paiements pour cette formule en ce moment. Revenez plus tard.',
     suspended: 'Ce marchand n’accepte pas d’abonnements en ce moment.',
-    complete: 'Ce paiement est terminé. Il ne peut pas servir deux fois.',
+    completeTitle: 'Ce paiement est terminé',
+    complete:
+      'L’abonnement a commencé, il n’y a plus rien à faire ici. Vous le trouverez dans « Mes abonnements ».',
     expired: 'Ce paiement a expiré. Demandez un nouveau lien au marchand.',
     seeMine: 'Voir mes abonnements',
     manage: 'Le gérer dans « Mes abonnements »',
@@ -197,11 +241,24 @@ export const words: Words = {
     planBlocked:
       'Le marchand ne peut pas recevoir de paiements pour cette formule en ce moment. Rien n’a été signé.',
     planClosed: 'Cette formule n’accepte plus de nouveaux abonnés.',
+    second:
+      'Vous avez déjà un abonnement chez ce marchand, peut-être avec un autre portefeuille. Rien n’a été payé. Pour vous abonner de nouveau, résiliez d’abord l’autre dans « Mes abonnements ».',
     otherTerms: 'D’autres conditions pour ce portefeuille',
     noTrial:
       'Ce portefeuille a déjà bénéficié d’un essai gratuit ici : vous payez {amount} USDC en vous abonnant. Rien n’a encore été payé.',
     hasTrial:
       'Ce portefeuille bénéficie d’un essai gratuit de {span}. Le premier paiement est prélevé ensuite. Rien n’a encore été payé.',
+    runs: 'Votre précédent abonnement à cette formule court encore dans ce portefeuille jusqu’au {date}. En vous abonnant, il continue : vous payez {amount} USDC pour le reste de cette durée. Rien n’a encore été payé.',
+    runsPaid:
+      'Votre précédent abonnement à cette formule court encore dans ce portefeuille jusqu’au {date}, et cette durée est payée. En vous abonnant, il continue : vous ne payez rien aujourd’hui.',
+    otherToday:
+      'Avec ce portefeuille, vous payez {amount} USDC en vous abonnant. Rien n’a encore été payé.',
+    otherApproval: 'Une autre autorisation prend fin',
+    otherApprovalText:
+      'Votre compte USDC est autorisé pour un autre programme, {address}. Un compte USDC n’accepte qu’une autorisation : si vous vous abonnez, l’autre prend fin et ce qu’elle sert à payer s’arrête. Rien n’a encore été payé.',
+    elsewhere:
+      'Votre compte USDC est autorisé pour un autre programme, {address}, et ne l’est plus pour cet abonnement. Un compte USDC n’accepte qu’une autorisation : si vous autorisez de nouveau ces paiements ou changez de formule, l’autre prend fin et ce qu’elle sert à payer s’arrête.',
+    otherApprovalAddress: 'Adresse de l’autre autorisation',
     already: 'Vous êtes déjà abonné',
     allGood: 'Ce portefeuille a déjà cette formule. Vous n’avez rien à faire.',
     cancelled: 'Vous avez résilié.',
@@ -228,12 +285,21 @@ export const words: Words = {
     lapsed: 'La demande a expiré',
     lapsedText:
       'Une demande à votre portefeuille est valable environ une minute. Rien n’a été payé. Réessayez et confirmez plus tôt dans votre portefeuille.',
+    slow: 'Cela prend plus de temps que d’habitude',
+    slowText: 'Rechargez la page dans quelques minutes. Vous ne serez pas débité deux fois.',
+    unsigned: 'Votre paiement n’a pas été envoyé',
+    unsignedText: 'Réessayez dans quelques minutes, ou utilisez un autre portefeuille.',
+    sends: 'Votre portefeuille a besoin d’un peu de SOL ici',
+    sendsText:
+      '{wallet} envoie lui-même les transactions, le service ne peut donc pas prendre en charge les frais de réseau. En plus des USDC, il vous faut un peu de SOL. Rien n’a été payé. Abonnez-vous de nouveau pour continuer.',
     failed: 'La transaction a échoué',
     refused: 'Le réseau l’a refusée. Rien n’a été payé.',
     connect: 'Votre portefeuille n’est pas connecté',
     signIn: 'Vous n’êtes pas connecté',
     sign: 'Vous n’êtes pas abonné',
     nothingPaid: '{text} Rien n’a été payé.',
+    unsure:
+      '{text} On ne sait pas encore si un paiement a eu lieu. Réessayez dans deux minutes : vous ne serez pas débité deux fois.',
     altered: 'Votre portefeuille a modifié la transaction',
     otherWallet: 'Ce portefeuille ne peut pas utiliser ce paiement',
     notAccepted: 'Votre connexion n’a pas été acceptée',
@@ -244,6 +310,7 @@ export const words: Words = {
     usdc: 'Il manque des USDC dans votre portefeuille',
     sol: 'Il manque des SOL dans votre portefeuille',
     both: 'Il manque des USDC et des SOL dans votre portefeuille',
+    late: 'Le service ne prend pas en charge les frais de réseau en ce moment : votre portefeuille les paie lui-même, en SOL. Ce que vous avez signé n’a pas été envoyé. Rien n’a été payé.',
     token: 'Monnaie',
     have: 'Vous avez',
     needed: 'Requis',
@@ -260,7 +327,9 @@ export const words: Words = {
     title: 'Vous êtes abonné',
     thanks: 'Merci. Votre abonnement à {plan} chez {app} a commencé.',
     collecting: 'Prélèvement du premier paiement…',
-    failed: 'Le premier paiement a échoué.',
+    failed: 'Le premier paiement a échoué',
+    waits:
+      'Votre abonnement à {plan} chez {app} commencera une fois payé. Rien n’a encore été payé.',
     freeUntil: 'Gratuit jusqu’au',
     firstPayment: 'Premier paiement',
     paid: 'Payé',
@@ -281,9 +350,9 @@ export const words: Words = {
     account_owner_changed:
       'Le compte USDC appartient maintenant à un autre portefeuille. Résiliez, puis abonnez-vous de nouveau avec le portefeuille qui paie.',
     delegate_replaced:
-      'Votre portefeuille a retiré son autorisation. Autorisez de nouveau les paiements pour garder l’abonnement.',
+      'L’autorisation de votre portefeuille pour cet abonnement n’existe plus. Autorisez de nouveau les paiements pour garder l’abonnement.',
     authority_closed:
-      'Votre portefeuille a fermé le compte qui autorise les paiements. Autorisez de nouveau les paiements pour garder l’abonnement.',
+      'Votre portefeuille a fermé le compte qui autorise les paiements : cet abonnement ne peut plus être payé. Résiliez-le, puis abonnez-vous de nouveau.',
     authority_replaced:
       'L’autorisation avec laquelle l’abonnement a été souscrit a été remplacée dans votre portefeuille. Résiliez-le, puis abonnez-vous de nouveau.',
     unknown: 'Le paiement n’a pas pu être prélevé. Il sera retenté automatiquement.',
@@ -302,13 +371,17 @@ export const words: Words = {
     wasDue: 'Prochain essai',
     paidUntil: 'Payé jusqu’au',
     ends: 'Se termine le',
+    ended: 'Terminé le',
     since: 'Depuis le',
     lastFailed: 'Le dernier paiement a échoué.',
     cancel: 'Résilier l’abonnement',
     resume: 'Reprendre',
     close: 'Fermer et récupérer le dépôt',
+    closeOnly: 'Fermer',
     payments: 'Paiements',
     hidePayments: 'Masquer les paiements',
+    receipt: 'Reçu',
+    openReceipt: 'Ouvrir le reçu',
     noPayments: 'Pas encore de paiement.',
     paidTo: 'Payé à {merchant} · abonnement {subscription}',
     date: 'Date',
@@ -318,11 +391,46 @@ export const words: Words = {
     confirm: 'Confirmez dans votre portefeuille…',
     waiting: 'En attente du réseau…',
     cancelled: 'Résilié. Plus rien ne sera prélevé ; ce que vous avez payé vous reste acquis.',
+    cancelledUnpaid: 'Résilié. Plus rien ne sera prélevé.',
     closed: 'Fermé. Le dépôt est de retour dans votre portefeuille.',
+    closedOnly: 'Fermé.',
+    revoke: 'Retirer l’autorisation',
+    revokeText:
+      'Tous les abonnements de ce portefeuille partagent une autorisation. Si vous n’en avez plus besoin, vous pouvez la retirer.',
+    revokeAsk: 'Retirer l’autorisation ?',
+    revokeWarn:
+      'Aucun abonnement de ce portefeuille ne pourra alors être payé, y compris auprès d’autres services.',
+    revokeUndo:
+      'Vous pourrez autoriser de nouveau les paiements plus tard, et les abonnements continueront.',
+    revokeForGood: 'C’est irréversible : il faudra ensuite souscrire de nouveaux abonnements.',
+    revokeClose:
+      'Mettre aussi fin définitivement à tous ces abonnements et fermer le compte correspondant. Le dépôt revient à celui qui l’a payé.',
+    keep: 'La garder',
+    revoked: 'L’autorisation est retirée.',
     lapsed: 'La demande à votre portefeuille a expiré. Rien n’a changé. Réessayez.',
     refused: 'Le réseau l’a refusée.',
+    unsent: 'Rien n’a été envoyé ni changé. Réessayez dans quelques minutes.',
     slow: 'Cela prend plus de temps que d’habitude. Rechargez la page dans une minute.',
     replacedText:
       'L’autorisation avec laquelle il a été souscrit a été remplacée dans votre portefeuille. Résiliez-le, puis abonnez-vous de nouveau.',
+  },
+  change: {
+    terms:
+      'Vous changez de formule. Le récapitulatif indique ce que vous payez, avec le crédit pour ce que vous avez payé. Rien n’a encore été payé.',
+    title: 'Changer de formule',
+    to: 'Passer à {plan}',
+    leaves: 'Formule qui prend fin',
+    none: 'Ce commerçant n’a pas d’autre formule vers laquelle changer.',
+    now: 'Changer maintenant',
+    later: 'Changer à la fin de la période payée',
+    atOnce: 'Maintenant',
+    atEnd: 'À la fin de la période payée',
+    credit: 'Crédit pour ce que vous avez payé',
+    today: 'Aujourd’hui',
+    nothing: 'Rien',
+    next: 'Prochain paiement',
+    after: 'Ensuite',
+    changed: 'Votre formule est changée.',
+    replaced: 'Remplacé par une autre formule',
   },
 };

@@ -1,4 +1,4 @@
-/** The languages of the pages for buyers, in their own names. */
+/** The languages of the pages for buyers. Each name is written in its own language. */
 export const languages = {
   en: 'English',
   de: 'Deutsch',

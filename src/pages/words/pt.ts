@@ -3,6 +3,7 @@ import type { Words } from './en.ts';
 export const words: Words = {
   loading: 'Carregando',
   tryAgain: 'Tentar novamente',
+  details: 'Detalhes',
   showMore: 'Mostrar mais',
   listFailed: 'Não é possível mostrar esta lista agora.',
   stopped: 'Esta página parou de funcionar.',
@@ -32,10 +33,10 @@ export const words: Words = {
     succeeded: 'Pago',
     failed: 'Falhou',
     paused: 'Pausada',
+    replaced: 'Substituída',
     ends: 'Termina em {date}',
   },
   error: {
-    service: 'Resposta do serviço: {reason}',
     tooMany: {
       one: 'Muitas solicitações. Tente novamente em {n} segundo.',
       other: 'Muitas solicitações. Tente novamente em {n} segundos.',
@@ -44,15 +45,29 @@ export const words: Words = {
     declined: 'Você recusou na sua carteira.',
     declinedWhy: 'Sua carteira recusou: {reason}',
     walletSays: 'Sua carteira informa: {reason}',
-    noAccount: 'Ela não compartilhou nenhuma conta.',
+    noReason: 'Sua carteira falhou e não informou o motivo.',
+    noAccount: 'Sua carteira não compartilhou nenhuma conta com esta página.',
     watched:
-      'A conta que ela compartilhou não pode assinar, como uma que é apenas observada. Escolha outra conta na carteira.',
-    noSignature: 'Ela não devolveu nenhuma assinatura.',
-    noTransaction: 'Ela não devolveu nenhuma transação.',
+      'A conta que sua carteira compartilhou não pode assinar; talvez seja apenas observada. Escolha outra conta na carteira.',
+    noSignature: 'Sua carteira não devolveu nenhuma assinatura. Tente novamente.',
+    noTransaction: 'Sua carteira não devolveu nenhuma transação. Tente novamente.',
     otherAccount:
-      'Ela entrou com {signed}, mas compartilhou {shared} com esta página. Escolha uma das duas na carteira e tente novamente.',
+      'Sua carteira entrou com a conta {signed}, mas compartilhou {shared} com esta página. Escolha uma das duas na carteira e tente novamente.',
     altered: 'Sua carteira assinou algo diferente do que esta página pediu. Nada foi enviado.',
-    alteredHow: 'Detalhe do serviço sobre a transação: {change}.',
+    alteredNext:
+      'Algumas carteiras definem taxas próprias ou acrescentam instruções. Desative isso nas configurações da carteira e tente novamente, ou use outra carteira.',
+    paysItself:
+      'Por isso o serviço não pode pagar a taxa de rede. Tente novamente: sua carteira então paga a taxa em SOL.',
+  },
+  refused: {
+    UNAUTHORIZED: 'O serviço não aceitou o acesso.',
+    FORBIDDEN:
+      'O serviço não permite isso para esta carteira. Use outra carteira ou fale com o comerciante.',
+    NOT_FOUND: 'Isso não existe mais. Peça um novo link ao comerciante.',
+    VALIDATION_ERROR:
+      'O serviço não conseguiu usar o que esta página enviou. Carregue a página novamente.',
+    CONFLICT: 'Algo mudou nesse meio-tempo. Carregue a página novamente para ver a situação.',
+    INTERNAL_ERROR: 'O serviço está com uma falha no momento. Tente novamente em um minuto.',
   },
   obstacle: {
     connect: '{wallet} não pode ser usada aqui: ela não se conecta a sites.',
@@ -81,6 +96,23 @@ export const words: Words = {
     none: 'Este navegador não tem uma carteira Solana.',
     scan: 'Escaneie o código para abrir esta página com a carteira do seu celular, ou instale uma e carregue a página novamente:',
     qr: 'Código QR desta página',
+  },
+  phone: {
+    wallet: 'seu app de carteira',
+    allow: {
+      title: 'Permita a conexão com seu app de carteira',
+      text: 'Seu navegador agora pergunta se esta página pode se conectar a apps deste dispositivo. Escolha “Permitir”.',
+      button: 'Continuar',
+    },
+    open: {
+      title: 'Continue no seu app de carteira',
+      text: 'Seu navegador só abre um app depois de um toque. Nada é assinado antes que você confirme no app.',
+      button: 'Abrir o app de carteira',
+    },
+    blocked:
+      'Seu navegador não deixa esta página se conectar a apps deste dispositivo. Permita isso nas configurações deste site e tente novamente.',
+    unanswered:
+      'Nenhum app de carteira respondeu. Instale um ou abra esta página no navegador da sua carteira.',
   },
   signIn: {
     connect: 'Conecte-se em {wallet}…',
@@ -163,6 +195,16 @@ export const words: Words = {
     sign: 'Confirme a assinatura em {wallet}…',
     send: 'Enviando sua transação…',
     confirm: 'Aguardando a confirmação da rede…',
+    look: '{wallet} informou um erro. Verificando se sua transação foi enviada mesmo assim…',
+    sent: 'Seu pagamento foi enviado. Aguardando a rede…',
+    processed: 'A rede recebeu seu pagamento. Aguardando a confirmação…',
+    confirmed: 'Seu pagamento está confirmado. Aguardando que seja definitivo…',
+  },
+  stage: {
+    sent: 'Enviado',
+    processed: 'Recebido pela rede',
+    confirmed: 'Confirmado',
+    final: 'Definitivo',
   },
   panel: {
     pay: 'Pagar com USDC',
@@ -173,7 +215,9 @@ export const words: Words = {
     ended: 'Este plano terminou.',
     blocked: 'O comerciante não pode receber pagamentos deste plano no momento. Volte mais tarde.',
     suspended: 'Este comerciante não aceita assinaturas no momento.',
-    complete: 'Este pagamento já foi concluído. Ele não pode ser usado duas vezes.',
+    completeTitle: 'Este pagamento foi concluído',
+    complete:
+      'A assinatura começou e não há mais nada a fazer aqui. Você a encontra em “Minhas assinaturas”.',
     expired: 'Este pagamento expirou. Peça um novo link ao comerciante.',
     seeMine: 'Ver minhas assinaturas',
     manage: 'Gerenciar em “Minhas assinaturas”',
@@ -191,11 +235,23 @@ export const words: Words = {
     planBlocked:
       'O comerciante não pode receber pagamentos deste plano no momento. Nada foi assinado.',
     planClosed: 'Este plano não aceita mais novos assinantes.',
+    second:
+      'Você já tem uma assinatura deste comerciante, talvez com outra carteira. Nada foi pago. Para assinar de novo, cancele primeiro a outra em “Minhas assinaturas”.',
     otherTerms: 'Outras condições para esta carteira',
     noTrial:
       'Esta carteira já teve um teste grátis aqui: você paga {amount} USDC ao assinar. Nada foi pago ainda.',
     hasTrial:
       'Esta carteira tem um teste grátis de {span}. O primeiro pagamento é cobrado depois. Nada foi pago ainda.',
+    runs: 'Sua assinatura anterior deste plano ainda vale nesta carteira até {date}. Ao assinar, ela continua: você paga {amount} USDC pelo resto desse tempo. Nada foi pago ainda.',
+    runsPaid:
+      'Sua assinatura anterior deste plano ainda vale nesta carteira até {date}, e esse tempo está pago. Ao assinar, ela continua: você não paga nada hoje.',
+    otherToday: 'Com esta carteira você paga {amount} USDC ao assinar. Nada foi pago ainda.',
+    otherApproval: 'Outra autorização termina',
+    otherApprovalText:
+      'Sua conta de USDC está autorizada para outro programa, {address}. Uma conta de USDC aceita uma única autorização: se você assinar, a outra termina e o que é pago com ela para. Nada foi pago ainda.',
+    elsewhere:
+      'Sua conta de USDC está autorizada para outro programa, {address}, e não mais para esta assinatura. Uma conta de USDC aceita uma única autorização: se você autorizar estes pagamentos novamente ou mudar de plano, a outra termina e o que é pago com ela para.',
+    otherApprovalAddress: 'Endereço da outra autorização',
     already: 'Você já é assinante',
     allGood: 'Esta carteira já tem este plano. Não há nada a fazer.',
     cancelled: 'Você cancelou.',
@@ -221,12 +277,21 @@ export const words: Words = {
     lapsed: 'A solicitação expirou',
     lapsedText:
       'Uma solicitação à sua carteira vale por cerca de um minuto. Nada foi pago. Tente novamente e confirme mais cedo na sua carteira.',
+    slow: 'Está demorando mais que o normal',
+    slowText: 'Carregue a página novamente em alguns minutos. Você não será cobrado duas vezes.',
+    unsigned: 'Seu pagamento não foi enviado',
+    unsignedText: 'Tente novamente em alguns minutos ou use outra carteira.',
+    sends: 'Sua carteira precisa de um pouco de SOL aqui',
+    sendsText:
+      '{wallet} envia as transações por conta própria, por isso o serviço não pode pagar a taxa de rede. Além de USDC, você precisa de um pouco de SOL. Nada foi pago. Assine novamente para continuar.',
     failed: 'A transação falhou',
     refused: 'A rede a recusou. Nada foi pago.',
     connect: 'Sua carteira não está conectada',
     signIn: 'Você não entrou',
     sign: 'Você não assinou',
     nothingPaid: '{text} Nada foi pago.',
+    unsure:
+      '{text} Ainda não se sabe se algo foi pago. Tente de novo em dois minutos: você não será cobrado duas vezes.',
     altered: 'Sua carteira alterou a transação',
     otherWallet: 'Esta carteira não pode usar este pagamento',
     notAccepted: 'Seu acesso não foi aceito',
@@ -237,6 +302,7 @@ export const words: Words = {
     usdc: 'Sua carteira precisa de mais USDC',
     sol: 'Sua carteira precisa de mais SOL',
     both: 'Sua carteira precisa de mais USDC e SOL',
+    late: 'O serviço não paga a taxa de rede no momento, por isso sua carteira a paga, em SOL. O que você assinou não foi enviado. Nada foi pago.',
     token: 'Moeda',
     have: 'Você tem',
     needed: 'Necessário',
@@ -252,7 +318,8 @@ export const words: Words = {
     title: 'Sua assinatura está feita',
     thanks: 'Obrigado. Sua assinatura de {plan} em {app} começou.',
     collecting: 'Cobrando o primeiro pagamento…',
-    failed: 'O primeiro pagamento falhou.',
+    failed: 'O primeiro pagamento falhou',
+    waits: 'Sua assinatura de {plan} em {app} começa quando for paga. Nada foi pago ainda.',
     freeUntil: 'Grátis até',
     firstPayment: 'Primeiro pagamento',
     paid: 'Pago',
@@ -273,9 +340,9 @@ export const words: Words = {
     account_owner_changed:
       'A conta USDC agora pertence a outra carteira. Cancele e assine novamente com a carteira que paga.',
     delegate_replaced:
-      'Sua carteira retirou a autorização. Autorize os pagamentos novamente para manter a assinatura.',
+      'A autorização da sua carteira para esta assinatura não existe mais. Autorize os pagamentos novamente para manter a assinatura.',
     authority_closed:
-      'Sua carteira fechou a conta que autoriza os pagamentos. Autorize os pagamentos novamente para manter a assinatura.',
+      'Sua carteira fechou a conta que autoriza os pagamentos, por isso esta assinatura não pode mais ser paga. Cancele e assine novamente.',
     authority_replaced:
       'A autorização com a qual a assinatura foi feita foi substituída na sua carteira. Cancele e assine novamente.',
     unknown: 'Não foi possível cobrar o pagamento. Ele será tentado novamente de forma automática.',
@@ -294,13 +361,17 @@ export const words: Words = {
     wasDue: 'Próxima tentativa',
     paidUntil: 'Pago até',
     ends: 'Termina em',
+    ended: 'Terminou em',
     since: 'Desde',
     lastFailed: 'O último pagamento falhou.',
     cancel: 'Cancelar a assinatura',
     resume: 'Retomar',
     close: 'Fechar e recuperar o depósito',
+    closeOnly: 'Fechar',
     payments: 'Pagamentos',
     hidePayments: 'Ocultar os pagamentos',
+    receipt: 'Recibo',
+    openReceipt: 'Abrir o recibo',
     noPayments: 'Nenhum pagamento ainda.',
     paidTo: 'Pago a {merchant} · assinatura {subscription}',
     date: 'Data',
@@ -310,11 +381,45 @@ export const words: Words = {
     confirm: 'Confirme na sua carteira…',
     waiting: 'Aguardando a rede…',
     cancelled: 'Cancelada. Nada mais será cobrado; você mantém o que já pagou.',
+    cancelledUnpaid: 'Cancelada. Nada mais será cobrado.',
     closed: 'Fechada. O depósito está de volta na sua carteira.',
+    closedOnly: 'Fechada.',
+    revoke: 'Retirar a autorização',
+    revokeText:
+      'Todas as assinaturas desta carteira compartilham uma autorização. Se não precisar mais de nenhuma, você pode retirá-la.',
+    revokeAsk: 'Retirar a autorização?',
+    revokeWarn:
+      'Depois disso nenhuma assinatura desta carteira poderá ser paga, nem as de outros serviços.',
+    revokeUndo: 'Você pode autorizar os pagamentos novamente depois, e as assinaturas continuam.',
+    revokeForGood: 'Isso não pode ser desfeito: depois, será preciso fazer novas assinaturas.',
+    revokeClose:
+      'Encerrar também de vez todas essas assinaturas e fechar a conta por trás delas. O depósito volta para quem o pagou.',
+    keep: 'Manter',
+    revoked: 'A autorização foi retirada.',
     lapsed: 'A solicitação à sua carteira expirou. Nada mudou. Tente novamente.',
     refused: 'A rede a recusou.',
+    unsent: 'Não foi enviado e nada mudou. Tente novamente em alguns minutos.',
     slow: 'Está demorando mais que o normal. Carregue a página novamente em um minuto.',
     replacedText:
       'A autorização com a qual ela foi feita foi substituída na sua carteira. Cancele e assine novamente.',
+  },
+  change: {
+    terms:
+      'Vai mudar de plano. O resumo mostra o que paga, com o crédito pelo que já pagou. Ainda não foi pago nada.',
+    title: 'Mudar de plano',
+    to: 'Mudar para {plan}',
+    leaves: 'Plano que termina',
+    none: 'Este comerciante não tem outro plano para o qual mudar.',
+    now: 'Mudar agora',
+    later: 'Mudar quando terminar o período pago',
+    atOnce: 'Agora',
+    atEnd: 'No fim do período pago',
+    credit: 'Crédito pelo que já pagou',
+    today: 'Hoje',
+    nothing: 'Nada',
+    next: 'Próximo pagamento',
+    after: 'Depois',
+    changed: 'O seu plano foi mudado.',
+    replaced: 'Substituída por outro plano',
   },
 };

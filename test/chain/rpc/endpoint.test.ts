@@ -3,6 +3,7 @@
 import t, { type Test } from 'tap';
 import { RpcEndpoint, type EndpointOptions } from '../../../src/chain/rpc/endpoint.ts';
 import { EndpointFailure, RpcError } from '../../../src/chain/rpc/errors.ts';
+import { createRateLimit } from '../../../src/chain/rpc/rate-limit.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import {
   answer,
@@ -115,7 +116,7 @@ void t.test('after a 429 an endpoint waits for Retry-After and stays healthy', a
 
 void t.test('an endpoint’s own rate holds', async (t) => {
   const wait = stopClock(t);
-  const { endpoint, ask } = await endpointOf(t, () => 1, { requestsPerSecond: 2 });
+  const { endpoint, ask } = await endpointOf(t, () => 1, { rateLimit: createRateLimit(2) });
   t.equal(endpoint.delay(performance.now()), 0);
   await ask();
   wait(400);

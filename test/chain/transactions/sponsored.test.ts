@@ -21,6 +21,7 @@ import type { PlanAccount, SubscriptionAccount } from '../../../src/chain/progra
 import { transactionFee, transfersOf } from '../../../src/chain/transactions/collection.ts';
 import {
   ASSERTION_BYTES,
+  leavesRoom,
   readWalletSigned,
   signAsSponsor,
   sponsoredChange,
@@ -89,8 +90,8 @@ const opening = (now: SubscribeState): Instruction[] => [
   ...pulls,
 ];
 const both = { sponsor: sponsor.address, wallet: wallet.address };
-const build = (instructions: readonly Instruction[], room?: number) =>
-  sponsoredMessage(both, instructions, { blockhash, reference: 'offer 1', budget }, room);
+const build = (instructions: readonly Instruction[]) =>
+  sponsoredMessage(both, instructions, { blockhash, reference: 'offer 1', budget });
 const signed = (message: Buffer, by: Keypair = wallet) =>
   Buffer.concat([Buffer.of(2), Buffer.alloc(64), by.sign(message), message]);
 
@@ -108,17 +109,58 @@ const reading = (address: string) => ({
   isWritable: false,
 });
 
-void t.test('the longest opening leaves 222 bytes; reopening an account leaves less', (t) => {
-  const lengthOf = (message: Buffer) => 1 + 2 * 64 + message.length;
-  t.ok(lengthOf(build(opening(state))) + ASSERTION_BYTES <= 1232, 'first plan of a wallet');
+void t.test('a change of plan leaves 222 bytes, because it has no memo', (t) => {
+  const old = planAddress(program, merchant, 41n);
+  const replaced = subscriptionAddress(program, old.address, wallet.address).address;
   const authority = { user: wallet.address, mint, payer: sponsor.address, bump: 255, initId: 9n };
-  t.ok(lengthOf(build(opening({ ...state, authority, approved: true }))) <= 1010);
-  const previous = { payer: merchant } as SubscriptionAccount;
-  const reopening = opening({ ...state, authority, approved: true, previous });
-  t.ok(lengthOf(build(reopening, 0)) <= 1232);
+  const instructions = [
+    ...cancelInstructions(program, {
+      ...{ subscriber: wallet.address, plan: old.address, subscription: replaced },
+    }),
+    ...opening({ ...state, authority, approved: true }),
+  ];
+  const withMemo = build(instructions);
+  t.equal(1 + 2 * 64 + withMemo.length, 1064);
+  t.notOk(leavesRoom(withMemo));
+  const message = sponsoredMessage(both, instructions, { blockhash, reference: null, budget });
+  t.equal(1 + 2 * 64 + message.length, 1005);
+  t.ok(leavesRoom(message));
+  t.equal(readWalletSigned(signed(message))?.wallet, wallet.address);
+  t.end();
+});
+
+void t.test('openings leave 222 bytes; reopening what a third party paid for does not', (t) => {
+  const lengthOf = (now: SubscribeState) => 1 + 2 * 64 + build(opening(now)).length;
+  const authority = { user: wallet.address, mint, payer: sponsor.address, bump: 255, initId: 9n };
+  const known = { ...state, authority, approved: true };
+  const paidBy = (payer: string) => ({ payer }) as SubscriptionAccount;
+  const [own, wallets] = [sponsor.address, wallet.address].map(paidBy);
+  const lengths: [number, SubscribeState][] = [
+    [1002, state],
+    [991, known],
+    [1002, { ...known, approved: false }],
+    [999, { ...known, previous: own! }],
+    [998, { ...known, previous: wallets! }],
+    [1010, { ...known, approved: false, previous: own! }],
+    [1010, { ...state, previous: own! }],
+  ];
+  for (const [length, now] of lengths) {
+    t.equal(lengthOf(now), length);
+    t.ok(leavesRoom(build(opening(now))), `${length} bytes`);
+  }
+  // The account of the payer takes 32 bytes.
+  const tight: [number, SubscribeState][] = [
+    [1031, { ...known, previous: paidBy(generateKeypair().address) }],
+    [1042, { ...state, previous: paidBy(generateKeypair().address) }],
+  ];
+  for (const [length, now] of tight) {
+    t.equal(lengthOf(now), length);
+    t.notOk(leavesRoom(build(opening(now))), `${length} bytes`);
+  }
+  t.equal(1010 + ASSERTION_BYTES, 1232);
   t.throws(
-    () => build([...opening(state), ...pulls, ...pulls, ...pulls]),
-    /^RangeError: the transaction has \d+ bytes and leaves no room|no room for assertions/,
+    () => build([...opening(state), ...pulls, ...pulls, ...pulls, ...pulls]),
+    /^the transaction has \d+ bytes, of which the sponsor signs 1232 at most/,
   );
   t.end();
 });
@@ -226,7 +268,7 @@ void t.test('an assertion between the instructions, and other terms, are refused
   t.match(sponsoredChange(message, between), /^its instruction 5 is not the one/);
   const others = [
     build([...opening(state).slice(0, -2)]),
-    build([...opening(state), ...pulls.slice(1)], 0),
+    build([...opening(state), ...pulls.slice(1)]),
     sponsoredMessage(both, opening(state), { blockhash, reference: 'offer 2', budget }),
     sponsoredMessage(both, opening(state), {
       blockhash,

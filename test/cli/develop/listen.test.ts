@@ -95,6 +95,8 @@ void t.test(
       status: 200,
       error: null,
     });
+    again.child.kill('SIGHUP');
+    t.match(await again.ended, { code: 0, stderr: 'Stopped: 1 forwarded, 0 failed.\n' });
   },
 );
 
@@ -273,7 +275,7 @@ void t.test(
 );
 
 void t.test(
-  'trigger to a failing endpoint exits with 1; a missing endpoint is reported; samples are refused in production',
+  'trigger to a failing endpoint exits with 1; a missing endpoint is reported; in production a sample has no data of the caller',
   async (t) => {
     const { env, endpoint: createEndpoint } = await developer();
     t.match(await runShared(['trigger', 'ping'], env), {
@@ -289,13 +291,20 @@ void t.test(
     });
     const production = await testApi(t, { environment: 'production' });
     const live = await production.merchant();
-    const refused = await production.call('POST', `/merchant/apps/${live.appId}/events/sample`, {
-      token: live.key,
-      body: { type: 'ping' },
-    });
-    t.match(refused, {
+    const sample = (body: object) =>
+      production.call<{ body: string }>('POST', `/merchant/apps/${live.appId}/events/sample`, {
+        token: live.key,
+        body,
+      });
+    t.match(await sample({ type: 'payment_success', data: { externalId: 'customer-7' } }), {
       status: 403,
-      body: { error: { code: 'FORBIDDEN', message: /only be sent in development/ } },
+      body: { error: { code: 'FORBIDDEN', message: /"data" can only be given in development/ } },
+    });
+    const sent = await sample({ type: 'payment_success' });
+    t.equal(sent.status, 200);
+    t.match(JSON.parse(sent.body.data.body), {
+      type: 'payment_success',
+      data: { test: true, externalId: 'sample-customer' },
     });
   },
 );
@@ -366,7 +375,7 @@ void t.test(
         listen,
         keyless,
         2,
-        /An API key is needed: set BILLING_API_KEY, or name a file with --api-key-file/,
+        /An API key is needed: log in with "billing login", set BILLING_API_KEY, or name a file/,
       ],
       [
         listen,

@@ -51,5 +51,11 @@ void t.test(
     t.match({ code, stderr }, { code: 0, stderr: 'Stopped: 1 forwarded, 0 failed.\n' });
     t.notMatch(stdout, merchant.key);
     await t.rejects(access(file), 'it is for the time of the run');
+
+    const second = start(t, args, env);
+    await second.line('ctrl-C ends it');
+    second.child.kill('SIGHUP');
+    t.match(await second.ended, { code: 0, stderr: 'Stopped: 0 forwarded, 0 failed.\n' });
+    await t.rejects(access(file), 'the end of the terminal is the end of the run');
   },
 );

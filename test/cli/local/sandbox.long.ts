@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { childrenOf, isRunning } from '../../fixtures/children.ts';
 import { start } from '../../fixtures/command.ts';
+import { startTerminal } from '../../fixtures/terminal.ts';
 
 void t.test(
   'sandbox --once, ctrl-C in the middle of the scenario: one line, exit code 130, everything stopped',
@@ -51,3 +52,13 @@ void t.test(
     while (started.some(isRunning)) await delay(20);
   },
 );
+
+void t.test('sandbox on a terminal that is closed leaves no process', async (t) => {
+  const terminal = startTerminal(t, ['sandbox', '--no-play']);
+  await terminal.waitFor(/^Sandbox/);
+  const started = await childrenOf(terminal.pid);
+  t.equal(started.length, 6);
+  terminal.hangUp();
+  t.same(await terminal.ended, { code: 0, signal: 0 });
+  t.same(started.filter(isRunning), []);
+});

@@ -187,6 +187,19 @@ void t.test(
         t.match(await terminal.ended, { code: 0 });
       },
     );
+    await t.test('SIGHUP ends the screen as SIGTERM does, a closed terminal too', async (t) => {
+      for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
+        const terminal = openDeliveries(t, stage.database);
+        await terminal.waitFor('1 of 8');
+        process.kill(terminal.pid, signal);
+        t.same(await terminal.ended, { code: 0, signal: 0 }, signal);
+        t.equal(terminal.buffer(), 'normal', 'the terminal is restored');
+      }
+      const closed = openDeliveries(t, stage.database);
+      await closed.waitFor('1 of 8');
+      closed.hangUp();
+      t.same(await closed.ended, { code: 0, signal: 0 });
+    });
   },
 );
 

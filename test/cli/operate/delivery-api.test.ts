@@ -1,8 +1,10 @@
 // `billing deliveries` and `billing replay` as a merchant runs them: with an API key and without
 // the database.
+import { chmodSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { generateKey } from '../../../src/domain/accounts/keys.ts';
 import { workOnReplays } from '../../../src/domain/outbox/replay.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
@@ -139,5 +141,87 @@ void t.test(
       code: 2,
       stderr: /or 30m, 6h, 7d before now/,
     });
+  },
+);
+
+void t.test(
+  'deliveries over the API as a screen: rows, a delivery with its request, a replay',
+  async (t) => {
+    const { env, ids, merchant, replayed } = await merchantWith(3, 1);
+    const screen = startTerminal(t, ['deliveries'], { env, columns: 160, rows: 60 });
+    await screen.waitFor(/^>.*failed.*payment_success.*Coffee.*127\.0\.0\.1:1/m);
+    await screen.waitFor('1 of 3');
+    screen.press('enter');
+    const shown = await screen.waitFor(/"amountGross"/);
+    t.match(shown, `Delivery  ${ids[0] ?? ''}`);
+    t.match(shown, 'POST http://127.0.0.1:1/');
+    t.match(shown, `Merchant  ${merchant.wallet}`);
+    screen.press('r');
+    await screen.waitFor('1 marked: each is sent to the app');
+    screen.press('y');
+    await screen.waitFor('1 pending');
+    t.same(await replayed(), ids.slice(0, 1));
+    screen.press('escape', 'q');
+    t.match(await screen.ended, { code: 0 });
+  },
+);
+
+void t.test(
+  'login keeps a key with its URL, readable by its owner only; commands use it until logout',
+  async (t) => {
+    const { merchant, ids } = await merchantWith(1, 0);
+    const home = t.testdir();
+    const path = join(home, 'billing', 'profiles.json');
+    const at = { XDG_CONFIG_HOME: home };
+    const key = join(home, 'key');
+    await writeFile(key, merchant.key);
+    const wrong = { ...at, BILLING_API_KEY: generateKey('development').key };
+    t.match(await runShared(['login', '--api-url', served.url], wrong), {
+      code: 1,
+      stderr: /The API key is unknown or has been revoked/,
+    });
+    t.throws(() => statSync(path), 'a key that the API refuses is not kept');
+    const file = ['--api-key-file', key, '--api-url', `${served.url}/`];
+    const done = await runShared(['login', ...file, '--profile', 'shop'], at);
+    t.match(done, { code: 0, stdout: new RegExp(`Logged in at ${served.url} as .*"shop"`) });
+    t.notMatch(done.stdout, merchant.key);
+    t.equal(statSync(path).mode & 0o777, 0o600);
+
+    const list = ['deliveries', '--json'];
+    const noKey = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none', ...at };
+    t.match(await runShared([...list, '--profile', 'shop'], noKey), { stdout: ids[0]! });
+    t.match(await runShared(list, at), { code: 2, stderr: /DATABASE_URL is required/ });
+    await runShared(['login'], {
+      ...at,
+      BILLING_API_KEY: merchant.key,
+      BILLING_API_URL: served.url,
+    });
+    t.match(await runShared(list, at), { stdout: ids[0]! }, 'the default profile');
+    t.match(await runShared([...list, '--api'], noKey), { stdout: ids[0]! });
+
+    const elsewhere = ['--api-url', 'http://127.0.0.1:1'];
+    t.match(
+      await runShared([...list, ...elsewhere], at),
+      { code: 2, stderr: /An API key is needed: log in with "billing login"/ },
+      'the key is for another URL',
+    );
+    t.match(await runShared([...list, ...elsewhere, '--profile', 'shop'], at), {
+      code: 2,
+      stderr: /The API key of the profile "shop" is for http/,
+    });
+    t.match(await runShared([...list, '--profile', 'none'], at), {
+      code: 2,
+      stderr: /"billing login --profile none" makes it/,
+    });
+
+    chmodSync(path, 0o644);
+    t.match(await runShared(list, at), { code: 2, stderr: /other users can read it: chmod 600/ });
+    chmodSync(path, 0o600);
+    t.match(await runShared(['logout'], at), {
+      code: 0,
+      stdout: /stays valid until it is revoked/,
+    });
+    t.match(await runShared(['logout'], at), { code: 1, stderr: /There is no profile "default"/ });
+    t.match(await runShared(list, at), { code: 2, stderr: /DATABASE_URL is required/ });
   },
 );

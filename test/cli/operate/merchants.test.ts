@@ -99,7 +99,14 @@ void t.test(
       const merchant = await served.merchant();
       await served.call('PATCH', '/merchant/profile', {
         token: merchant.token,
-        body: { name: 'Zanzibar Ltd', email: 'zanzibar@example.com' },
+        body: {
+          name: 'Zanzibar Ltd',
+          email: 'zanzibar@example.com',
+          legalName: 'Zanzibar Ltd',
+          legalAddress: '1 Zanzibar Street',
+          taxId: 'ZANZIBAR 1',
+          keepBuyerDetails: true,
+        },
       });
       await served.call('PATCH', `/merchant/apps/${merchant.appId}`, {
         token: merchant.token,
@@ -137,6 +144,8 @@ void t.test(
       const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
       await sql`update subscriptions set external_id = 'zanzibar-7', metadata = '{"who": "zanzibar"}' where id = ${subscriptionId}`;
       await insertPayment(sql, subscriptionId, '2026-01-01T00:00:00Z');
+      await sql`insert into receipt_details (subscription_id, since, name, address, tax_id, note)
+        values (${subscriptionId}, '2026-01-01', 'Zanzibar', 'zanzibar', 'zanzibar', 'zanzibar')`;
       for (let n = 0; n < 3; n += 1)
         await sql.begin((tx) => appendEvents(tx, [{ subscriptionId, type: 'payment_success' }]));
       await finishDeliveries(sql, 'failed', undefined);
@@ -191,6 +200,7 @@ void t.test(
       endpoints: 1,
       subscriptions: 1,
       checkouts: 1,
+      buyers: 1,
       events: 4,
       deliveries: 3,
     });
@@ -207,7 +217,7 @@ void t.test(
     });
     t.match(
       JSON.parse((await erase('--yes', '--json')).stdout),
-      { apps: 0, plans: 0, keys: 0, checkouts: 0, events: 0, deliveries: 0 },
+      { apps: 0, plans: 0, keys: 0, checkouts: 0, buyers: 0, events: 0, deliveries: 0 },
       'a second time there is nothing',
     );
   },

@@ -45,6 +45,7 @@ void t.test(
       onChain: 6,
       elsewhere: { pulls: 0, plans: 0 },
       differences: [],
+      unregistered: [],
     });
 
     const [lost, altered, invented] = subscriptions;
@@ -144,6 +145,7 @@ void t.test(
       onChain: 1,
       elsewhere: { pulls: 0, plans: 0 },
       differences: [],
+      unregistered: [],
     });
     const before = { since: new Date(0), until: new Date((stage.now() - 3600) * 1000) };
     t.same(await reconcile(reconciler, { ...before, repair: true }), {
@@ -151,6 +153,7 @@ void t.test(
       onChain: 0,
       elsewhere: { pulls: 0, plans: 0 },
       differences: [],
+      unregistered: [],
     });
     t.same(await stage.payments(subscription), []);
   },
@@ -293,6 +296,7 @@ void t.test('reconcile counts the pulls of plans of another cell in one line', a
     onChain: 1,
     elsewhere: { pulls: 2, plans: 1 },
     differences: [],
+    unregistered: [],
   });
   const printed = await runShared(['reconcile'], {
     DATABASE_URL: asRole(stage.databaseUrl, 'reconcile'),
@@ -305,3 +309,52 @@ void t.test('reconcile counts the pulls of plans of another cell in one line', a
   t.equal(printed.code, 0, printed.stderr);
   t.match(printed.stdout, /no difference\.\n2 pulls of 1 plans that are not in this database/);
 });
+
+void t.test(
+  'a restore that lost registrations: --repair registers what keepers collected for and books it; what was never collected is listed with merchant, plan and wallet',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan({ periodHours: 24 });
+    const [lost, kept] = [await stage.subscriber(plan), await stage.subscriber(plan)];
+    const keeper = await stage.startKeeper();
+    for (const one of [lost, kept]) await paidOnce(stage, one);
+    await keeper.stop();
+    const [before] = await stage.payments(lost);
+    const trial = await stage.subscriber(plan);
+    const gone = [lost.id, trial.id];
+    await stage.sql`delete from delivery_queue where event_id in (
+      select id from events where subscription_id = any(${gone}::uuid[]))`;
+    await stage.sql`delete from events where subscription_id = any(${gone}::uuid[])`;
+    await stage.sql`delete from payments where subscription_id = any(${gone}::uuid[])`;
+    await stage.sql`delete from payment_attempts where subscription_id = any(${gone}::uuid[])`;
+    await stage.sql`delete from subscriptions where id = any(${gone}::uuid[])`;
+
+    const reconciler = reconcilerOf(stage);
+    const named = await reconcile(reconciler, { ...range, repair: false });
+    t.match(named.differences, [{ kind: 'no_subscription', subscriptionPda: lost.pda }]);
+    t.same(named.unregistered, []);
+    const { differences, unregistered } = await reconcile(reconciler, { ...range, repair: true });
+    const about = { merchantWallet: plan.merchant.address, planId: plan.id };
+    t.match(
+      unregistered.toSorted((a, b) => Number(b.registered) - Number(a.registered)),
+      [
+        { ...about, subscriberWallet: lost.wallet.address, registered: true, reason: null },
+        { ...about, subscriberWallet: trial.wallet.address, registered: false, reason: /ask/ },
+      ],
+    );
+    t.match(differences, [{ kind: 'not_recorded', subscriptionPda: lost.pda, repaired: true }]);
+    const [row] = await stage.sql<{ id: string; paidThrough: Date }[]>`
+      select id, paid_through from subscriptions where subscription_pda = ${lost.pda}`;
+    t.same(row?.paidThrough, before?.periodEnd, 'the period that was paid is paid');
+    const types = (await stage.events({ ...lost, id: row?.id ?? '' })).map(({ type }) => type);
+    t.same(types, ['subscription_created', 'payment_success']);
+    const again = await reconcile(reconciler, { ...range, repair: true });
+    t.same(again.differences, []);
+    t.match(again.unregistered, [{ subscriptionPda: trial.pda, registered: false }]);
+
+    const second = await stage.startKeeper();
+    await stage.quiet();
+    await second.stop();
+    t.equal((await stage.payments({ ...lost, id: row?.id ?? '' })).length, 1, 'nothing twice');
+  },
+);

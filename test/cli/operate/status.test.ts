@@ -12,6 +12,7 @@ import {
   insertPlan,
   insertSubscription,
 } from '../../fixtures/rows.ts';
+import { finishDeliveries } from '../../fixtures/webhooks.ts';
 
 void t.test(
   'status: all well, exit code 0 and one screen; past a limit, each named and exit code 1',
@@ -53,12 +54,20 @@ void t.test(
     );
     await insertEvent(sql, subscriptionId);
     await sql`update delivery_queue set due_at = now() - interval '10 minutes'`;
+    await sql`
+      insert into daemons (id, name, host, pid, release, schema_version) values
+        (gen_random_uuid(), 'keeper', 'a', 1, '0.1.0', 24), (gen_random_uuid(), 'keeper', 'b', 1, '0.1.0', 24),
+        (gen_random_uuid(), 'serve', 'a', 2, '0.2.0', 25), (gen_random_uuid(), 'dispatch', 'a', 3, null, null)`;
     const late = await runShared(['status', '--min-sol', '2'], env);
     t.equal(late.code, 1);
     t.match(late.stdout, /3 PAST THEIR LIMITS/);
     t.match(late.stdout, /! a payment has been due for \d+ min; the limit is 15 min/);
     t.match(late.stdout, /! a delivery has been due for \d+ min; the limit is 5 min/);
     t.match(late.stdout, `! the keeper has 1.5 SOL; the limit is 2: send some to ${keeper}`);
+    t.match(
+      late.stdout,
+      /Releases \(schema\) +2 keeper 0\.1\.0 \(24\), dispatch of an earlier build, serve 0\.2\.0 \(25\)$/m,
+    );
     t.ok(late.stdout.split('\n').length <= 24);
     const lenient = [
       'status',
@@ -68,7 +77,17 @@ void t.test(
       '--max-delivery-delay',
       '7200',
     ];
-    t.match(await runShared(lenient, env), { code: 0, stdout: /"ok":true/ });
+    t.match(await runShared(lenient, env), {
+      code: 0,
+      stdout: /"release":"0.2.0","schemaVersion":25/,
+    });
+    await finishDeliveries(sql, 'failed', { attempts: 6 });
+    const limited = (most: string) => runShared([...lenient, '--max-failed', most], env);
+    t.match(await limited('1'), { code: 0, stdout: /"ok":true/ });
+    t.match(await limited('0'), {
+      code: 1,
+      stdout: /1 deliveries were given up in the last two days; the limit is 0/,
+    });
 
     const other = await startReceiver(t);
     const chains = await runShared([...lenient, '--min-sol', '0'], {

@@ -74,6 +74,37 @@ void t.test(
   },
 );
 
+void t.test('migrations go into the schema public or nowhere', async (t) => {
+  const tables = async (sql: Queryable) => {
+    const rows = await sql<{ schema: string }[]>`
+      select distinct schemaname as schema from pg_tables
+      where schemaname in ('public', 'app', 'billing')`;
+    return rows.map(({ schema }) => schema);
+  };
+  const { sql, url } = await testDatabase(t, { empty: true });
+  const name = new URL(url).pathname.slice(1);
+  await sql.unsafe(`create schema app; alter database ${name} set search_path = app`);
+  const env = { DATABASE_URL: url };
+  await sql`alter schema public rename to billing`;
+  const refused = { code: 1, stderr: /belong into the schema public .* which does not exist/ };
+  t.match(await runShared(['migrate'], env), refused);
+  t.match(await runShared(['migrate', '--plan'], env), refused);
+  t.same(await tables(sql), []);
+  await sql`alter schema billing rename to public`;
+  t.match(await runShared(['migrate'], env), { code: 0 });
+  t.same(await tables(sql), ['public']);
+
+  await sql`drop schema app`;
+  await sql`alter schema public rename to app`;
+  await sql`create schema public`;
+  const second = await runShared(['migrate'], env);
+  t.match(second, { code: 1, stderr: /an installation of billing in the schema app;/ });
+  t.same(await tables(sql), ['app']);
+  const [, remedy] = /empty: (.*)\. Or/.exec(second.stderr)!;
+  await sql.unsafe(remedy!);
+  t.match(await runShared(['migrate'], env), { code: 0, stdout: /The schema is up to date/ });
+});
+
 void t.test('a failed migration is rolled back completely', async (t) => {
   const { sql } = await testDatabase(t, { empty: true });
   await sql`create table apps (id int)`;

@@ -233,6 +233,30 @@ void t.test(
     );
     await sql.unsafe(`revoke pg_read_all_stats from ${name}_serve`);
 
+    // An upgrade without --roles.
+    const serveSees = async () => {
+      const [row] = await sql<{ sees: boolean }[]>`
+        select pg_has_role(${`${name}_serve`}, 'pg_read_all_stats', 'usage') as sees`;
+      return row?.sees;
+    };
+    await sql.unsafe(`grant pg_read_all_stats to ${name}_serve`);
+    const plain = await runShared(['migrate'], env);
+    t.equal(plain.code, 0, plain.stderr);
+    t.equal(
+      plain.stdout.includes(`"revoke pg_read_all_stats from ${name}_serve"`),
+      !mayGrant,
+      'what the owner may not change is said',
+    );
+    t.equal(await serveSees(), !mayGrant);
+    await sql.unsafe(`revoke pg_read_all_stats from ${name}_serve`);
+    await sql.unsafe(`grant pg_read_all_stats to ${name}_owner with admin option`);
+    await sql.unsafe(
+      `set role ${name}_owner; grant pg_read_all_stats to ${name}_serve; reset role`,
+    );
+    t.equal((await runShared(['migrate'], env)).code, 0);
+    t.equal(await serveSees(), false, 'what the owner granted is revoked');
+    await sql.unsafe(`revoke pg_read_all_stats from ${name}_owner cascade`);
+
     await sql.unsafe(`grant pg_read_all_stats to ${name}_owner`);
     await sql.unsafe(`revoke select on plans from ${name}_serve`);
     const again = await runShared(['migrate', '--roles', directory], env);
@@ -242,9 +266,7 @@ void t.test(
     const [plans] = await sql<{ may: boolean }[]>`
       select has_table_privilege(${`${name}_serve`}, 'plans', 'select') as may`;
     t.equal(plans?.may, true, 'each migration grants anew');
-    const [serve] = await sql<{ sees: boolean }[]>`
-      select pg_has_role(${`${name}_serve`}, 'pg_read_all_stats', 'usage') as sees`;
-    t.equal(serve?.sees, false);
+    t.equal(await serveSees(), false);
   },
 );
 

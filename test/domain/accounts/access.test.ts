@@ -20,6 +20,36 @@ void t.test(
   },
 );
 
+void t.test(
+  'a replaced subscription gives access until the other one takes over, and for the grace',
+  (t) => {
+    const at = (hours: number) => new Date(start + hours * hour);
+    const base = { trialEndsAt: null, pausedAt: null, refundedThrough: null, graceHours: 10 };
+    const replaced = {
+      ...{ ...base, id: 'a', status: 'active', periodHours: 720, nextPaymentDue: null },
+      ...{ paidThrough: at(720), cancelRequestedAt: at(100), replacedAt: at(100) },
+    };
+    t.same(accessUntil(replaced), at(110), 'what was credited gives none');
+    t.same(
+      accessUntil({ ...replaced, status: 'cancelled' }),
+      at(110),
+      'the same when it has ended',
+    );
+    t.same(accessUntil({ ...replaced, replacedAt: at(720) }), at(730), 'at the end of the period');
+    t.same(accessUntil({ ...replaced, paidThrough: at(50) }), at(60), 'past due: no longer');
+    t.equal(accessUntil({ ...replaced, paidThrough: null }), null);
+    const { reason, revalidateAfter } = judgeAccess(
+      [replaced],
+      new Date(at(99).getTime() + 1800_000),
+    );
+    t.equal(reason, 'paid');
+    t.same(revalidateAfter, at(100), 'asked again when the other one takes over');
+    t.equal(judgeAccess([replaced], at(105)).reason, 'grace');
+    t.equal(judgeAccess([replaced], at(111)).hasAccess, false);
+    t.end();
+  },
+);
+
 const terms: fc.Arbitrary<AccessTerms> = fc.record({
   status: fc.constantFrom('active', 'past_due', 'cancelled', 'expired'),
   paidThrough: fc.option(
@@ -33,6 +63,7 @@ const terms: fc.Arbitrary<AccessTerms> = fc.record({
     fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
   ),
   pausedAt: fc.option(fc.constant(new Date(start))),
+  replacedAt: fc.constant(null),
   refundedThrough: fc.option(
     fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
   ),
@@ -73,7 +104,12 @@ void t.test(
         fc.option(fc.integer({ min: 1, max: 72 })),
         fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 24, maxLength: 24 }),
         (periodHours, graceHours, delays) => {
-          const free = { trialEndsAt: null, pausedAt: null, refundedThrough: null };
+          const free = {
+            trialEndsAt: null,
+            pausedAt: null,
+            refundedThrough: null,
+            replacedAt: null,
+          };
           const terms = { ...free, periodHours, graceHours };
           const base = { status: 'active', cancelRequestedAt: null, ...terms };
           let paidThrough = new Date(start + periodHours * hour);

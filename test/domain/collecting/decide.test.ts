@@ -234,6 +234,7 @@ function sign(world: World, collect: NonNullable<Decision['collect']>): void {
       signature: `signed ${world.signed}`,
       periodStart: timeOf(collect.periodStart),
       ...{ amountGross, platformFee, amountNet, feeOwed: collect.feeOwed },
+      creditSpent: collect.creditSpent,
     },
     row: world.row,
     periodEnd: collect.periodEnd,

@@ -15,6 +15,8 @@ const one = (changes: Partial<WalletDue> = {}): WalletDue => ({
   trialEndsAt: null,
   unpausedAt: null,
   chargedFrom: null,
+  startsAt: null,
+  credit: 0n,
   periodAnchor: null,
   planEndsAt: null,
   discountPercent: null,

@@ -12,6 +12,7 @@ const record: PlanRow = {
   owner: 'merchant',
   mint: 'mint',
   treasury: 'treasury',
+  description: null,
   puller: 'keeper',
   amount: 5n,
   periodHours: 24,

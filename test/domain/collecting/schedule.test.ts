@@ -30,6 +30,41 @@ const rows = (terms: Partial<ScheduleTerms>) =>
     ],
   );
 
+const resumedAt = {
+  startsAt: null,
+  credit: 0n,
+  running: { start: timeOf(START), state: 'unpaid' },
+} as const;
+
+void t.test('the payments of a resumed account, whose periods go on', async (t) => {
+  const resumed = (terms: Partial<ScheduleTerms>, from: Date) =>
+    scheduleOf({ ...base, ...terms }, from, MINIMUM, resumedAt).map((run) => [
+      Number(run.amount),
+      Number((unixSeconds(run.dueAt) - START) / DAY),
+      Number((unixSeconds(run.until) - START) / DAY),
+      run.times,
+    ]);
+  const next = [5_000_000, 30, 60, null];
+  t.same(resumed({}, after(10n)), [[3_333_333, 10, 30, 1], next], 'the rest of its period');
+  t.same(resumed({}, after(30n)), [next], 'a period that is paid');
+  t.same(resumed({}, after(0n)), [[5_000_000, 0, 30, null]], 'a whole period');
+  t.same(
+    resumed({ discountPercent: 50, discountPeriods: 1 }, after(10n)),
+    [[1_666_666, 10, 30, 1], next],
+    'its discount',
+  );
+  t.same(
+    resumed({ trialHours: 24 * 5 }, after(10n)),
+    [[2_500_000, 15, 30, 1], next],
+    'a trial within it',
+  );
+  t.same(
+    resumed({ planEndsAt: after(20n) }, after(10n)),
+    [[1_666_666, 10, 20, 1]],
+    'a plan that ends within it',
+  );
+});
+
 void t.test('the payments of a subscription that begins now', async (t) => {
   const table: [string, Partial<ScheduleTerms>, unknown[][]][] = [
     ['the plan’s amount', {}, [[5, 0, 30, null]]],

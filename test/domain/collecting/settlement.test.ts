@@ -128,6 +128,7 @@ const attempt = () => ({
   platformFee: 10n,
   amountNet: 990n,
   feeOwed: 0n,
+  creditSpent: 0n,
 });
 
 /** The row's version, its lease, and its attempts. */

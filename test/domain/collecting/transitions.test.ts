@@ -2,14 +2,12 @@
 import t from 'tap';
 import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
 import type { Pull } from '../../../src/domain/collecting/chain-view.ts';
+import { applyCover, applyFurther, applyPayment } from '../../../src/domain/collecting/paying.ts';
 import {
   applyCancelSeen,
-  applyCover,
   applyDelegation,
   applyEnd,
   applyFailure,
-  applyFurther,
-  applyPayment,
   applyResume,
   updateOf,
   type FailedTry,

@@ -30,6 +30,7 @@ const context: EventContext = {
   trialEndsAt: null,
   pausedAt: null,
   refundedThrough: null,
+  replacedAt: null,
   ownIdsFrom: null,
   graceHours: 24,
 };

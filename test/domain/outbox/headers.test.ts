@@ -16,6 +16,11 @@ void t.test('headers are taken with their names in lower case', (t) => {
     'cookie',
     'a=b',
   ]);
+  t.same(
+    flatHeaders(judged(JSON.parse('{"constructor":"a","__proto__":"b","toString":"c"}') as never)),
+    ['constructor', 'a', '__proto__', 'b', 'tostring', 'c'],
+    'names that every object has',
+  );
   t.end();
 });
 

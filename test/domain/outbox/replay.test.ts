@@ -34,6 +34,8 @@ const everything: Selection = {
   until: null,
 };
 
+const requester = { appId: 'an app', address: null };
+
 /** 10 delivered, 20 failed, 5 pending. */
 async function mixed(t: Test): Promise<{
   sql: Sql;
@@ -73,10 +75,38 @@ async function replay(sql: Sql, selection: Selection, batch?: number): Promise<n
   return queued;
 }
 
+void t.test(
+  'deliveries that are pending after a failed attempt are brought forward, and none is added',
+  async (t) => {
+    const { sql, app, pending } = await mixed(t);
+    const [fresh = '', taken = '', ...waiting] = pending;
+    const { endpointId } = app;
+    await sql`update delivery_queue set attempts = 3, due_at = now() + interval '2 hours'
+      where id = any(${[taken, ...waiting]}::uuid[])`;
+    const claim = { claimId: randomUUID(), claimMs: 60_000 };
+    await sql`update delivery_queue set due_at = now(), claim_id = ${claim.claimId},
+      claimed_until = now() + interval '1 minute' where id = ${taken}`;
+    const retrying = { ...everything, endpointId, status: 'retrying' };
+    const plan = await planReplay(sql, retrying);
+    t.match(plan, {
+      deliverable: 3,
+      matching: [{ status: 'pending', count: 3, deliverable: 3 }],
+    });
+    t.equal(await replay(sql, retrying, 2), 3);
+    t.equal(await replay(sql, retrying), 0, 'they are due already');
+    const room = { endpointId, room: 10, floor: null };
+    const due = await claimDeliveries(sql, [room], { claimId: randomUUID(), claimMs: 60_000 });
+    t.same(due.map(({ id }) => id).sort(), [fresh, ...waiting].sort(), 'the same deliveries');
+    t.same(await replayed(sql), [], 'and no other');
+    const [held] = await sql`select claim_id from delivery_queue where id = ${taken}`;
+    t.match(held, { claimId: claim.claimId }, 'a claim is not touched');
+  },
+);
+
 void t.test('a replayed delivery is queued as a new delivery of the same event', async (t) => {
   const { sql, app, failed } = await mixed(t);
   const [id = ''] = failed;
-  const again = await replayDelivery(sql, id);
+  const again = await sql.begin((tx) => replayDelivery(tx, id, requester));
   const [pair] = await sql`
     select new.status, new.attempts, new.replay_of, new.endpoint_id, new.event_id = old.event_id as same_event
     from all_deliveries new join all_deliveries old on old.id = new.replay_of where new.id = ${again}`;
@@ -93,7 +123,10 @@ void t.test('a replay is refused without a live endpoint and queued for a new on
   const { sql, app, failed } = await mixed(t);
   const [id = ''] = failed;
   await sql`update webhook_endpoints set deleted_at = now()`;
-  await t.rejects(replayDelivery(sql, id), { code: 'CONFLICT' });
+  await t.rejects(
+    sql.begin((tx) => replayDelivery(tx, id, requester)),
+    { code: 'CONFLICT' },
+  );
   const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
   t.match(await planReplay(sql, selection), {
     matching: [{ status: 'failed', count: 20, deliverable: 0 }],
@@ -285,7 +318,7 @@ void t.test(
         extraEvents: [],
         secret: Buffer.of(),
       });
-      return requeueForNext(tx, endpoint);
+      return requeueForNext(tx, endpoint, requester);
     });
     await until(
       async () =>

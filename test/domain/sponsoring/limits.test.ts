@@ -34,7 +34,8 @@ const none: SponsorUsage = {
   addressLeaving: 0n,
   merchantOut: 0n,
   hasFailed: false,
-  isSigningUp: false,
+  walletHasFailed: false,
+  isUnderWay: false,
   reserved: 0n,
 };
 const FLOOR = 5_000_000n;
@@ -60,9 +61,13 @@ void t.test('each budget is used up to its end, and not beyond', (t) => {
     t.equal(ask({ [field]: last }), undefined, field);
     t.equal(ask({ [field]: last + 1n }), refusal, field);
   }
-  t.equal(ask({ hasFailed: true }), 'failed_lately');
-  t.equal(ask({ isSigningUp: true }), 'under_way');
-  t.equal(ask({ isSigningUp: true }, 'repair'), undefined);
+  for (const purpose of ['subscribe', 'repair', 'cancel'] as const) {
+    t.equal(ask({ isUnderWay: true }, purpose), 'under_way');
+    t.equal(ask({ hasFailed: true, walletHasFailed: true }, purpose), 'failed_lately');
+  }
+  const neighbour = { hasFailed: true };
+  t.equal(ask(neighbour), 'failed_lately');
+  t.equal(ask(neighbour, 'cancel'), undefined, 'leaving does not depend on a neighbour');
   t.end();
 });
 
@@ -77,7 +82,7 @@ void t.test('the floor counts what open transactions may still spend', (t) => {
 });
 
 void t.test('leaving has a budget of its own, of which one wallet gets a part', (t) => {
-  const spent = { total: 1000n, wallet: 300n, address: 500n, hasFailed: true, merchantOut: 600n };
+  const spent = { total: 1000n, wallet: 300n, address: 500n, merchantOut: 600n };
   t.equal(ask(spent, 'cancel'), undefined, 'whatever sign-ups have cost');
   t.equal(ask({ leaving: 391n }, 'cancel'), 'budget');
   t.equal(ask({ walletLeaving: 11n }, 'cancel'), 'wallet_budget');

@@ -1,25 +1,11 @@
 // Analytics: sums and series of a merchant.
+import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
+import type { components } from '../../../src/client/openapi.ts';
 import { testApi } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
-interface Figures {
-  date: string;
-  active: number;
-  pastDue: number;
-  cancelled: number;
-  expired: number;
-  new: number;
-  mrr: string;
-  gross: string;
-  fees: string;
-  net: string;
-  paymentsSucceeded: number;
-  paymentsFailed: number;
-  successRate: number | null;
-  churnRate: number | null;
-}
-type Report = Figures & { daily: Figures[]; from: string; to: string };
+type Report = components['schemas']['Analytics'];
 
 const day = (n: number, hour = 12) => new Date(Date.UTC(2026, 0, n, hour));
 
@@ -144,6 +130,65 @@ void t.test('every figure of a range and of each of its days', async (t) => {
     daily.map(({ churnRate }) => churnRate),
     [0, 0, 0.25, 0, 0.333333, 0],
   );
+});
+
+type Movements = Record<
+  | 'mrr'
+  | 'mrrBefore'
+  | 'mrrNew'
+  | 'mrrReactivation'
+  | 'mrrExpansion'
+  | 'mrrContraction'
+  | 'mrrChurn',
+  string
+>;
+
+void t.test('what moved the recurring revenue: new, back, up, down and lost', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const { appId } = merchant;
+  const planId = await insertPlan(api.sql, merchant);
+  const put = (subscriberWallet: string, at: Date, fields: Record<string, unknown> = {}) =>
+    insertSubscription(
+      api.sql,
+      { appId, planId },
+      { subscriberWallet, createdAt: at, periodHours: 730, ...fields },
+    );
+  const replace = (id: string, replacedBy: string, replacedAt: Date) =>
+    api.sql`
+      update subscriptions set replaced_by = ${replacedBy}, replaced_at = ${replacedAt},
+        cancel_requested_at = ${replacedAt}, cancel_requested_by = 'subscriber' where id = ${id}`;
+  const cancelled = (cancelledAt: Date) => ({ status: 'cancelled', cancelledAt });
+  await put('back', day(1), { amount: '100', ...cancelled(day(2)) });
+  await put('back', day(4), { amount: '300' });
+  const small = await put('up', day(1), { amount: '1000' });
+  const large = await put('up', day(4), { amount: '5000', replaces: small });
+  await replace(small, large, day(4));
+  // Down at the end of what is paid: the new one begins when the old one ends.
+  const dear = await put('down', day(1), { amount: '9000' });
+  const cheap = await put('down', day(2), {
+    amount: '2000',
+    replaces: dear,
+    startsAt: day(5),
+  });
+  await replace(dear, cheap, day(5));
+  const { body } = await api.call<
+    Movements & { new: number; daily: (Movements & { new: number })[] }
+  >('GET', `/merchant/apps/${appId}/analytics?from=2026-01-01&to=2026-01-07`, {
+    token: merchant.key,
+  });
+  const { daily, ...whole } = body.data;
+  t.match(whole, { mrrBefore: '0', mrr: '7300', mrrNew: '10100', mrrChurn: '100', new: 4 });
+  t.match(whole, { mrrReactivation: '300', mrrExpansion: '4000', mrrContraction: '7000' });
+  t.match(daily[3], { mrrReactivation: '300', mrrExpansion: '4000', mrr: '14300' });
+  t.match(daily[4], { mrrContraction: '7000', mrr: '7300' });
+  for (const one of [whole, ...daily]) {
+    const [plus, less] = [
+      [one.mrrBefore, one.mrrNew, one.mrrReactivation, one.mrrExpansion],
+      [one.mrrContraction, one.mrrChurn],
+    ].map((list) => list.reduce((sum, each) => sum + BigInt(each), 0n));
+    t.equal(plus! - less!, BigInt(one.mrr));
+  }
 });
 
 void t.test(
@@ -350,3 +395,53 @@ void t.test(
     }
   },
 );
+
+void t.test('what the service paid for the sponsored transactions of an app', async (t) => {
+  const api = await testApi(t);
+  const merchant = await api.merchant();
+  const [plan, other] = [
+    await insertPlan(api.sql, merchant),
+    await insertPlan(api.sql, await api.merchant()),
+  ];
+  const put = async (planId: string, fields: Record<string, unknown>) => {
+    const [{ id }] = await api.sql<[{ id: string }]>`
+      insert into transactions (signature, last_valid_block_height, state)
+      values (${randomBytes(64)}, 1, 'landed')
+      returning id`;
+    const row = {
+      offerId: randomUUID(),
+      purpose: 'subscribe',
+      wallet: 'W',
+      address: '',
+      sponsor: 'K',
+      planId,
+      transactionId: id,
+      state: 'landed',
+      fee: '12000',
+      createdAt: day(5),
+      endedAt: day(5, 13),
+      ...fields,
+    };
+    await api.sql`insert into sponsorships ${api.sql(row)}`;
+  };
+  const rent = { authorityRent: '1000', subscriptionRent: '500' };
+  await put(plan, rent);
+  await put(plan, { ...rent, subscriptionReturnedAt: day(20) });
+  await put(plan, { purpose: 'cancel', fee: '11000' });
+  await put(plan, { state: 'failed', reason: 'it failed' });
+  await put(plan, { ...rent, createdAt: day(15), endedAt: day(15) });
+  await put(other, rent);
+  const { body } = await api.call<{ sponsored: unknown }>(
+    'GET',
+    `/merchant/apps/${merchant.appId}/analytics?from=2026-01-01T00:00:00Z&to=2026-01-10T00:00:00Z`,
+    { token: merchant.token },
+  );
+  t.match(body.data.sponsored, {
+    subscriptions: 2,
+    transactions: 3,
+    failed: 1,
+    lamportsFees: '47000',
+    lamportsRent: '3000',
+    lamportsReturned: '500',
+  });
+});

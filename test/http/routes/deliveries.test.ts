@@ -61,6 +61,78 @@ void t.test(
   },
 );
 
+void t.test('deliveries are filtered by the answer of the last attempt', async (t) => {
+  const api = await testApi(t);
+  const { key, app, path, subscription } = await hooked(api);
+  const queued = async () => (await insertEvent(api.sql, subscription)).deliveryId!;
+  const answered = async (status: 'failed' | 'delivered', httpStatus: number | null) => {
+    const id = await queued();
+    await finishDeliveries(api.sql, status, { ids: [id] });
+    await api.sql`update deliveries set last_started_at = now(), last_duration_ms = 1,
+      last_http_status = ${httpStatus}, last_error = ${httpStatus === null ? 'timeout' : null}
+      where id = ${id}`;
+    return id;
+  };
+  const good = await answered('delivered', 204);
+  const refused = await answered('failed', 503);
+  const silent = await answered('failed', null);
+  const waiting = await queued();
+  await api.sql`insert into earlier_attempts (delivery_id, number, started_at, duration_ms, http_status) values (${waiting}, 1, now(), 1, 503)`;
+  await queued();
+  for (const list of [path, `${app}/deliveries`])
+    for (const [query, expected] of [
+      ['httpStatus=204', [good]],
+      ['httpStatus=2xx', [good]],
+      ['httpStatus=200', []],
+      ['httpStatus=503', [waiting, refused]],
+      ['httpStatus=5xx&limit=1', [waiting]],
+      ['httpStatus=5xx&status=failed', [refused]],
+      ['httpStatus=none', [silent]],
+      ['httpStatus=4xx', []],
+    ] as const) {
+      const { body } = await api.call<Delivery[]>('GET', `${list}?${query}`, { token: key });
+      t.same(
+        body.data.map(({ id }) => id),
+        expected,
+        query,
+      );
+    }
+  const [failed] = (await api.call<Delivery[]>('GET', `${path}?httpStatus=none`, { token: key }))
+    .body.data;
+  t.match(failed, { lastHttpStatus: null, lastError: 'timeout' });
+  t.equal((await api.call('GET', `${path}?httpStatus=6xx`, { token: key })).status, 400);
+});
+
+void t.test('what fails in an app is told in one answer', async (t) => {
+  const api = await testApi(t);
+  const { key, app, appId, subscription } = await hooked(api);
+  interface Attention {
+    endpoints: { lastError: string | null; disabledAt: string | null }[];
+    blockedPlans: { name: string; collectionBlockedReason: string }[];
+    pastDue: number;
+    unregistered: number;
+  }
+  const read = async () =>
+    (await api.call<Attention>('GET', `${app}/attention`, { token: key })).body.data;
+  t.same(await read(), { endpoints: [], blockedPlans: [], pastDue: 0, unregistered: 0 });
+  await api.sql`
+    insert into endpoint_health (endpoint_id, last_failure_at, failing_since, last_error)
+    select id, now(), now(), 'HTTP 503' from webhook_endpoints`;
+  await api.sql`update plans set collection_blocked_reason = 'receiver_frozen' where app_id = ${appId}`;
+  await api.sql`update subscriptions set status = 'past_due', past_due_since = now() where id = ${subscription}`;
+  await api.sql`
+    insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
+    select ${appId}, id, 'an account', 'a wallet' from plans where app_id = ${appId} limit 1`;
+  t.match(await read(), {
+    endpoints: [{ lastError: 'HTTP 503', disabledAt: null }],
+    blockedPlans: [{ collectionBlockedReason: 'receiver_frozen' }],
+    pastDue: 1,
+    unregistered: 1,
+  });
+  const other = await api.merchant();
+  t.equal((await api.call('GET', `${app}/attention`, { token: other.key })).status, 403);
+});
+
 void t.test('a delivery shows its attempts, with answers of any bytes', async (t) => {
   const api = await testApi(t);
   const { key, path, subscription } = await hooked(api);

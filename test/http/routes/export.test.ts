@@ -7,7 +7,7 @@ import { testApi, type TestApi } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 const header =
-  'id,occurredAt,status,amountGross,platformFee,amountNet,txSignature,failureReason,attempt,planId,planName,subscriptionId,subscriptionPda,subscriberWallet,periodStart,periodEnd,externalId,metadata,amountRefunded,further,ownIdsFrom';
+  'id,occurredAt,status,amountGross,platformFee,amountNet,txSignature,failureReason,attempt,planId,planName,subscriptionId,subscriptionPda,subscriberWallet,periodStart,periodEnd,externalId,metadata,amountRefunded,further,ownIdsFrom,creditSpent,amountCredited';
 
 async function pro(api: TestApi) {
   const merchant = await api.merchant();

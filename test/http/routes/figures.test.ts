@@ -226,6 +226,17 @@ void t.test(
             assert.deepEqual(whole, moved(stories, from, to), 'a range');
             assert.deepEqual(body.data.daily.map(moneyOf).reduce(add, nothing), whole, 'its days');
             sum = add(sum, whole);
+            // Each life has a plan of its own.
+            if (place > 0) continue;
+            const plans = await api.sql<{ id: string }[]>`
+              select id from plans where app_id = ${app.appId}`;
+            const parts = await Promise.all(
+              plans.map(({ id }) =>
+                api.call<Figures>('GET', `${url}&planId=${id}`, { token: app.key }),
+              ),
+            );
+            const together = parts.map((part) => moneyOf(part.body.data)).reduce(add, nothing);
+            assert.deepEqual(together, whole, 'all plans');
           }
           assert.deepEqual(sum, all, 'all ranges together');
         },

@@ -23,7 +23,7 @@ void t.test(
       body: {
         error: {
           code: 'VALIDATION_ERROR',
-          details: [{ path: 'name', message: /one script in each word/ }],
+          details: [{ path: 'name', message: /one living script in each word/ }],
         },
       },
     };

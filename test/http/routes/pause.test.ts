@@ -23,8 +23,9 @@ void t.test(
       { paidThrough, nextPaymentDue: paidThrough, dueAt: paidThrough },
     );
     const path = `/merchant/apps/${merchant.appId}/subscriptions/${id}`;
-    const post = (verb: string) =>
-      api.call<Subscription>('POST', `${path}/${verb}`, { token: merchant.key });
+    const post = (verb: string, headers: Record<string, string> = {}) =>
+      api.call<Subscription>('POST', `${path}/${verb}`, { token: merchant.key, headers });
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     const paused = (await post('pause')).body.data;
     t.match(paused, {
       status: 'active',
@@ -34,11 +35,16 @@ void t.test(
     });
     t.ok(paused.pausedAt);
     t.equal((await post('pause')).body.data.pausedAt, paused.pausedAt, 'again changes nothing');
-    const unpaused = (await post('unpause')).body.data;
+    const unpaused = (await post('unpause', { traceparent })).body.data;
     t.match(unpaused, { pausedAt: null, nextPaymentDue: paidThrough.toISOString() });
     t.equal((await post('unpause')).status, 200);
-    const events = await api.sql<{ type: string; body: string }[]>`
-      select type, body from events order by sequence`;
+    const events = await api.sql<{ type: string; body: string; traceparent: string | null }[]>`
+      select type, body, traceparent from events order by sequence`;
+    t.same(
+      events.map((event) => event.traceparent),
+      [null, traceparent],
+      'an event belongs to the trace of its request',
+    );
     t.same(
       events.map(({ type }) => type),
       ['subscription_paused', 'subscription_unpaused'],

@@ -101,6 +101,28 @@ void t.test(
   },
 );
 
+void t.test('what publishing costs is told before, to the lamport', async (t) => {
+  const api = await chainApi(t);
+  const merchant = await api.merchant();
+  api.localnet.fund(merchant.wallet, { lamports: 1_000_000_000n });
+  api.localnet.mineBlocks(2);
+  const read = async () =>
+    (
+      await api.call<Record<'total' | 'tokenAccountRent' | 'balance', string>>(
+        'GET',
+        '/merchant/publishing-cost',
+        { token: merchant.token },
+      )
+    ).body.data;
+  const before = await read();
+  t.equal(before.balance, '1000000000');
+  const { body } = await create(api, merchant);
+  await api.submit(merchant.keypair, body.data.transaction);
+  const after = await read();
+  t.equal(BigInt(before.balance) - BigInt(after.balance), BigInt(before.total));
+  t.equal(after.tokenAccountRent, '0', 'the wallet has a USDC account now');
+});
+
 void t.test('a fresh transaction publishes the same plan', async (t) => {
   const api = await chainApi(t);
   const merchant = await api.merchant();
@@ -221,6 +243,13 @@ void t.test('PATCH renames, and sunsets one way', async (t) => {
     body: { data: { name: 'Renamed', status: 'active' } },
   });
   t.match(await patch(id, {}), { status: 200, body: { data: { name: 'Renamed' } } });
+  t.match(await patch(id, { description: 'Beans' }), { body: { data: { description: 'Beans' } } });
+  const shown = async () =>
+    (await api.call<{ description: string | null }>('GET', `/plans/${id}`)).body.data.description;
+  t.equal(await shown(), 'Beans', 'subscribers see it');
+  t.match(await patch(id, { description: '' }), { status: 400 });
+  await patch(id, { description: null });
+  t.equal(await shown(), null);
   t.match(await patch(pending, { status: 'sunset' }), { status: 409 });
   t.match(await patch(id, { status: 'sunset' }), {
     status: 200,

@@ -1,8 +1,11 @@
 // What one merchant and one address can store.
+import { randomBytes } from 'node:crypto';
 import t from 'tap';
 import { deleteEndedSessions } from '../../../src/db/checkout-sessions.ts';
-import { chainApi, testApi } from '../../fixtures/http.ts';
-import { insertSubscription } from '../../fixtures/rows.ts';
+import { chainApi, randomAddress, testApi } from '../../fixtures/http.ts';
+import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { startServe } from '../../fixtures/serve.ts';
+import { until } from '../../fixtures/webhooks.ts';
 
 const conflict = (message: RegExp) => ({
   status: 409,
@@ -107,7 +110,7 @@ void t.test('sessions that ended 30 days ago are deleted, complete ones too', as
 });
 
 void t.test(
-  'an address sends at most 200 times its POST requests of a minute in a day; Pro and reads go on',
+  'an address sends at most 200 times its requests of a minute in a day as POST or PATCH; Pro and reads go on',
   async (t) => {
     const api = await testApi(t, { requestsPerMinute: { free: 100, pro: 1000 } });
     const merchant = await api.merchant();
@@ -123,13 +126,85 @@ void t.test(
     const refused = await create(merchant.key);
     t.match(refused, {
       status: 429,
-      body: { error: { code: 'RATE_LIMITED', message: /20000 POST requests .* in a day/ } },
+      body: {
+        error: { code: 'RATE_LIMITED', message: /20000 POST and PATCH requests .* in a day/ },
+      },
     });
     const wait = Number(refused.headers['retry-after']);
     t.ok(wait > 80_000 && wait <= 86_400, `Retry-After ${wait}`);
+    t.match(
+      await api.call('PATCH', `/merchant/apps/${merchant.appId}`, {
+        token: merchant.key,
+        body: { name: 'Coffee' },
+      }),
+      { status: 429 },
+    );
     t.equal((await api.call('GET', '/merchant/apps', { token: merchant.key })).status, 200);
     t.equal((await create(pro.key)).status, 201);
     const signIn = await api.call('POST', '/auth/nonce', { body: { wallet: merchant.wallet } });
     t.equal(signIn.status, 429);
+  },
+);
+
+void t.test('a running serve deletes sessions that ended 30 days ago by itself', async (t) => {
+  const served = await startServe(t);
+  const { sql } = served;
+  const { appId, wallet } = await served.merchant();
+  const planId = await insertPlan(sql, { appId, wallet });
+  await served.stop('SIGTERM');
+  await sql`
+    insert into checkout_sessions (app_id, plan_id, created_at, expires_at)
+    select ${appId}, ${planId}, now() - (days + 1) * interval '1 day', now() - days * interval '1 day'
+    from unnest(array[29, 31] || array_fill(400, array[1500])) as days`;
+  await served.restart();
+  await until(async () => (await sql`select from checkout_sessions limit 2`).length < 2);
+  t.match(
+    await sql`select expires_at > now() - interval '30 days' as is_kept from checkout_sessions`,
+    [{ isKept: true }],
+  );
+});
+
+void t.test(
+  'one address stores half a gigabyte a day at most with the largest requests',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    await api.call('PATCH', `/merchant/apps/${merchant.appId}`, {
+      token: merchant.token,
+      body: { returnOrigins: ['https://tea.example'] },
+    });
+    const bytes = async () => {
+      const [row] = await api.sql<{ bytes: number }[]>`
+      select sum(pg_total_relation_size(oid))::int as bytes from pg_class
+      where relkind = 'r' and relnamespace = 'public'::regnamespace`;
+      return row!.bytes;
+    };
+    const text = (length: number) => randomBytes(length).toString('hex').slice(0, length);
+    const create = (key: string) =>
+      api.call('POST', `/merchant/apps/${merchant.appId}/checkout-sessions`, {
+        token: merchant.token,
+        headers: { 'idempotency-key': key },
+        body: {
+          planId: plan.id,
+          externalId: text(120),
+          metadata: Object.fromEntries(Array.from({ length: 8 }, () => [text(12), text(490)])),
+          subscriberWallet: randomAddress(),
+          successUrl: `https://tea.example/${text(2028)}`,
+          cancelUrl: `https://tea.example/${text(2028)}`,
+        },
+      });
+    t.equal((await create('first')).status, 201);
+    const before = await bytes();
+    const count = 100;
+    for (let n = 0; n < count; n += 1) {
+      const { status } = await create(`key ${n}`);
+      if (status !== 201) t.fail(`answered ${status}`);
+    }
+    const perRequest = ((await bytes()) - before) / count;
+    t.comment(`${Math.round(perRequest)} bytes a request`);
+    t.ok(perRequest > 10_000, 'a large request');
+    // 20,000 requests, as the test before shows; 59 GB without that limit.
+    t.ok(perRequest * 20_000 < 500_000_000, `${Math.round(perRequest)} bytes a request`);
   },
 );

@@ -3,6 +3,7 @@ import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
 import { reportsOn } from '../../../src/db/postgres/reports.ts';
 import { appendEvents } from '../../../src/domain/outbox/events.ts';
+import { countReplay } from '../../../src/domain/outbox/replay-quota.ts';
 import {
   planReplay,
   runReplay,
@@ -283,6 +284,27 @@ void t.test(
   },
 );
 
+void t.test('what waits for its next attempt is sent at once, as the same delivery', async (t) => {
+  const api = await testApi(t);
+  const own = await shop(api);
+  await own.create();
+  for (let n = 0; n < 3; n += 1) await own.event();
+  const [exhausted] = await own.list();
+  await finishDeliveries(api.sql, 'failed', { ids: [exhausted!.id], attempts: 6 });
+  await api.sql`update delivery_queue set attempts = 2, due_at = now() + interval '30 minutes'`;
+  const since = new Date(Date.now() - 3_600_000).toISOString();
+  const run = (status: string, dryRun = false) => own.post('/replays', { status, since, dryRun });
+  t.match((await run('failed', true)).body.data, { total: 1 });
+  t.match((await run('retrying', true)).body.data, { total: 2, matching: [{ status: 'pending' }] });
+  t.match(await run('retrying'), { status: 201, body: { data: { total: 2 } } });
+  while (await workOnReplays(api.sql));
+  t.match(await api.sql`select count(*)::int as due from delivery_queue where due_at <= now()`, [
+    { due: 2 },
+  ]);
+  t.equal((await own.list()).length, 3, 'no delivery is added');
+  t.match((await run('retrying', true)).body.data, { total: 0 });
+});
+
 void t.test('a run of the command is no replay of the API', async (t) => {
   const api = await testApi(t);
   const own = await shop(api);
@@ -307,3 +329,83 @@ void t.test('a replay counts its matches on the connections of reports', async (
   api.deps.reports = reportsOn(reports, false);
   t.equal((await own.post('/replays', { dryRun: true })).status, 503, 'there are none');
 });
+
+void t.test(
+  'replays queue at most 50,000 deliveries in a day for an app, and below Pro for an address; an endpoint gets all that it missed',
+  async (t) => {
+    const api = await testApi(t);
+    const own = await shop(api);
+    const setSpent = (spent: number) =>
+      api.sql`update rate_budgets set spent = ${spent} where subject like 'replays %'`;
+    const spent = async () =>
+      (
+        await api.sql<{ subject: string; spent: number }[]>`
+          select subject, spent from rate_budgets where subject like 'replays %' order by subject`
+      ).map((row) => [row.subject.replace(own.appId, 'the app'), row.spent]);
+    await own.create();
+    const event = (await own.event()).eventId;
+    const { deliveryId } = await own.event();
+    await finishDeliveries(api.sql, 'delivered');
+    const all = () => own.post('/replays', { status: 'delivered' });
+    t.match(await all(), { status: 201, body: { data: { total: 2 } } });
+    t.match(await all(), { status: 201, body: { data: { total: 2 } } }, 'the same run');
+    const counted = (count: number) => [
+      ['replays from address:127.0.0.1', count],
+      ['replays of the app', count],
+    ];
+    t.same(await spent(), counted(2));
+    await workOnReplays(api.deps.sql);
+    await finishDeliveries(api.sql, 'delivered');
+
+    await setSpent(49_999);
+    const conflict = (message: RegExp) => ({
+      status: 409,
+      body: { error: { code: 'CONFLICT', message } },
+    });
+    const full = conflict(
+      /^At most 50000 deliveries .* for this app in a day: wait \d+ s\. Narrow/,
+    );
+    t.match(await all(), full);
+    t.match(await own.post('/replays', { status: 'delivered', dryRun: true }), { status: 200 });
+    t.match(await own.post('/replays', { status: 'retrying' }), { status: 201 });
+    t.same(await spent(), counted(49_999), 'a refused request is not counted');
+    t.match(await own.post(`/events/${event}/replay`), { status: 201 });
+    t.match(await own.post(`/events/${event}/replay`), full);
+    t.match(await own.post(`/deliveries/${deliveryId!}/replay`), full);
+    t.equal((await own.list()).length, 5, 'two, two again, and one');
+
+    // The other requests that queue deliveries again.
+    const endpoint = (await own.list())[0]!.webhookId;
+    const patch = (disabled: boolean) =>
+      api.call('PATCH', `${own.app}/webhooks/${endpoint}`, {
+        token: own.token,
+        body: { disabled },
+      });
+    await own.event();
+    t.equal((await patch(true)).status, 200);
+    t.match(await patch(false), full);
+    t.match(await own.get(`/webhooks/${endpoint}`), {
+      body: { data: { disabledReason: 'merchant' } },
+    });
+    await setSpent(49_999);
+    t.match(await patch(false), { status: 200, body: { data: { missedEvents: 2 } } });
+    for (let n = 0; n < 2; n += 1) await workOnReplays(api.deps.sql);
+    await own.remove(endpoint);
+    const create = () => own.post('/webhooks', { url: 'https://a.test/' });
+    t.match(await create(), full);
+    await setSpent(49_999);
+    t.match(await create(), { status: 201, body: { data: { requeuedDeliveries: 2 } } });
+
+    // Another merchant at the same address.
+    const other = await shop(api);
+    await other.create();
+    const theirs = (await other.event()).eventId;
+    t.match(await other.post(`/events/${theirs}/replay`), conflict(/ by callers at this address /));
+    await api.sql`update merchants set tier = 'pro' where id = ${other.merchantId}`;
+    t.match(await other.post(`/events/${theirs}/replay`), { status: 201 });
+    await t.rejects(
+      api.deps.sql.begin((tx) => countReplay(tx, { appId: theirs, address: null }, 50_001)),
+      { code: 'CONFLICT', message: /would queue 50001 deliveries, and one queues at most 50000/ },
+    );
+  },
+);

@@ -1,7 +1,7 @@
 // A merchant's subscriptions, their filters, pages and cancellation.
 import t from 'tap';
 import { chainApi, randomAddress, testApi } from '../../fixtures/http.ts';
-import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
+import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 interface Subscription {
   id: string;
@@ -57,11 +57,18 @@ void t.test(
       'cancelRequestedBy',
       'cancelledAt',
       'delegationRevokedAt',
+      'pastDueSince',
+      'lastFailureReason',
       'endReason',
       'reinstatedAt',
       'externalId',
       'metadata',
       'ownIdsFrom',
+      'replaces',
+      'replacedBy',
+      'replacedAt',
+      'startsAt',
+      'credit',
       'duplicateOf',
       'createdAt',
       'updatedAt',
@@ -84,6 +91,44 @@ void t.test(
         );
       }
     }
+  },
+);
+
+void t.test(
+  'a past-due subscription says why its last try failed, and when the next is',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { appId, token } = merchant;
+    const planId = await insertPlan(api.sql, merchant);
+    const due = { status: 'past_due', pastDueSince: new Date('2026-02-01') };
+    const nextPaymentDue = new Date('2026-02-03');
+    const [failing, never, paid] = await Promise.all([
+      insertSubscription(api.sql, { appId, planId }, { ...due, nextPaymentDue }),
+      insertSubscription(api.sql, { appId, planId }, due),
+      insertSubscription(api.sql, { appId, planId }),
+    ]);
+    for (const id of [failing, paid]) {
+      await insertPayment(api.sql, id, '2026-02-01', { failureReason: 'account_frozen' });
+      await insertPayment(api.sql, id, '2026-02-02', { failureReason: 'insufficient_funds' });
+      await insertPayment(api.sql, id, '2026-01-01');
+    }
+    const path = `/merchant/apps/${appId}/subscriptions`;
+    const reasonsOf = async (query: string) => {
+      const { body } = await api.call<Subscription[]>('GET', `${path}${query}`, { token });
+      return new Map(body.data.map((one) => [one.id, one.lastFailureReason]));
+    };
+    const pastDue = new Map([
+      [never, null],
+      [failing, 'insufficient_funds'],
+    ]);
+    t.same(await reasonsOf('?status=past_due'), pastDue);
+    t.same(await reasonsOf(''), new Map([[paid, null], ...pastDue]));
+    const one = await api.call<Subscription>('GET', `${path}/${failing}`, { token });
+    t.match(one.body.data, {
+      lastFailureReason: 'insufficient_funds',
+      nextPaymentDue: nextPaymentDue.toISOString(),
+    });
   },
 );
 

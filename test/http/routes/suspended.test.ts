@@ -103,6 +103,16 @@ void t.test(
       token,
     });
     t.match(cancelling, { status: 200 }, 'its subscribers can leave');
+
+    // Nor is anybody taken back: neither a live record nor one that has ended.
+    const own = `/subscriber/subscriptions/${made.data.id}`;
+    const ended = () => api.sql`
+      update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due',
+        due_at = null, lease_until = null, claim_id = null where id = ${made.data.id}`;
+    for (const change of ['repair', 'resume'])
+      t.match(await api.call('POST', `${own}/${change}`, { token }), refused, change);
+    await ended();
+    t.match(await api.call('POST', `${own}/resume`, { token }), refused, 'an ended record');
   },
 );
 
@@ -150,7 +160,21 @@ void t.test(
       'the other role of the wallet is another account',
     );
     await endSuspension(api.sql, account);
-    t.match(await api.call('POST', `${own}/resume`, { token }), { status: 200 });
+    const resuming = await api.call<{ transaction: string }>('POST', `${own}/resume`, { token });
+    t.match(resuming, { status: 200 });
+
+    // The merchant is suspended before the wallet sends the transaction.
+    const seller = { ...account, role: 'merchant', wallet: merchant.wallet } as const;
+    await suspend(api.sql, seller);
+    const late = Buffer.from(resuming.body.data.transaction, 'base64');
+    keypair.sign(late.subarray(65)).copy(late, 1);
+    t.match(
+      await api.call('POST', '/subscriber/transactions', {
+        token,
+        body: { transaction: late.toString('base64') },
+      }),
+      refusal('This plan is not available.'),
+    );
   },
 );
 

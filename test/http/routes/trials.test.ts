@@ -129,6 +129,95 @@ void t.test(
   },
 );
 
+void t.test(
+  'a checkout session has a trial of its own, once per wallet and app, which no subscriber can forge',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const { appId, key } = merchant;
+    const plan = await api.publishedPlan(merchant, { graceHours: 2 });
+    const trialPlan = await api.publishedPlan(merchant, { trialHours: 24 });
+    const ask = (body: object) =>
+      api.call<{ id: string; trialHours: number | null }>(
+        'POST',
+        `/merchant/apps/${appId}/checkout-sessions`,
+        { token: key, body },
+      );
+    const session = async (planId: string, trialHours: number) => {
+      const made = await ask({ planId, trialHours });
+      t.match(made, { status: 201, body: { data: { trialHours } } });
+      return made.body.data.id;
+    };
+    const refused = { status: 400, body: { error: { details: [{ path: 'trialHours' }] } } };
+    for (const trialHours of [0, 8761, 1.5])
+      t.match(await ask({ planId: plan.id, trialHours }), refused);
+
+    // The public page, and the wallet's standing, show the trial of the session.
+    const one = await session(plan.id, 6);
+    const shown = await api.call('GET', `/checkout-sessions/${one}`);
+    t.match(shown.body.data, { plan: { trialHours: 6, schedule: [{ amount: '7500000' }] } });
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token } = subscriber;
+    const standing = (id: string, planId = plan.id) =>
+      api.call('GET', `/subscriber/plans/${planId}/standing?checkoutSessionId=${id}`, { token });
+    t.match((await standing(one)).body.data, { trialHours: 6, usdcNeeded: '0' });
+
+    // Nothing but the session's id makes a trial: not a field, not the session of another plan.
+    const subscriptionPda = await api.subscribed(subscriber, plan.id);
+    const post = (body: object) =>
+      api.call<Subscription>('POST', '/subscriber/subscriptions', {
+        token,
+        body: { appId, planId: plan.id, subscriptionPda, ...body },
+      });
+    t.match(await post({ trialHours: 6 }), { status: 400 });
+    const elsewhere = await session(trialPlan.id, 500);
+    t.match(await post({ checkoutSessionId: elsewhere }), { status: 400 });
+    const forAnother = await ask({
+      planId: plan.id,
+      trialHours: 500,
+      subscriberWallet: merchant.wallet,
+    });
+    t.equal((await post({ checkoutSessionId: forAnother.body.data.id })).status, 403);
+    const made = (await post({ checkoutSessionId: one })).body.data;
+    const [row] = await api.sql<{ chainPeriodStart: Date }[]>`
+      select chain_period_start from subscriptions where id = ${made.id}`;
+    t.equal(Date.parse(made.trialEndsAt!), row!.chainPeriodStart.getTime() + 6 * hourMs);
+    t.match(made, { nextPaymentDue: made.trialEndsAt, nextAmount: '7500000' });
+    const again = await api.signIn('subscriber', api.funded());
+    const reused = await api.call('POST', '/subscriber/subscriptions', {
+      token: again.token,
+      body: {
+        appId,
+        planId: plan.id,
+        subscriptionPda: await api.subscribed(again, plan.id),
+        checkoutSessionId: one,
+      },
+    });
+    t.match(reused.status, /403|409/, 'a session works once');
+
+    // The wallet has had its trial of this app. Another wallet gets the session's, not the plan's.
+    const second = await session(trialPlan.id, 12);
+    t.match((await standing(second, trialPlan.id)).body.data, { trialHours: null });
+    const other = await api.signIn('subscriber', api.funded());
+    const others = await api.call<Subscription>('POST', '/subscriber/subscriptions', {
+      token: other.token,
+      body: {
+        appId,
+        planId: trialPlan.id,
+        subscriptionPda: await api.subscribed(other, trialPlan.id),
+        checkoutSessionId: second,
+      },
+    });
+    const [its] = await api.sql<{ chainPeriodStart: Date }[]>`
+      select chain_period_start from subscriptions where id = ${others.body.data.id}`;
+    t.equal(
+      Date.parse(others.body.data.trialEndsAt!),
+      its!.chainPeriodStart.getTime() + 12 * hourMs,
+    );
+    t.match(await ask({ planId: trialPlan.id, replaces: made.id, trialHours: 1 }), refused);
+  },
+);
+
 void t.test('trialHours is 1 to 8760 or null, and may be changed for those to come', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();

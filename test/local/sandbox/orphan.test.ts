@@ -11,7 +11,7 @@ import { childrenOf, isRunning } from '../../fixtures/children.ts';
 import { emptyDirectory } from '../../fixtures/directory.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
-const module = new URL('../../../dist/local/sandbox/postgres.js', import.meta.url).href;
+const module = new URL('../../../src/local/sandbox/postgres.ts', import.meta.url).href;
 
 /** A process of its own that starts a server, and the ids of both and of the server's guard. */
 async function startApart(t: Test, dataDir: string) {
@@ -19,7 +19,7 @@ async function startApart(t: Test, dataDir: string) {
     import { startEmbeddedPostgres } from ${JSON.stringify(module)};
     console.log((await startEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)} })).url);
     setInterval(() => undefined, 1_000_000);`;
-  const owner = spawn(process.execPath, ['--input-type=module', '--eval', code], {
+  const owner = spawn(process.execPath, ['--import=tsx', '--input-type=module', '--eval', code], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.teardown(() => owner.kill('SIGKILL'));
@@ -64,7 +64,7 @@ void t.test('a process that only stops its server goes on to its end', async (t)
     import { startEmbeddedPostgres } from ${JSON.stringify(module)};
     await (await startEmbeddedPostgres()).stop();
     console.log('stopped');`;
-  const owner = spawn(process.execPath, ['--input-type=module', '--eval', code], {
+  const owner = spawn(process.execPath, ['--import=tsx', '--input-type=module', '--eval', code], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let said = '';

@@ -15,6 +15,7 @@ const lines = (runs: Run[], trialHours: number | null = null) =>
     trialHours,
     schedule: runs.map(([amount, due, until, times]) => ({
       amount,
+      creditSpent: '0',
       dueAt: iso(due),
       until: iso(until),
       times,
@@ -73,4 +74,17 @@ void t.test('a plan that ends inside a period', async (t) => {
     ['2', 30, 42, 1],
   ]);
   t.strictSame(lines([]), []);
+});
+
+void t.test('a resumed account whose period is paid: nothing today', async (t) => {
+  const run = { amount: '5', creditSpent: '0', dueAt: iso(20), until: iso(50), times: null };
+  const terms = { periodHours: 720, trialHours: null, schedule: [run] };
+  t.strictSame(
+    linesOf({ ...terms, usdcNeeded: '0' }).map(({ at }) => dayOf(at)),
+    [20, 50],
+  );
+  t.strictSame(
+    linesOf({ ...terms, usdcNeeded: '5' }).map(({ at }) => dayOf(at)),
+    [null, 50],
+  );
 });

@@ -1,6 +1,7 @@
-// The comparison of `billing reconcile`. Each recorded payment must be on chain with the recorded
-// values. Each keeper pull on chain must be recorded (missing.ts). With `repair`, missing payments
-// are recorded. Reconciliation never deletes or changes recorded payments.
+// The comparison of `billing reconcile`: (1) each recorded payment must be on chain, (2) each
+// keeper pull on chain must be recorded (missing.ts), (3) the sums in the statements must equal the
+// sums on chain (statements.ts). With `repair`, missing payments are recorded. No recorded payment
+// is changed or deleted.
 import bs58 from 'bs58';
 import type {
   ConfirmedTransaction,
@@ -14,10 +15,12 @@ import { timeOf, unixSeconds } from '../../../chain/time.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import {
   findPlans,
+  listCreditFaults,
   listRecorded,
   listTreasuries,
   type RecordedPayment,
 } from '../../../db/reconciliation.ts';
+import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import {
   decoded,
   type Difference,
@@ -29,6 +32,8 @@ import {
 import { pullsIn } from '../../../domain/collecting/pulls.ts';
 import { each } from '../../../each.ts';
 import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
+import { registerLost, type Unregistered } from './registrations.ts';
+import { compareRefunds, compareStatements, ShownDays } from './statements.ts';
 
 export interface Reconciliation {
   /** Number of recorded payments that were compared with the chain. */
@@ -41,6 +46,11 @@ export interface Reconciliation {
    */
   elsewhere: { pulls: number; plans: number };
   differences: Difference[];
+  /**
+   * With `repair`: subscription accounts on chain that were not registered, for example because a
+   * restore of the database lost the registrations.
+   */
+  unregistered: Unregistered[];
 }
 
 export interface Reconciler {
@@ -64,9 +74,7 @@ export interface Range {
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/**
- * The treasuries, and the transactions that were read so far. Both maps have the signature as key.
- */
+/** The treasuries, and the transactions that were read so far, by signature. */
 interface Seen {
   readonly treasuries: readonly string[];
   readonly transactions: Map<string, ConfirmedTransaction>;
@@ -75,8 +83,8 @@ interface Seen {
 
 /**
  * Compares all payments from `since` (inclusive) to `until` (exclusive), by block time. With
- * `repair`, records missing payments and their events. Reports a transaction as `unreadable` when
- * no endpoint returns a readable form of it.
+ * `repair`, registers lost subscriptions and records missing payments with their events. Reports a
+ * transaction as `unreadable` when no endpoint returns the transaction in a readable form.
  */
 export async function reconcile(
   reconciler: Reconciler,
@@ -89,7 +97,10 @@ export async function reconcile(
   );
   const { ours, elsewhere } = await byPlans(reconciler.sql, all);
   const listed = [...seen.unreadable.keys()];
-  const { recorded, differences } = await compareRecorded(reconciler, seen, since, until, (count) =>
+  const unregistered = repair ? await registerLost(reconciler, ours) : [];
+  const shown = new ShownDays();
+  const range = { since, until };
+  const { recorded, differences } = await compareRecorded(reconciler, seen, range, shown, (count) =>
     onProgress?.({ onChain: ours.length, recorded: count }),
   );
   const unfounded = new Set(
@@ -100,7 +111,28 @@ export async function reconcile(
   differences.push(...(await compareOnChain(reconciler.sql, ours, { repair, unfounded })));
   differences.push(...(await nameUnknown(reconciler.sql, listed)));
   differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
-  return { recorded, onChain: ours.length, elsewhere, differences };
+  differences.push(...(await nameCredits(reconciler.sql)));
+  const read = (signature: string) => transactionOf(reconciler.rpc, seen, signature);
+  differences.push(...(await compareRefunds(reconciler.sql, range, shown, read)));
+  // If this run recorded missing payments, the statements have these payments but `shown` (the sums
+  // on chain) does not. The statements are then compared by the next run.
+  if (!differences.some(({ repaired }) => repaired))
+    differences.push(...(await compareStatements(reconciler.sql, range, shown)));
+  return { recorded, onChain: ours.length, elsewhere, differences, unregistered };
+}
+
+/**
+ * Reports each customer whose credit from changes of plan is not the sum of the spent and the
+ * unspent credit.
+ */
+async function nameCredits(sql: Sql): Promise<Difference[]> {
+  return (await listCreditFaults(sql)).map(({ appId, subscriberWallet, made, spent, unspent }) => ({
+    kind: 'credits_differ',
+    signature: '',
+    subscriptionPda: '',
+    detail: `wallet ${subscriberWallet} in app ${appId}: ${made} credited, ${spent} spent, ${unspent} unspent`,
+    repaired: false,
+  }));
 }
 
 /**
@@ -191,8 +223,8 @@ async function eachListed(
 async function compareRecorded(
   { sql, rpc, programId, keepers }: Reconciler,
   seen: Seen,
-  since: Date,
-  until: Date,
+  { since, until }: { since: Date; until: Date },
+  shown: ShownDays,
   onPage: (count: number) => void,
 ): Promise<{ recorded: number; differences: Difference[] }> {
   const differences: Difference[] = [];
@@ -217,13 +249,20 @@ async function compareRecorded(
           : transaction !== null && 'unreadable' in transaction
             ? unreadableRecord(transaction)
             : differenceOf(payment, transaction, { pulls, treasuries });
-      if (difference !== undefined)
-        differences.push({
-          ...difference,
-          signature: txSignature,
-          subscriptionPda,
-          repaired: false,
-        });
+      const { appId, occurredAt, periodStart } = payment;
+      if (difference === undefined) {
+        const pull = 'unreadable' in pulls ? undefined : pulls.find(startingAt(periodStart));
+        const at = pull === undefined ? occurredAt : timeOf(pull.at);
+        shown.add(appId, at, occurredAt, sumsOf(payment));
+        return;
+      }
+      shown.leave(appId, occurredAt);
+      differences.push({
+        ...difference,
+        signature: txSignature,
+        subscriptionPda,
+        repaired: false,
+      });
     });
     onPage(recorded);
     after = page.at(-1)?.id ?? null;
@@ -231,9 +270,21 @@ async function compareRecorded(
   }
 }
 
+const startingAt =
+  (start: Date) =>
+  ({ periodStart }: Pull) =>
+    periodStart === unixSeconds(start);
+
+/** Returns the sums that a payment adds to its day of the statement. */
+const sumsOf = ({ amountGross, platformFee, amountNet }: RecordedPayment) => ({
+  gross: amountGross,
+  fees: platformFee,
+  net: amountNet,
+});
+
 /**
- * Returns the transaction of a recorded payment. Returns null when the signature is malformed, or
- * when no endpoint returns a transaction or a status for the signature.
+ * Returns the transaction of a recorded payment or refund. Returns null when the signature is
+ * malformed, or when no endpoint returns a transaction or a status for the signature.
  */
 async function transactionOf(
   rpc: Rpc,

@@ -1,5 +1,6 @@
 // Finds payments that were never recorded. Reports (1) keeper pulls on chain that are not recorded,
-// and (2) attempts and transactions whose payment is uncertain. Can record the pulls of (1).
+// (2) unreadable transactions, (3) attempts for which no transaction history shows a pull. With
+// `repair`, records the pulls of (1).
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
@@ -64,8 +65,8 @@ async function missing(
     return { ...about, kind: 'no_subscription', detail, repaired: false };
   }
   const recorded = await readPulled(sql, [{ subscriptionPda, periodStart }]);
-  // A payment for this period is already recorded, and that payment is missing on chain. An
-  // operator decides which payment is right.
+  // If a recorded payment for this period is missing on chain, the pull is not recorded. An
+  // operator decides which of the two payments is right.
   const isDoubtful = recorded.some(({ txSignature }) => unfounded.has(txSignature));
   const repaired = repair && !isDoubtful && (await record(sql, id, pull));
   const detail = `${moved}, and it is not recorded`;
@@ -118,10 +119,9 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 }
 
 /**
- * Returns a difference for each attempt between `range.since` and `range.until` that ended as
- * `unexplained`, unless its pull is recorded or in `onChain`. The subscription account of such an
- * attempt counted a pull that no history listed. Either the pull is a payment of the keeper that
- * was never recorded, or the merchant made the pull.
+ * Returns a difference for each attempt that became `unexplained` in `range`, unless the attempt's
+ * payment is recorded or is in `onChain`. An attempt is `unexplained` when the subscription's
+ * account counts a pull that no transaction history has. The keeper or the merchant made this pull.
  */
 export async function nameUnexplained(
   sql: Sql,

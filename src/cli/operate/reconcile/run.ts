@@ -26,10 +26,10 @@ export interface ReconcileFlags extends ReasonFlag {
 const DAY_MS = 86_400_000;
 
 /**
- * Compares the recorded payments with the chain and prints each difference. Returns 1 when
+ * Compares the recorded payments with the chain and prints each difference. Returns 1 if unrepaired
  * differences are left. Unreadable transactions are printed but not counted, because anyone can
- * send a transaction that names the keeper. The metrics use the result of the default range, the
- * last 30 days.
+ * send a transaction that names the keeper. Without --since and --until, the command compares the
+ * last 30 days and stores the result for the metrics.
  */
 export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date();
@@ -70,7 +70,8 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
       for (const { kind, repaired, signature, subscriptionPda } of result.differences)
         if (kind === 'charged_twice' && repaired)
           log.error({ signature, subscriptionPda, reason: kind }, 'charged twice');
-      if (result.differences.some(({ repaired }) => repaired)) {
+      const hasRegistered = result.unregistered.some(({ registered }) => registered);
+      if (hasRegistered || result.differences.some(({ repaired }) => repaired)) {
         const notifier = createNotifier(sql, DELIVERIES_QUEUED);
         notifier.notify();
         await notifier.flush();
@@ -82,7 +83,10 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
         await storeReconciliation(sql, { recorded, onChain, differences: left, unreadable });
       }
       if (flags.json === true) printJson({ since, until, ...result });
-      else print(describe(result, flags.repair === true));
+      else {
+        print(describe(result, flags.repair === true));
+        if (result.unregistered.length > 0) print(describeUnregistered(result));
+      }
       return left === 0 ? 0 : 1;
     } catch (error) {
       if (error instanceof RpcUnreachable || error instanceof RpcError)
@@ -105,6 +109,21 @@ const leftOf = ({ differences }: Reconciliation) =>
 
 const unreadableOf = ({ differences }: Reconciliation) =>
   differences.filter(({ kind }) => kind === 'unreadable').length;
+
+/** Lists the unregistered accounts, so that the operator can write to their merchants. */
+function describeUnregistered({ unregistered }: Reconciliation): string {
+  const rows = unregistered.map((one) => [
+    one.registered,
+    one.merchantWallet,
+    one.planName,
+    one.subscriberWallet,
+    one.subscriptionPda,
+    one.reason ?? '',
+  ]);
+  const head = ['REGISTERED NOW', 'MERCHANT', 'PLAN', 'WALLET', 'SUBSCRIPTION', 'WHY NOT'];
+  const count = unregistered.filter(({ registered }) => registered).length;
+  return `${table(head, rows, painter(process.stdout))}${unregistered.length} subscriptions on chain had no registration: ${count} are registered now.`;
+}
 
 function describe(result: Reconciliation, repair: boolean): string {
   const { recorded, onChain, differences } = result;

@@ -17,8 +17,8 @@ export interface EndpointStatus {
   lag: number | null;
   answeredMs: number | null;
   /**
-   * Why the endpoint is unusable: no response, or another cluster. Null when the endpoint is
-   * usable.
+   * Why the endpoint is unusable: it did not respond, refused a request or is of another cluster.
+   * Null when the endpoint is usable.
    */
   fault: string | null;
 }
@@ -71,7 +71,11 @@ export async function chainStatus(
   };
 }
 
-async function askEndpoint(
+/**
+ * Reads the state of one endpoint and the keeper's balance. If the endpoint does not respond,
+ * refuses a request or is of another cluster, `fault` is the reason.
+ */
+export async function askEndpoint(
   url: string,
   cluster: Config['cluster'],
   keeper: string | undefined,

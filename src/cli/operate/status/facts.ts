@@ -11,11 +11,13 @@ export interface Limits {
   maxDeliveryDelay: number;
   /** Minimum balance of the keeper wallet in SOL. */
   minSol: number;
+  /** Maximum number of deliveries given up in the last two days. Undefined for no limit. */
+  maxFailed?: number;
 }
 
 /**
- * A part of the status. It is unchecked when its configuration is missing or its source does not
- * respond.
+ * The parts of the status that can be unchecked. A part is unchecked when its configuration is
+ * missing or its source does not respond.
  */
 export type Checkable = 'chain' | 'keeper' | 'secrets';
 
@@ -37,7 +39,9 @@ export interface Status {
   database: Partial<QueueStatus['database']> & { address: string; fault: string | null };
   /** The comparison of the clocks of Postgres, this host and the chain. */
   clocks: ClockDifference;
-  /** `payments` and the next three fields are null when Postgres did not respond. */
+  /**
+   * `payments`, `deliveries`, `collection` and `sponsoring` are null when Postgres did not respond.
+   */
   payments: QueueStatus['payments'] | null;
   deliveries: QueueStatus['deliveries'] | null;
   collection: QueueStatus['collection'] | null;

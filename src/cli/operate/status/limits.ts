@@ -10,23 +10,23 @@ import type { Checkable, Facts, Limits } from './facts.ts';
  */
 const MAX_CHAIN_LAG = 120;
 /**
- * Maximum number of slots (about 50 s) that an endpoint may be behind the endpoint with the highest
- * slot. The alert BillingRpcEndpointBehind has the same limit.
+ * Maximum number of slots (about a minute) that an endpoint may be behind the endpoint with the
+ * highest slot. The alert BillingRpcEndpointBehind has the same limit.
  */
 const MAX_ENDPOINT_LAG = 150;
 /** A daemon without a heartbeat for this many seconds counts as gone. Heartbeats come every 5 s. */
-const MAX_SILENCE = 20;
+export const MAX_SILENCE = 20;
 /**
  * After this many consecutive failures to collect a payment, the status has a problem. Failures
- * caused by the subscriber do not count. The sixth failure happens some ten minutes after the
- * first.
+ * caused by the subscriber do not count. With the backoff (keeper-backoff.ts), the sixth failure
+ * happens about five minutes after the first.
  */
 const MAX_KEEPER_FAILURES = 6;
 
 /** Returns a message for each exceeded limit. The list is empty when no limit is exceeded. */
 export function problemsOf(
   facts: Facts,
-  { maxPaymentDelay, maxDeliveryDelay, minSol }: Limits,
+  { maxPaymentDelay, maxDeliveryDelay, minSol, maxFailed = Infinity }: Limits,
 ): string[] {
   const { at, database, payments, deliveries, collection } = facts;
   const { undecipherableSecrets, chain, keeper, clocks } = facts;
@@ -53,6 +53,10 @@ export function problemsOf(
   }
   if (deliveries !== null)
     past(deliveries.lateSeconds, maxDeliveryDelay, 'a delivery has been due');
+  if (deliveries !== null && deliveries.failed > maxFailed)
+    problems.push(
+      `${deliveries.failed} deliveries were given up in the last two days; the limit is ${maxFailed}`,
+    );
   if (undecipherableSecrets !== null && undecipherableSecrets > 0)
     problems.push(
       `${undecipherableSecrets} webhook secrets were encrypted with a key that ENCRYPTION_KEY does not list`,
@@ -70,7 +74,7 @@ export function problemsOf(
         "the chain's clock, as the RPC endpoints have it, has been behind",
       );
   }
-  // A chain that is behind is already reported by the check above.
+  // If the chain's clock is behind, only the check with MAX_CHAIN_LAG reports it.
   const isChainBehind = clocks.odd === 'chain' && clocks.seconds < 0;
   if (Math.abs(clocks.seconds) > MAX_CLOCK_SECONDS && !isChainBehind)
     problems.push(`${clocksInWords(clocks)}; the limit is ${duration(MAX_CLOCK_SECONDS)}`);
@@ -82,8 +86,8 @@ export function problemsOf(
 }
 
 /**
- * Returns the parts that could not be checked, with the reasons. problemsOf also reports an RPC
- * endpoint or a database that does not respond.
+ * Returns the reason for each part that could not be checked. An RPC endpoint or Postgres that does
+ * not respond is also among the problems that problemsOf returns.
  */
 export function uncheckedOf({
   database,
@@ -117,8 +121,8 @@ export function uncheckedOf({
 }
 
 /**
- * Returns problems that daemons report about themselves, and kinds of daemon without a recent
- * heartbeat.
+ * Returns the problems that running daemons report, and one problem for each kind of daemon (such
+ * as `keeper`) of which none is running.
  */
 function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
   const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);

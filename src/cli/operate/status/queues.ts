@@ -9,8 +9,15 @@ import {
 } from '../../../db/delivery-queue.ts';
 import { countForeignSecrets } from '../../../db/endpoints.ts';
 import { readClockOffset } from '../../../db/postgres/clock.ts';
-import type { Sql } from '../../../db/postgres/connect.ts';
-import { readSponsoringFacts, type SponsoringFacts } from '../../../db/sponsor-budgets.ts';
+import type { Queryable, Sql } from '../../../db/postgres/connect.ts';
+import {
+  type MerchantSponsoring,
+  readRentByAge,
+  readSponsoringByMerchant,
+  readSponsoringFacts,
+  type RentOfAge,
+  type SponsoringFacts,
+} from '../../../db/sponsor-budgets.ts';
 import {
   type CostlyWallet,
   MAX_COUNTED,
@@ -26,6 +33,10 @@ import {
 } from '../../../db/status.ts';
 import { readBacklog } from '../../../db/subscription-work.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
+import type { SponsorLimits } from '../../../domain/sponsoring/limits.ts';
+
+/** Sums over all sponsored transactions so far. */
+type SponsoringTotals = Pick<MerchantSponsoring, 'spent' | 'reserved' | 'returned' | 'lost'>;
 
 export interface QueueStatus {
   database: DatabaseFacts & {
@@ -56,8 +67,8 @@ export interface QueueStatus {
   };
   collection: {
     /**
-     * The holds on collection: those of operators, and the hold that a keeper places when the
-     * database has lost payments.
+     * The holds on collection: the holds that operators placed, and the hold that a keeper places
+     * when the database has lost payments.
      */
     holds: Hold[];
     /**
@@ -67,7 +78,14 @@ export interface QueueStatus {
     waitsForHeight: bigint | null;
   };
   /** Facts about sponsored transactions and their rent. Amounts are in lamports. */
-  sponsoring: SponsoringFacts;
+  sponsoring: SponsoringFacts &
+    SponsoringTotals & {
+      /** The budgets in this command's configuration. Null if no budgets are configured. */
+      budgets: Pick<SponsorLimits, 'perDay' | 'leaving' | 'perMerchant' | 'merchantOut'> | null;
+      outByAge: RentOfAge[];
+      /** The top merchants, sorted by their cost in the last 24 hours, then by unreturned rent. */
+      merchants: MerchantSponsoring[];
+    };
   daemons: DaemonRow[];
   undecipherableSecrets: number | null;
   errors: RecentError[];
@@ -78,6 +96,7 @@ export interface QueueStatus {
 const ERRORS_SHOWN = 5;
 const WALLETS_LISTED = 10;
 const ENDPOINTS_LISTED = 100;
+const MERCHANTS_LISTED = 100;
 
 /**
  * Reads all facts in one short read-only transaction. `chainNow` is the chain's clock, or null when
@@ -88,10 +107,12 @@ export async function queueStatus(
   {
     chainNow,
     encryptionKeys,
+    sponsorLimits,
     byEndpoint,
   }: {
     chainNow: Date | null;
     encryptionKeys: readonly string[] | undefined;
+    sponsorLimits: SponsorLimits | undefined;
     byEndpoint: boolean;
   },
 ): Promise<QueueStatus> {
@@ -108,7 +129,7 @@ export async function queueStatus(
     const holds = await listHolds(tx);
     const { collectsAfterHeight: waitsForHeight } = await readBrake(tx);
     const errors = await listRecentErrors(tx, ERRORS_SHOWN);
-    const sponsoring = await readSponsoringFacts(tx);
+    const sponsoring = await sponsoringStatus(tx, sponsorLimits);
     const daemons = await listDaemons(tx);
     const undecipherableSecrets =
       encryptionKeys === undefined
@@ -145,6 +166,34 @@ export async function queueStatus(
     };
   });
 }
+
+async function sponsoringStatus(
+  sql: Queryable,
+  limits: SponsorLimits | undefined,
+): Promise<QueueStatus['sponsoring']> {
+  const facts = await readSponsoringFacts(sql);
+  const outByAge = await readRentByAge(sql);
+  const merchants = await readSponsoringByMerchant(sql);
+  const total = (kind: keyof SponsoringTotals) =>
+    merchants.reduce((sum, { [kind]: lamports }) => sum + lamports, 0n);
+  return {
+    ...facts,
+    spent: total('spent'),
+    reserved: total('reserved'),
+    returned: total('returned'),
+    lost: total('lost'),
+    budgets: limits === undefined ? null : budgetsOf(limits),
+    outByAge,
+    merchants: merchants.slice(0, MERCHANTS_LISTED),
+  };
+}
+
+const budgetsOf = ({ perDay, leaving, perMerchant, merchantOut }: SponsorLimits) => ({
+  perDay,
+  leaving,
+  perMerchant,
+  merchantOut,
+});
 
 function secondsSince(time: Date | null, now: Date): number {
   return time === null ? 0 : Math.max(0, Math.floor((now.getTime() - time.getTime()) / 1000));

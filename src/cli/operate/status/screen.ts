@@ -1,12 +1,12 @@
 // Formats the status as text.
 import { MAX_AGREED_SECONDS } from '../../../daemon/clocks.ts';
 import { MAX_COUNTED } from '../../../db/status.ts';
-import { formatSol } from '../../../format.ts';
 import type { Paint } from '../../terminal/print.ts';
 import { safeText } from '../../terminal/safe-text.ts';
 import { table } from '../../terminal/table.ts';
 import type { Status } from './facts.ts';
-import { clocksInWords, duration } from './limits.ts';
+import { clocksInWords, duration, MAX_SILENCE } from './limits.ts';
+import { sponsoringFacts } from './sponsoring.ts';
 
 /** Returns the status as text of at most 24 lines. */
 export function screen(status: Status, paint: Paint): string {
@@ -50,6 +50,7 @@ function facts(status: Status): [string, string][] {
         : `${database.address}: no answer`,
     ],
     ...clockFacts(status),
+    ...releaseFacts(status),
     ...queueFacts(status),
     ...chainFacts(chain),
     [
@@ -67,6 +68,24 @@ function facts(status: Status): [string, string][] {
 /** Returns the line about the clocks, or no line when the clocks agree. */
 function clockFacts({ clocks }: Status): [string, string][] {
   return Math.abs(clocks.seconds) > MAX_AGREED_SECONDS ? [['Clocks', clocksInWords(clocks)]] : [];
+}
+
+/**
+ * Returns the line with the release and the schema version of each daemon, or no line when no
+ * daemon has a recent heartbeat. The schema version is the newest migration that the release knows.
+ */
+function releaseFacts({ daemons, at }: Status): [string, string][] {
+  const counts = new Map<string, number>();
+  for (const { name, release, schemaVersion, seenAt } of daemons) {
+    if (at.getTime() - seenAt.getTime() > MAX_SILENCE * 1000) continue;
+    const build =
+      release === null
+        ? `${name} of an earlier build`
+        : `${name} ${release} (${schemaVersion ?? 0})`;
+    counts.set(build, (counts.get(build) ?? 0) + 1);
+  }
+  const builds = [...counts].map(([build, count]) => (count === 1 ? build : `${count} ${build}`));
+  return builds.length === 0 ? [] : [['Releases (schema)', builds.sort().join(', ')]];
 }
 
 function queueFacts({
@@ -112,24 +131,9 @@ function collectionFacts(collection: Status['collection']): [string, string][] {
   ];
 }
 
-/** Returns the line about sponsored transactions. Returns no line if there are none. */
-function sponsoringFacts(sponsoring: Status['sponsoring']): [string, string][] {
-  if (sponsoring === null) return [];
-  const { day, leaving, out, overdue, refused, failed } = sponsoring;
-  if (day + leaving + out === 0n && refused + failed === 0) return [];
-  const late = overdue === 0n ? '' : `, ${formatSol(overdue)} SOL of it overdue`;
-  return [
-    [
-      'Sponsored',
-      `${formatSol(day + leaving)} SOL in 24 hours, ${refused} refused, ${failed} failed; ` +
-        `${formatSol(out)} SOL of rent out${late}`,
-    ],
-  ];
-}
-
 /**
- * Returns the line about the wallet with the most failed payments on chain, for which the keeper
- * paid the network fees. `--json` lists more wallets.
+ * Returns the line about the wallet with the most failed payments on chain. The keeper paid the
+ * network fees of these payments. `--json` lists more wallets.
  */
 function costFacts([first]: NonNullable<Status['payments']>['failedOnChain']): [string, string][] {
   if (first === undefined) return [];

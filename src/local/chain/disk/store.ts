@@ -101,7 +101,8 @@ function readState(dir: string): { index: number; state: StateRecord } | null {
 }
 
 /**
- * The size of one log. The numbers of blocks and transactions decide which old logs can be removed.
+ * The size of one log file. The numbers of blocks and transactions decide when the file can be
+ * removed.
  */
 interface LogSize {
   readonly index: number;
@@ -126,8 +127,8 @@ function restore(dir: string): { restored: Restored; index: number; logs: LogSiz
   const logs: LogSize[] = [];
   for (const number of numbered(dir, 'log')) {
     const size: LogSize = { index: number, blocks: 0, transactions: 0, bytes: 0 };
-    // Logs older than the snapshot's log contain only past blocks and transactions. They are
-    // discarded when their last block is not the snapshot's block.
+    // The earlier logs have the blocks up to the snapshot's block. If their last block is not the
+    // snapshot's block, some blocks are missing, and all earlier blocks are discarded.
     if (number === index && blocks.at(-1)?.height !== first.height)
       [blocks, landed] = [[first], []];
     size.bytes = readRecords(fileOf(dir, 'log', number), number >= index, (value) => {
@@ -192,8 +193,8 @@ class DataDirectory implements Store {
 
   append(chain: Chain, block: Block): void {
     const log = this.#logs.at(-1);
-    // Without a log, this block is the first block of a new chain. The first snapshot contains the
-    // block.
+    // If there is no log, this block is the first block of a new chain, and the first snapshot
+    // takes the place of a log record.
     if (log === undefined) {
       this.#snapshot(chain, block);
       return;

@@ -1,4 +1,4 @@
-// The RPC methods that read accounts, from getAccountInfo to getTokenSupply.
+// The RPC methods that read accounts, balances and token supplies.
 import bs58 from 'bs58';
 import { accountAt, programAccountsAt } from '../accounts.ts';
 import { isMint, isTokenAccount, TOKEN_PROGRAMS } from '../execute.ts';
@@ -189,7 +189,6 @@ function getTokenSupply(params: readonly unknown[], endpoint: LocalEndpoint) {
 const getMinimumBalanceForRentExemption = (params: readonly unknown[], { chain }: LocalEndpoint) =>
   chain.vm.rentExempt(integer(required(params, 0), 'dataLength', 0, 10 * 1024 * 1024));
 
-/** The RPC methods of this file, by method name. */
 export const accountMethods = {
   getAccountInfo,
   getMultipleAccounts,

@@ -45,8 +45,8 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint)
 }
 
 /**
- * Returns whether a transaction with the blockhash `hash` could land in the next block after
- * `height`. `height` is the height of the state that a request reads.
+ * Returns whether a transaction with the blockhash `hash` could land in the block at `height` + 1,
+ * where `height` is the block whose state the request reads.
  */
 const isLive = (chain: Chain, hash: Key, { height }: View) =>
   blockOfHash(chain, hash, Math.min(height + 1, head(chain).height)) !== undefined;
@@ -137,7 +137,6 @@ function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Loca
     .map(({ slot, height }) => ({ slot, prioritizationFee: least.get(height) ?? 0n }));
 }
 
-/** The RPC methods of this file, by method name. */
 export const blockMethods = {
   getHealth: () => 'ok',
   getVersion: () => ({ 'feature-set': FEATURE_SET, 'solana-core': API_VERSION }),

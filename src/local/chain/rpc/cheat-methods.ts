@@ -52,9 +52,9 @@ function refusable<T>(run: () => T): T {
 
 /**
  * surfnet_timeTravel [{absoluteTimestamp: ms since 1970} | {absoluteSlot} | {absoluteEpoch}]: moves
- * the chain forward in time, as in Surfpool. Throws -32602 for a time in the past. Returns
- * getEpochInfo of the block that is opened at the new time. A read at `confirmed` returns the new
- * time as soon as that block is sealed.
+ * the chain forward in time, as in Surfpool. Returns the result of getEpochInfo for the new block.
+ * A read at `confirmed` shows the new time once that block is sealed. Throws -32602 for a time in
+ * the past.
  */
 function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint) {
   const given = settings(params, 0);
@@ -77,8 +77,8 @@ function surfnetTimeTravel(params: readonly unknown[], { chain }: LocalEndpoint)
   return epochInfo(chain, head(chain));
 }
 
-// Reads rentEpoch from a JSON number. JSON.parse rounds 2^64 - 1 up to 2^64, so every number that
-// is at least as high means exempt from rent.
+// Reads rentEpoch from a JSON number. JSON.parse rounds 2^64 - 1 up to 2^64, so every number from
+// 2^64 on means that the account is exempt from rent.
 const rentEpochOf = (value: unknown) =>
   typeof value === 'number' && value >= Number(RENT_EXEMPT_FOREVER)
     ? RENT_EXEMPT_FOREVER
@@ -125,8 +125,9 @@ function emptyTokenAccount(owner: Key, mint: Key): Buffer {
 }
 
 /**
- * Reads a parameter that sets an optional key of a token account. Null, or Surfpool's word "null",
- * removes the key (result null). A missing parameter leaves the key unchanged (result undefined).
+ * Reads a parameter that sets an optional key of a token account. Returns null, which removes the
+ * key, for null and for Surfpool's word "null". Returns undefined, which leaves the key unchanged,
+ * for a missing parameter.
  */
 function someKey(value: unknown): Key | null | undefined {
   if (value === undefined) return undefined;
@@ -141,8 +142,8 @@ function writeOptionalKey(data: Buffer, offset: number, key: Key | null | undefi
 
 /**
  * surfnet_setTokenAccount [owner, mint, {amount, delegate, delegatedAmount, state, closeAuthority},
- * tokenProgram?]: creates or changes the associated token account of the owner in SPL Token. The
- * supply of the mint does not change.
+ * tokenProgram?]: creates or changes the owner's associated token account for the mint. Only SPL
+ * Token is supported as `tokenProgram`. The supply of the mint does not change.
  */
 function surfnetSetTokenAccount(params: readonly unknown[], endpoint: LocalEndpoint) {
   const owner = publicKey(required(params, 0));
@@ -251,8 +252,8 @@ function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
 }
 
 /**
- * localnet_setBlockTime [ms] sets the time between blocks, beginning with the next block. A chain
- * that makes blocks on demand refuses this method.
+ * localnet_setBlockTime [ms]: sets the time between blocks, beginning with the next block. Throws
+ * for a chain that makes blocks on demand.
  */
 function localnetSetBlockTime(params: readonly unknown[], { chain }: LocalEndpoint) {
   const blockMs = integer(required(params, 0), 'ms', 1, MAX_BLOCK_MS);
@@ -273,7 +274,6 @@ const localnetInfo = () => ({
   decimals: MINT_DECIMALS,
 });
 
-/** The RPC methods of this file, by method name. */
 export const cheatMethods = {
   surfnet_timeTravel: surfnetTimeTravel,
   surfnet_setAccount: surfnetSetAccount,

@@ -124,7 +124,7 @@ function parsed(chain: Chain, key: Key, state: AccountState, height: number) {
 
 /**
  * Encodes account data as JSON text for the field `data`. Base64 and Base58 need no escaping, so
- * the text is concatenated, which is faster than JSON.stringify.
+ * the text is concatenated. Concatenation is faster than JSON.stringify.
  */
 function encodedData(
   chain: Chain,

@@ -37,7 +37,7 @@ export function runLogs({ details }: Payload): readonly string[] {
   return 'units' in details ? details.logs : details.logs();
 }
 
-/** Encodes the field `status` in the result of a transaction. */
+/** Encodes a transaction's result as the field `status`. */
 export const okOrErr = (err: TransactionError | null) =>
   err === null ? { Ok: null } : { Err: err };
 

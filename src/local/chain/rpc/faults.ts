@@ -143,8 +143,8 @@ export function reportedHeight({ chain, lagging }: LocalEndpoint, height: number
 }
 
 /**
- * Returns the first fault that applies to a request with these methods, or undefined if no fault
- * applies. Each request lowers the remaining count of its fault by one.
+ * Returns the first fault that applies to a request with these methods, and lowers the fault's
+ * remaining count by one. Returns undefined if no fault applies.
  */
 export function responseFaultFor(
   { chain, lagging }: LocalEndpoint,
@@ -166,7 +166,6 @@ export function responseFaultFor(
   return found;
 }
 
-/** The RPC methods of this file, by method name. */
 export const faultMethods = {
   localnet_setFault: setFault,
   localnet_clearFaults: (_: readonly unknown[], { chain }: LocalEndpoint) => {

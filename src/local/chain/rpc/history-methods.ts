@@ -174,5 +174,4 @@ function getSignaturesForAddress(params: readonly unknown[], endpoint: LocalEndp
   return found;
 }
 
-/** The RPC methods of this file, by method name. */
 export const historyMethods = { getSignatureStatuses, getTransaction, getSignaturesForAddress };

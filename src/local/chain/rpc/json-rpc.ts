@@ -68,10 +68,7 @@ export function readCall(value: unknown): Call {
 
 const callsOf = (body: unknown) => (Array.isArray(body) ? body : [body]).map(readCall);
 
-/**
- * Verifies the signatures of all transactions in a batch of requests together, before the requests
- * run.
- */
+/** Verifies the signatures of all transactions in a batch together, before any request runs. */
 export async function verifySignatures(body: unknown, { chain }: LocalEndpoint): Promise<void> {
   if (!Array.isArray(body)) return;
   const sends: (readonly unknown[])[] = [];
@@ -84,14 +81,12 @@ export async function verifySignatures(body: unknown, { chain }: LocalEndpoint):
 export const methodsOf = (body: unknown): string[] =>
   callsOf(body).flatMap(({ method }) => method ?? []);
 
-/** Encodes the JSON-RPC response for a request that failed. */
 export function errorResponse(id: unknown, error: unknown): string {
   const { code, message, data } =
     error instanceof RpcError ? error : internalError(`Internal error: ${messageOf(error)}`);
   return `{"jsonrpc":"2.0","error":${toJson({ code, message, data })},"id":${toJson(id ?? null)}}`;
 }
 
-/** Encodes the JSON-RPC response for a request that succeeded. */
 export const resultResponse = (id: unknown, result: unknown) =>
   `{"jsonrpc":"2.0","result":${toJson(result)},"id":${toJson(id)}}`;
 

@@ -131,8 +131,8 @@ export function commitmentOf(from: Settings): Commitment {
 }
 
 /**
- * The state that a request reads: the state at the end of `block`, which is at `height`. `context`
- * goes into the response.
+ * The state that a request reads: the state at the end of `block`, whose height is `height`.
+ * `context` is part of the response.
  */
 export interface View {
   readonly block: Block;
@@ -155,8 +155,8 @@ export function viewAt({ chain, lagging }: LocalEndpoint, commitment: Commitment
 }
 
 /**
- * Returns the state at the commitment in a request's settings object. Throws -32016 when that state
- * is older than the setting minContextSlot, and -32602 for invalid settings.
+ * Returns the state at the commitment in a request's settings object. Throws -32016 when the slot
+ * of that state is below the setting minContextSlot. Throws -32602 for invalid settings.
  */
 export function viewOf(endpoint: LocalEndpoint, from: Settings): View {
   const view = viewAt(endpoint, commitmentOf(from));

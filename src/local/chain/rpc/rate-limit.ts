@@ -24,8 +24,8 @@ interface Windows {
   readonly sends: Window;
 }
 
-// The accepted requests of each rate limit, by endpoint or connection. A new rate limit has no
-// accepted requests yet, so its count starts at 0.
+// For each rate limit, the windows of each endpoint or connection. A new rate limit starts with
+// empty windows, so earlier requests do not count.
 const windows = new WeakMap<RateLimit, WeakMap<object, Windows>>();
 
 function windowsOf(limit: RateLimit, subject: object): Windows {
@@ -37,8 +37,9 @@ function windowsOf(limit: RateLimit, subject: object): Windows {
 }
 
 /**
- * Returns whether a request body that calls these methods exceeds the chain's rate limit. If the
- * body is within the limit, its requests are counted.
+ * Returns whether a request body exceeds the chain's rate limit. `methods` has the method of each
+ * request in the body. The requests of a body within the limit count toward the limit. A body that
+ * calls a method named localnet_* or surfnet_* is never limited.
  */
 export function exceedsRate(
   endpoint: LocalEndpoint,

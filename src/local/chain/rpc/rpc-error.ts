@@ -14,5 +14,5 @@ export const parseError = () => new RpcError(-32700, 'Parse error');
 export const invalidRequest = (message = 'Invalid request') => new RpcError(-32600, message);
 export const methodNotFound = () => new RpcError(-32601, 'Method not found');
 export const invalidParams = (message: string) => new RpcError(-32602, message);
-/** Creates the error for a valid request that fails because of the node itself. */
+/** Creates the error for a valid request that fails because of a fault in the node. */
 export const internalError = (message: string) => new RpcError(-32603, message);

@@ -31,6 +31,7 @@ import {
   settings,
   type Settings,
   u64,
+  viewAt,
   viewOf,
 } from './params.ts';
 import { internalError, invalidParams, RpcError } from './rpc-error.ts';
@@ -51,8 +52,8 @@ function decode(chain: Chain, text: unknown, encoding: 'base58' | 'base64'): Wir
     );
   }
   const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
-  // Node's Base64 decoder skips characters that are not Base64. Invalid text therefore decodes to
-  // fewer bytes than its length requires.
+  // Node's Base64 decoder skips invalid characters and does not throw. The decoded length shows
+  // skipped characters: it is less than the text's length requires.
   if (
     bytes === undefined ||
     (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))
@@ -85,8 +86,8 @@ function preflightFailure({ refused, record }: Refusal): RpcError {
   });
 }
 
-// Transactions with valid signatures. The key is the array of parameters of the request that sends
-// the transaction.
+// Transactions whose signatures verifyAhead() found valid. The map's key is the array `params` of
+// the sendTransaction request.
 const verified = new WeakMap<readonly unknown[], WireTransaction>();
 
 // Minimum size of a batch whose signatures another thread verifies. For a smaller batch the thread
@@ -137,17 +138,20 @@ function sendTransaction(params: readonly unknown[], endpoint: LocalEndpoint) {
 }
 
 /**
- * Returns the error that prevents the simulation of a transaction, or null when the transaction can
- * be simulated.
+ * Returns the error that refuses a transaction before its simulation runs, or null. The lagging
+ * endpoint refuses the newest blockhashes, because it does not know them yet. If `anyBlockhash` is
+ * true, returns null without any check.
  */
 function refusalBeforeRun(
-  { chain }: LocalEndpoint,
+  endpoint: LocalEndpoint,
   transaction: WireTransaction,
   anyBlockhash: boolean,
 ): TransactionError | null {
   if (anyBlockhash) return null;
+  const { chain } = endpoint;
   if (chain.byId.has(transaction.id)) return 'AlreadyProcessed';
-  return hasLiveBlockhash(chain, transaction, head(chain).height) ? null : 'BlockhashNotFound';
+  const height = Math.min(viewAt(endpoint, 'processed').height + 1, head(chain).height);
+  return hasLiveBlockhash(chain, transaction, height) ? null : 'BlockhashNotFound';
 }
 
 function postAccounts(endpoint: LocalEndpoint, wanted: unknown, simulation: Simulation | null) {
@@ -230,5 +234,4 @@ function requestAirdrop(params: readonly unknown[], { chain }: LocalEndpoint) {
   return base58(outcome.id);
 }
 
-/** The RPC methods of this file, by method name. */
 export const sendMethods = { sendTransaction, simulateTransaction, requestAirdrop };

@@ -34,8 +34,8 @@ export interface SignatureSubscription extends Base {
 export interface LogsSubscription extends Base {
   readonly kind: 'logs';
   /**
-   * The logs of a transaction are sent only if the transaction names this address. Null sends the
-   * logs of all transactions.
+   * If not null, only the logs of transactions that name this address are sent. If null, the logs
+   * of all transactions are sent.
    */
   readonly mentioned: { readonly key: Key; readonly bytes: Buffer } | null;
 }

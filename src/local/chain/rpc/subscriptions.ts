@@ -1,6 +1,6 @@
-// The subscriptions of one WebSocket connection. A subscription with the commitment processed gets
-// a notification of each change at once. Other subscriptions get the notification when the block
-// with the change reaches their commitment.
+// The subscriptions of one WebSocket connection. If a subscription's commitment is processed, the
+// client is notified of each change at once. Otherwise the client is notified when the block with
+// the change reaches the subscription's commitment.
 import { accountAt, blockAt, type Commitment, head, heightOf } from '../accounts.ts';
 import { landedAt } from '../blocks.ts';
 import { base58, type Key } from '../keys.ts';
@@ -24,16 +24,16 @@ import {
 } from './subscription-requests.ts';
 
 /**
- * Sends a notification of the subscription with the id `subscription` to the client. `result` is
- * JSON text.
+ * Sends a notification to the client. `subscription` is the subscription's id. `result` is JSON
+ * text.
  */
 type Notify = (kind: string, subscription: number, result: string) => void;
 
 /** Maximum number of subscriptions of one connection. */
 const MAX_SUBSCRIPTIONS = 10_000;
 
-// The value in a notification of a closed account. The value of a notification cannot be null, so a
-// closed account is reported as an empty account.
+// The value that reports a closed account. The value in a notification cannot be null, so the chain
+// reports a closed account as an empty account.
 const CLOSED: AccountState = {
   lamports: 0n,
   owner: '\0'.repeat(32),
@@ -43,8 +43,8 @@ const CLOSED: AccountState = {
 };
 
 /**
- * Encodes `value`, which is JSON text, with the context of `slot`. The JSON is concatenated as text
- * for speed, because the chain sends thousands of notifications a second.
+ * Returns the JSON of a value and the slot at which it was read. `value` is JSON text. The function
+ * concatenates text for speed, because the chain sends thousands of notifications a second.
  */
 const inContext = (slot: number, value: string) =>
   `{"context":{"apiVersion":"${API_VERSION}","slot":${slot}},"value":${value}}`;
@@ -179,8 +179,8 @@ export class Subscriptions {
   }
 
   /**
-   * If the transaction with the subscribed signature has reached the commitment, notifies the
-   * client and ends the subscription.
+   * If the transaction with the subscribed signature has reached the subscription's commitment,
+   * notifies the client and ends the subscription.
    */
   #notifyReached(subscription: SignatureSubscription): void {
     if (!this.#all.has(subscription.id)) return;

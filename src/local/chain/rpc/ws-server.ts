@@ -8,8 +8,8 @@ import { invalidRequest, methodNotFound } from './rpc-error.ts';
 import { Subscriptions } from './subscriptions.ts';
 
 /**
- * Maximum number of bytes that may wait until a client reads them. A client with more waiting bytes
- * is disconnected.
+ * Maximum number of bytes that wait to be sent to a client. A client that reads too slowly exceeds
+ * this limit and is disconnected.
  */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 
@@ -85,7 +85,7 @@ function connect(chain: Chain, socket: WebSocket, stream: Socket): void {
 }
 
 /**
- * Builds the WebSocket server of a chain, which serves subscriptions on the path /. The caller
+ * Builds the WebSocket server of a chain. The server serves subscriptions on the path /. The caller
  * makes the server listen.
  */
 export async function buildWs(chain: Chain): Promise<FastifyInstance> {

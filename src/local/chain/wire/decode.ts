@@ -100,9 +100,8 @@ function decodeV1(bytes: Buffer): WireTransaction {
 }
 
 /**
- * Decodes a transaction and ignores bytes after its end. Throws WireError. When `takesV1` is false,
- * a version 1 transaction is an error too, because a cluster without the feature cannot read
- * version 1.
+ * Decodes a transaction. Bytes after its end are ignored. Throws WireError. If `takesV1` is false
+ * (the cluster does not support version 1), a version 1 transaction throws too.
  */
 export function decodeTransaction(bytes: Buffer, takesV1 = true): WireTransaction {
   if (takesV1 && isV1(bytes)) return decodeV1(bytes);
@@ -150,8 +149,8 @@ function skipToKeyCount(reader: Reader): void {
 export function namesKey(bytes: Buffer, key: Buffer): boolean {
   const reader = new Reader(bytes);
   skipToKeyCount(reader);
-  // Version 1 has the number of keys in one byte. The number is at most 64, so the byte has the
-  // same meaning as a compact-u16.
+  // Version 1 stores the number of keys in one byte, other versions store a compact-u16. length()
+  // reads both, because a compact-u16 below 128 is one byte and version 1 allows only 64 keys.
   const count = reader.length();
   const end = reader.at + count * KEY_LENGTH;
   for (

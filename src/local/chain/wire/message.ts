@@ -54,8 +54,8 @@ export interface WireMessage {
 }
 
 /**
- * A decoded transaction. `id` is the transaction's first signature. `bytes` from `signedAt` to
- * `signedEnd` are the message, which the signers sign.
+ * A decoded transaction. `id` is the transaction's first signature. The signers sign the message,
+ * which is `bytes` from `signedAt` to `signedEnd`.
  */
 export interface WireTransaction {
   readonly bytes: Buffer;
@@ -78,7 +78,6 @@ export const accountsOf = (
   { accountsAt, accountsLength }: WireInstruction,
 ): Buffer => source.subarray(accountsAt, accountsAt + accountsLength);
 
-/** Returns the data of an instruction. */
 export const dataOf = ({ source }: WireMessage, { dataAt, dataLength }: WireInstruction): Buffer =>
   source.subarray(dataAt, dataAt + dataLength);
 

@@ -1,0 +1,166 @@
+// Converts the operations of the API's OpenAPI document to tools of the Model Context Protocol.
+import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import { OperatorError } from '../../errors.ts';
+import type { ApiMethod } from './api-client.ts';
+
+/** The parts of an OpenAPI document that this file uses. */
+export interface OpenApiDocument {
+  info: { version: string };
+  paths: Record<string, Partial<Record<string, Operation>>>;
+  components: { schemas: Record<string, Json> };
+}
+
+interface Operation {
+  operationId: string;
+  summary?: string;
+  description?: string;
+  /** Undefined if an API key may call the operation. */
+  security?: unknown;
+  parameters?: Parameter[];
+  requestBody?: { required?: boolean; content: Record<string, { schema: Json }> };
+  responses: Record<string, { content?: Record<string, unknown> }>;
+}
+
+interface Parameter {
+  name: string;
+  in: string;
+  required?: boolean;
+  description?: string;
+  schema: Json;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** A tool, and the API request that it sends. */
+export interface ApiTool {
+  tool: Tool;
+  method: ApiMethod;
+  path: string;
+  parameters: readonly Parameter[];
+}
+
+export interface ApiRequest {
+  path: string;
+  body: unknown;
+  headers: Record<string, string>;
+}
+
+const JSON_TYPE = 'application/json';
+const IDEMPOTENCY_KEY = 'idempotency-key';
+/** The values of `format` in JSON Schema. Clients may refuse a schema with any other format. */
+const STANDARD_FORMATS = ['date-time', 'email', 'ipv4', 'ipv6', 'uri', 'uuid'];
+
+/**
+ * Returns one tool for each operation that an API key may call and that returns JSON. Without
+ * `write`, returns only the operations that change nothing.
+ */
+export function toolsOf(document: OpenApiDocument, write: boolean): Map<string, ApiTool> {
+  const tools = new Map<string, ApiTool>();
+  for (const [path, operations] of Object.entries(document.paths))
+    for (const [verb, operation] of Object.entries(operations)) {
+      const method = verb.toUpperCase() as ApiMethod;
+      if (operation === undefined || !isOffered(operation) || (method !== 'GET' && !write))
+        continue;
+      tools.set(operation.operationId, toolOf(document, operation, { method, path }));
+    }
+  return tools;
+}
+
+function isOffered({ security, requestBody, responses }: Operation): boolean {
+  const answered = Object.entries(responses).filter(([status]) => status.startsWith('2'));
+  return (
+    security === undefined &&
+    (requestBody === undefined || JSON_TYPE in requestBody.content) &&
+    answered.every(([, { content = {} }]) => JSON_TYPE in content)
+  );
+}
+
+function toolOf(
+  document: OpenApiDocument,
+  { operationId, summary = operationId, description, parameters = [], requestBody }: Operation,
+  { method, path }: Pick<ApiTool, 'method' | 'path'>,
+): ApiTool {
+  const body = requestBody?.content[JSON_TYPE]?.schema;
+  const properties = Object.fromEntries([
+    ...parameters.map(({ name, description: about, schema }) => [
+      name,
+      {
+        ...(plainSchema(document, schema) as Json),
+        ...(about !== undefined && { description: about }),
+      },
+    ]),
+    ...(body === undefined ? [] : [['body', plainSchema(document, body)]]),
+  ]) as Record<string, object>;
+  const required = [
+    ...parameters.flatMap(({ name, required: isRequired }) => (isRequired === true ? name : [])),
+    ...(requestBody?.required === true ? ['body'] : []),
+  ];
+  const tool: Tool = {
+    name: operationId,
+    title: summary,
+    description: [`${summary}.`, description, `${method} ${path}`]
+      .filter((text) => text !== undefined)
+      .join(' '),
+    inputSchema: { type: 'object', properties, required, additionalProperties: false },
+    annotations: {
+      title: summary,
+      readOnlyHint: method === 'GET',
+      destructiveHint: method !== 'GET',
+      openWorldHint: false,
+    },
+  };
+  return { tool, method, path, parameters };
+}
+
+/** Replaces each `$ref` with the schema it refers to, and removes formats that are not standard. */
+function plainSchema(document: OpenApiDocument, schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map((item: unknown) => plainSchema(document, item));
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { $ref, ...fields } = schema as Record<string, unknown>;
+  const named =
+    typeof $ref === 'string'
+      ? document.components.schemas[$ref.split('/').at(-1) ?? '']
+      : undefined;
+  return Object.fromEntries(
+    Object.entries({ ...named, ...fields }).flatMap(([key, value]) =>
+      key === 'format' && !STANDARD_FORMATS.includes(String(value))
+        ? []
+        : [[key, plainSchema(document, value)]],
+    ),
+  );
+}
+
+/**
+ * Returns the API request for a call of the tool. Throws an OperatorError for an unknown or a
+ * missing argument. The API checks the values.
+ */
+export function requestOf(
+  { tool, path, parameters }: ApiTool,
+  given: Readonly<Record<string, unknown>>,
+): ApiRequest {
+  const { properties = {}, required = [] } = tool.inputSchema;
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(properties, name));
+  const missing = required.filter((name) => given[name] === undefined);
+  if (unknown.length > 0)
+    throw new OperatorError(
+      `${tool.name} has no argument ${unknown.join(', ')}; it has ${Object.keys(properties).join(', ')}.`,
+    );
+  if (missing.length > 0) throw new OperatorError(`${tool.name} needs ${missing.join(', ')}.`);
+  const query = new URLSearchParams();
+  const headers: Record<string, string> = {};
+  let filled = path;
+  for (const { name, in: place } of parameters) {
+    const value = given[name];
+    if (value === undefined || value === null) continue;
+    const text = textOf(value);
+    if (place === 'path') filled = filled.replace(`{${name}}`, encodeURIComponent(text));
+    else if (name === IDEMPOTENCY_KEY) headers[name] = text;
+    else query.set(name, text);
+  }
+  const search = query.size === 0 ? '' : `?${query.toString()}`;
+  return { path: `${filled}${search}`, body: given.body, headers };
+}
+
+/** Joins several values with commas, the API's form for a parameter with several values. */
+const textOf = (value: unknown): string =>
+  Array.isArray(value) ? value.map(textOf).join(',') : String(value);

@@ -1,0 +1,172 @@
+// Queue of e-mails to merchants about failures. Each claim of an e-mail has its own attempt number.
+// The outcome is written only if the number is still current, so a process whose claim has expired
+// changes nothing.
+import type { Queryable } from './postgres/connect.ts';
+
+export type MailKind =
+  'endpoint_failing' | 'endpoint_disabled' | 'plan_blocked' | 'payments_failed';
+
+/**
+ * Content of an e-mail. The kind decides which fields are set. Times are ISO texts, amounts are
+ * USDC base units.
+ */
+export interface MailData {
+  appName: string;
+  url?: string;
+  since?: string;
+  lastError?: string;
+  planName?: string;
+  reason?: string;
+  count?: number;
+  amount?: string;
+  payments?: { customer: string; amount: string; reason: string }[];
+}
+
+export interface MailRow {
+  id: string;
+  kind: MailKind;
+  day: string | null;
+  data: MailData;
+  /** Number of this attempt, from 1. */
+  attempts: number;
+  /** Null when the merchant has removed the address or has turned e-mails off. */
+  email: string | null;
+  unsubscribeToken: string;
+}
+
+/** Seconds after which a claim expires and another process may send the e-mail. */
+const LEASE_SECONDS = 600;
+/** Minutes for which an endpoint must fail before its merchant gets an e-mail. */
+const FAILING_MINUTES = 10;
+/** Minimum number of hours between two e-mails about failures of the same endpoint. */
+const QUIET_HOURS = 6;
+const KEPT_DAYS = 30;
+/** Maximum number of payments listed in a digest. */
+const MAX_NAMED = 10;
+
+/**
+ * Queues one e-mail for each endpoint that fails or was disabled because it failed, and for each
+ * blocked plan. While a problem lasts, no second e-mail about the problem is queued. Returns the
+ * number of queued e-mails.
+ */
+export async function queueMails(sql: Queryable): Promise<number> {
+  await sql`
+    update mails m set open = false where open and not case kind
+      when 'endpoint_failing' then exists (
+        select from endpoint_health h join webhook_endpoints e on e.id = h.endpoint_id
+        where h.endpoint_id = m.about and h.failing_since is not null and e.deleted_at is null
+          and e.disabled_at is null)
+      when 'endpoint_disabled' then exists (
+        select from webhook_endpoints where id = m.about and deleted_at is null
+          and disabled_at is not null)
+      else exists (
+        select from plans where id = m.about and collection_blocked_reason is not null)
+    end`;
+  const { count } = await sql`
+    with found (kind, about, app_id, data) as (
+      select 'endpoint_failing', e.id, e.app_id, jsonb_build_object('url', e.url,
+        'since', h.failing_since, 'lastError', h.last_error)
+      from endpoint_health h join webhook_endpoints e on e.id = h.endpoint_id
+      where h.failing_since < now() - make_interval(mins => ${FAILING_MINUTES})
+        and e.deleted_at is null and e.disabled_at is null
+        and not exists (select from mails r where r.about = e.id and r.kind = 'endpoint_failing'
+          and r.created_at > now() - make_interval(hours => ${QUIET_HOURS}))
+      union all
+      select 'endpoint_disabled', e.id, e.app_id, jsonb_build_object('url', e.url,
+        'since', e.disabled_at)
+      from webhook_endpoints e
+      where e.disabled_reason = 'failing' and e.deleted_at is null
+      union all
+      select 'plan_blocked', p.id, p.app_id, jsonb_build_object('planName', p.name,
+        'reason', p.collection_blocked_reason)
+      from plans p where p.collection_blocked_reason is not null
+    )
+    insert into mails (merchant_id, kind, about, data, open)
+    select m.id, found.kind, found.about, found.data || jsonb_build_object('appName', a.name), true
+    from found join apps a on a.id = found.app_id join merchants m on m.id = a.merchant_id
+    where m.email is not null and m.mails
+    on conflict do nothing`;
+  return count;
+}
+
+/**
+ * Queues a digest of yesterday's failed payments (UTC) for each merchant that had any, at most one
+ * digest per day. Returns yesterday's date.
+ */
+export async function queueDigests(sql: Queryable): Promise<string> {
+  const [row] = await sql<{ day: string }[]>`
+    select to_char(queue_digests(${MAX_NAMED}), 'YYYY-MM-DD') as day`;
+  return row?.day ?? '';
+}
+
+/** The hour of the day (UTC) by the database's clock, and yesterday's date. */
+export async function readDay(sql: Queryable): Promise<{ hour: number; yesterday: string }> {
+  const [row] = await sql<{ hour: number; yesterday: string }[]>`
+    select extract(hour from now() at time zone 'UTC')::int as hour,
+      to_char((now() at time zone 'UTC') - interval '1 day', 'YYYY-MM-DD') as yesterday`;
+  if (row === undefined) throw new Error('the clock was not read');
+  return row;
+}
+
+/** Claims due e-mails. A claim expires after ten minutes. */
+export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
+  return sql<MailRow[]>`
+    with due as (
+      select id from mails where due_at <= now() order by due_at limit ${limit}
+        for update skip locked
+    ), taken as (
+      update mails set attempts = attempts + 1,
+        due_at = now() + make_interval(secs => ${LEASE_SECONDS})
+      from due where mails.id = due.id returning mails.*
+    )
+    select taken.id, taken.kind, to_char(taken.day, 'YYYY-MM-DD') as day, taken.data,
+      taken.attempts, case when m.mails then m.email end as email, m.unsubscribe_token
+    from taken join merchants m on m.id = taken.merchant_id order by taken.id`;
+}
+
+type Claim = Pick<MailRow, 'id' | 'attempts'>;
+
+/**
+ * Records that an e-mail was sent, has failed finally (`failed`) or is no longer wanted
+ * (`dropped`).
+ */
+export async function finishMail(
+  sql: Queryable,
+  { id, attempts }: Claim,
+  state: 'sent' | 'failed' | 'dropped',
+  error: string | null = null,
+): Promise<void> {
+  await sql`
+    update mails set state = ${state}, due_at = null, error = ${error}
+    where id = ${id} and attempts = ${attempts} and state = 'queued'`;
+}
+
+/** Schedules the next attempt of an e-mail in `delayMs`. */
+export async function retryMail(
+  sql: Queryable,
+  { id, attempts }: Claim,
+  { delayMs, error }: { delayMs: number; error: string },
+): Promise<void> {
+  await sql`
+    update mails set due_at = now() + make_interval(secs => ${delayMs / 1000}), error = ${error}
+    where id = ${id} and attempts = ${attempts} and state = 'queued'`;
+}
+
+/** Deletes e-mails that are older than 30 days and whose problem has ended. */
+export async function deleteOldMails(sql: Queryable): Promise<void> {
+  await sql`
+    delete from mails where created_at < now() - make_interval(days => ${KEPT_DAYS}) and not open
+      and state <> 'queued'`;
+}
+
+/** Turns e-mails off for the merchant with this token. Returns false for an unknown token. */
+export async function unsubscribeMails(sql: Queryable, token: string): Promise<boolean> {
+  const { count } = await sql`
+    update merchants set mails = false, updated_at = now() where unsubscribe_token = ${token}`;
+  return count === 1;
+}
+
+export async function hasUnsubscribeToken(sql: Queryable, token: string): Promise<boolean> {
+  const rows = await sql`select from merchants where unsubscribe_token = ${token}`;
+  return rows.length === 1;
+}

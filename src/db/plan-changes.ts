@@ -1,0 +1,241 @@
+// Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
+// and the offers of transactions that make the change.
+import type { ChangeWhen } from './offered-transactions.ts';
+import type { Queryable, Transaction } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
+import type { OwnIdsSource } from './subscription-changes.ts';
+import { isRefundedInFull, type SubscriptionStatus } from './subscriptions.ts';
+
+/** A subscription that a change of plan is to replace or has replaced. */
+export interface ReplacedRow {
+  id: string;
+  subscriptionPda: string;
+  status: SubscriptionStatus;
+  paidThrough: Date | null;
+  trialEndsAt: Date | null;
+  startsAt: Date | null;
+  credit: bigint;
+  refundedThrough: Date | null;
+  replaces: string | null;
+  replacedBy: string | null;
+  externalId: string | null;
+  /** A JSON object as text. */
+  metadata: string;
+  ownIdsFrom: OwnIdsSource | null;
+}
+
+/** Reads a subscription that is to be replaced. `forUpdate` locks its row. */
+export async function readReplaced(
+  sql: Queryable,
+  id: string,
+  { forUpdate = false } = {},
+): Promise<ReplacedRow | undefined> {
+  const [row] = await sql<ReplacedRow[]>`
+    select id, subscription_pda, status, paid_through, trial_ends_at, starts_at, credit,
+      refunded_through, replaces, replaced_by, external_id, metadata::text as metadata, own_ids_from
+    from subscriptions where id = ${id} ${forUpdate ? sql`for no key update` : sql``}`;
+  return row;
+}
+
+/** Whether a pull from one of these subscription addresses may still land. */
+export async function hasOpenAttempt(sql: Queryable, pdas: readonly string[]): Promise<boolean> {
+  const rows = await sql`
+    select 1 from payment_attempts
+    where subscription_pda = any(${[...pdas]}::text[]) and state = 'open' limit 1`;
+  return rows.length > 0;
+}
+
+/**
+ * SQL condition: a sponsored change of plan may still land. `wallet` is the column with the wallet.
+ * While the condition is true, the payments behind the credit of this change must not be refunded
+ * or credited again. Ignores the offer `except`.
+ */
+export const hasSponsoredChange = (
+  sql: Queryable,
+  wallet: Fragment,
+  except: string | null = null,
+) => sql`
+  exists (select from sponsorships o where o.wallet = ${wallet} and o.replaces is not null
+    and o.state = 'open' and o.offer_id is distinct from ${except}::uuid)`;
+
+/**
+ * Tells whether a sponsored change of plan of the subscription's wallet may still land. Ignores the
+ * offer `except`.
+ */
+export async function hasOpenChange(
+  sql: Queryable,
+  subscriptionId: string,
+  except: string | null,
+): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select ${hasSponsoredChange(sql, sql`s.subscriber_wallet`, except)} as found
+    from subscriptions s where s.id = ${subscriptionId}`;
+  return row?.found === true;
+}
+
+/**
+ * SQL condition: the wallet has signed a sponsored transaction that replaces the subscription `s`,
+ * and the transaction may still land.
+ */
+const isSignedAway = (sql: Queryable) => sql`(
+  exists (select from sponsorships o where o.replaces = s.id and o.state = 'open')
+  or exists (select from sponsored_offers o where o.replaces = s.id
+    and o.signed_at > now() - interval '2 minutes'
+    and not exists (select from sponsorships d where d.offer_id = o.id)))`;
+
+/** SQL condition: an offered, signed or sent transaction may replace the subscription `s`. */
+export const isChanging = (sql: Queryable) => sql`(
+  exists (select from offered_transactions o where o.replaces = s.id and o.registered_at is null
+    and o.created_at > now() - interval '15 minutes')
+  or ${isSignedAway(sql)})`;
+
+/** Whether a sponsored change of plan of this subscription is under way. */
+export async function isBeingReplaced(sql: Queryable, id: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select ${isSignedAway(sql)} as found from subscriptions s where s.id = ${id}`;
+  return row?.found === true;
+}
+
+/**
+ * Returns whether the credits of a wallet in one app add up: the credit that was made equals the
+ * credit that was spent plus the credit that is left. listCreditFaults checks the same for all
+ * wallets. Only keepers write payments and their amounts.
+ */
+export async function creditsAddUp(sql: Queryable, subscriptionId: string): Promise<boolean> {
+  const [row] = await sql<{ addUp: boolean }[]>`
+    select coalesce(sum(p.made) = sum(p.spent) + sum(s.credit), true) as add_up
+    from subscriptions o join subscriptions s using (app_id, subscriber_wallet)
+      cross join lateral (
+        select coalesce(sum(amount_credited), 0) as made, coalesce(sum(credit_spent), 0) as spent
+        from payments where subscription_id = s.id
+      ) as p
+    where o.id = ${subscriptionId}`;
+  return row?.addUp !== false;
+}
+
+/** A payment for a period, with the fields that domain/collecting/credit.ts needs. */
+export interface PaidRow {
+  id: string;
+  amountGross: bigint;
+  amountNet: bigint;
+  creditSpent: bigint;
+  /** Sum of the finalized refunds. */
+  refunded: bigint;
+  /** A refund was offered to the merchant's wallet, and its transfer may still land. */
+  isRefundPending: boolean;
+  coversFrom: Date;
+  periodEnd: Date;
+}
+
+/**
+ * SQL for the payments of the period that ends at `periodEnd`, across all registrations of the
+ * address. Leaves out payments that have been credited in an earlier change of plan.
+ */
+const paidParts = (
+  sql: Queryable,
+  { subscriptionPda, periodEnd }: { subscriptionPda: string; periodEnd: Date },
+) => sql`
+  select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end,
+    coalesce(p.covers_from, p.period_start) as covers_from, p.amount_refunded as refunded,
+    exists (
+      select from refunds where payment_id = p.id and status = 'pending'
+    ) as is_refund_pending
+  from subscriptions r join payments p on p.subscription_id = r.id
+  where r.subscription_pda = ${subscriptionPda} and p.status = 'succeeded' and not p.further
+    and p.amount_credited is null and p.period_end = ${periodEnd}`;
+
+export function readPaidParts(
+  sql: Queryable,
+  period: { subscriptionPda: string; periodEnd: Date },
+): Promise<PaidRow[]> {
+  return sql<PaidRow[]>`${paidParts(sql, period)} order by p.id`;
+}
+
+/**
+ * Locks the payments of a period, then reads them. readRefundable() takes the same advisory lock
+ * per payment, so no refund of these payments is created until the transaction ends.
+ */
+export async function lockPaidParts(
+  sql: Transaction,
+  period: { subscriptionPda: string; periodEnd: Date },
+): Promise<PaidRow[]> {
+  for (const { id } of await readPaidParts(sql, period))
+    await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
+  return sql<PaidRow[]>`${paidParts(sql, period)} order by p.id for no key update of p`;
+}
+
+/** Records how much of each payment has become a credit. */
+export async function markCredited(
+  sql: Transaction,
+  parts: readonly { id: string; amount: bigint }[],
+): Promise<void> {
+  for (const { id, amount } of parts)
+    await sql`
+      update payments set amount_credited = ${amount}
+      where id = ${id} and amount_credited is null`;
+}
+
+/**
+ * Marks a subscription as replaced by `by` from the chain time `replacedAt` on. Sets its credit to
+ * 0 and revokes the keeper's claim. The replacement also counts as a request to cancel. If such a
+ * request existed before, `isFirst` is false. Returns undefined when the subscription has already
+ * ended.
+ */
+export async function markReplaced(
+  sql: Transaction,
+  id: string,
+  { by, at, replacedAt }: { by: string; at: Date; replacedAt: Date },
+): Promise<{ isFirst: boolean; cancelRequestedAt: Date } | undefined> {
+  const [row] = await sql<{ isFirst: boolean; cancelRequestedAt: Date }[]>`
+    with live as (
+      select id, cancel_requested_at is null as is_first from subscriptions where id = ${id}
+    )
+    update subscriptions s set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+      cancel_requested_at = coalesce(cancel_requested_at, ${at}),
+      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'), next_payment_due = null,
+      due_at = coalesce(greatest(paid_through, trial_ends_at), created_at), lease_until = null,
+      claim_id = null, updated_at = now()
+    from live where s.id = live.id and s.status in ('active', 'past_due')
+    returning live.is_first, s.cancel_requested_at`;
+  return row;
+}
+
+/** Ends the access of a replaced subscription at `at`, unless its access already ends earlier. */
+export async function endReplacedAt(sql: Transaction, id: string, at: Date): Promise<void> {
+  await sql`
+    update subscriptions set replaced_at = least(replaced_at, ${at}), updated_at = now()
+    where id = ${id} and replaced_at > ${at}`;
+}
+
+/**
+ * Finds the change of plan of the newest unused offer that opens or resumes this address. An older
+ * offer does not count: the wallet has seen that one and not confirmed it.
+ */
+export async function findOfferedChange(
+  sql: Queryable,
+  wallet: string,
+  subscriptionPda: string,
+): Promise<{ replaces: string; when: ChangeWhen } | undefined> {
+  const [row] = await sql<{ replaces: string | null; when: ChangeWhen | null }[]>`
+    select replaces, change_when as when from offered_transactions
+    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'
+      and registered_at is null order by id desc limit 1`;
+  const { replaces = null, when = null } = row ?? {};
+  return replaces === null || when === null ? undefined : { replaces, when };
+}
+
+/**
+ * Lists the payments of an on-chain period, across all registrations of the address. Leaves out
+ * extra pulls, and payments that a credit paid in full.
+ */
+export function readRunning(
+  sql: Queryable,
+  { subscriptionPda, periodStart }: { subscriptionPda: string; periodStart: Date },
+): Promise<{ id: string; isRefunded: boolean; isCredited: boolean }[]> {
+  return sql<{ id: string; isRefunded: boolean; isCredited: boolean }[]>`
+    select p.id, p.amount_credited is not null as is_credited,
+      ${isRefundedInFull(sql, 'p')} as is_refunded
+    from subscriptions r join payments p on p.subscription_id = r.id
+    where r.subscription_pda = ${subscriptionPda} and p.period_start = ${periodStart}
+      and p.status = 'succeeded' and p.source <> 'credit' and not p.further`;
+}

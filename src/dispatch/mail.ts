@@ -1,0 +1,117 @@
+// Sends e-mails to merchants over SMTP (SMTP_URL). Every dispatcher runs this loop, and a claim
+// gives each e-mail to one dispatcher. If that dispatcher dies before it records a sent e-mail,
+// another dispatcher sends the e-mail again.
+import { createTransport } from 'nodemailer';
+import {
+  deleteOldMails,
+  finishMail,
+  type MailRow,
+  queueDigests,
+  queueMails,
+  readDay,
+  retryMail,
+  takeMails,
+} from '../db/mails.ts';
+import type { Sql } from '../db/postgres/connect.ts';
+import { mailText } from '../domain/outbox/mail-text.ts';
+import { messageOf } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { type Loop, startLoop } from '../loop.ts';
+
+const IDLE_MS = 30_000;
+const BATCH = 10;
+const PURGE_MS = 3_600_000;
+const DIGEST_HOUR = 7;
+const CONNECT_MS = 10_000;
+const SILENCE_MS = 30_000;
+const MINUTE = 60_000;
+/** Delays (ms) after failed attempts. The sixth failure is final. */
+const RETRY_MS = [1, 5, 30, 120, 720].map((minutes) => minutes * MINUTE);
+
+export interface MailOptions {
+  /** SMTP_URL. */
+  smtpUrl: string;
+  /** MAIL_FROM. */
+  from: string;
+  publicUrl: string;
+  log: Pick<Log, 'info' | 'warn'>;
+  idleMs?: number;
+  /** The hour (UTC) from which yesterday's digest is sent; default: 7. */
+  digestHour?: number;
+}
+
+/** Starts the loop that queues and sends e-mails. */
+export function startMails(sql: Sql, options: MailOptions): Loop {
+  const { log, smtpUrl, from, publicUrl, idleMs = IDLE_MS, digestHour = DIGEST_HOUR } = options;
+  const timeouts = {
+    connectionTimeout: CONNECT_MS,
+    greetingTimeout: CONNECT_MS,
+    socketTimeout: SILENCE_MS,
+  };
+  const transport = createTransport({ url: smtpUrl, ...timeouts });
+  /** The day whose digests this process has queued. */
+  let digested = '';
+  let purgedAt = -Infinity;
+
+  const queue = async () => {
+    await queueMails(sql);
+    const { hour, yesterday } = await readDay(sql);
+    if (hour >= digestHour && yesterday !== digested) digested = await queueDigests(sql);
+    if (performance.now() - purgedAt < PURGE_MS) return;
+    purgedAt = performance.now();
+    await deleteOldMails(sql);
+  };
+
+  const send = async (mail: MailRow) => {
+    const { id, email, kind, attempts } = mail;
+    if (email === null) return finishMail(sql, mail, 'dropped');
+    const { subject, text, unsubscribeUrl } = mailText(mail, publicUrl);
+    try {
+      await transport.sendMail({
+        from,
+        to: email,
+        subject,
+        text,
+        messageId: `<${id}@${new URL(publicUrl).hostname}>`,
+        headers: {
+          'List-Unsubscribe': `<${unsubscribeUrl}>`,
+          'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+          'Auto-Submitted': 'auto-generated',
+        },
+      });
+    } catch (error) {
+      const delayMs = isRefused(error) ? undefined : RETRY_MS[attempts - 1];
+      const report = { mail: id, kind, attempts, err: error };
+      if (delayMs === undefined) {
+        log.warn(report, 'e-mail given up');
+        return finishMail(sql, mail, 'failed', messageOf(error));
+      }
+      log.warn(report, 'e-mail not sent, and tried again');
+      return retryMail(sql, mail, { delayMs, error: messageOf(error) });
+    }
+    log.info({ mail: id, kind }, 'e-mail sent');
+    return finishMail(sql, mail, 'sent');
+  };
+
+  return startLoop({
+    name: 'sending e-mails',
+    idleMs,
+    turn: async () => {
+      await queue();
+      const mails = await takeMails(sql, BATCH);
+      for (const mail of mails) await send(mail);
+      return mails.length === BATCH;
+    },
+    // The main loop logs an outage of Postgres.
+    onError: () => undefined,
+  });
+}
+
+/**
+ * Tells whether the server refused the recipient or the message permanently (5xx). After a refused
+ * login (535), returns false: the operator can correct SMTP_URL, so the e-mail is tried again.
+ */
+function isRefused(error: unknown): boolean {
+  const { code, responseCode = 0 } = error as { code?: string; responseCode?: number };
+  return (code === 'EENVELOPE' || code === 'EMESSAGE') && responseCode >= 500;
+}

@@ -1,0 +1,112 @@
+// The credit of a change of plan: the unused part of what was paid to the replaced subscription.
+// Pure.
+//
+//   paid period -> unused part (by seconds, rounded down) -> credit of the new subscription
+//   credit -> spent on its next payments, before anything is pulled -> 0
+//
+// Per wallet and app, always: sum of amount_credited = sum of credit_spent + sum of credit.
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { coveredUntil } from '../accounts/access.ts';
+
+/** A payment from which a change of plan may take the unused part. Amounts are base units. */
+interface PaidPart {
+  readonly amountGross: bigint;
+  readonly amountNet: bigint;
+  /** Credit that paid for the same period. */
+  readonly creditSpent: bigint;
+  /** Refunds whose transfers are finalized. */
+  readonly refunded: bigint;
+  /** Whether the transfer of a further refund may still land. */
+  readonly isRefundPending: boolean;
+  /** The payment covers the time from `coversFrom` to `periodEnd`. */
+  readonly coversFrom: Date;
+  readonly periodEnd: Date;
+}
+
+/**
+ * Returns the unused part of a payment at the time `at` (Unix seconds), rounded down: the amount
+ * paid, with credit and without refunds, times the unused share of the covered time. Of cash that
+ * was refunded up to the net amount, nothing is left: the platform fee is not refunded.
+ */
+export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint): bigint {
+  const [from, end] = [unixSeconds(paid.coversFrom), unixSeconds(paid.periodEnd)];
+  const isReturned = paid.amountNet > 0n && paid.refunded >= paid.amountNet;
+  const cash = isReturned ? 0n : paid.amountGross - paid.refunded;
+  const value = cash + paid.creditSpent;
+  if (at >= end || value <= 0n) return 0n;
+  return at <= from ? value : (value * (end - at)) / (end - from);
+}
+
+/**
+ * Returns the part of `due` that the credit pays. The credit leaves 0 or at least `minimum` to
+ * collect. If `due` is at most `minimum`, the credit pays all of `due` or nothing.
+ */
+export function creditFor(credit: bigint, due: bigint, minimum: bigint): bigint {
+  if (credit >= due) return due;
+  if (due - credit >= minimum) return credit;
+  return due > minimum ? due - minimum : 0n;
+}
+
+/** A subscription that a change of plan has replaced, now or earlier. */
+interface ReplacedTerms {
+  readonly id: string;
+  readonly status: string;
+  readonly paidThrough: Date | null;
+  readonly trialEndsAt: Date | null;
+  readonly startsAt: Date | null;
+  readonly credit: bigint;
+  readonly refundedThrough: Date | null;
+}
+
+/** What the new subscription takes over. Amounts are base units. */
+export interface Taken {
+  /** The unused part of each payment, by the payment's id. */
+  readonly parts: readonly { readonly id: string; readonly amount: bigint }[];
+  readonly credit: bigint;
+  /** Time to which the first payment is deferred; null if it is due at once. */
+  readonly startsAt: Date | null;
+  /** Time at which the replaced subscription ends. */
+  readonly endsAt: Date;
+}
+
+/**
+ * Returns what a change of plan at the time `at` (Unix seconds) takes over. `rows` begins with the
+ * replaced subscription. If the first payment of a row is still deferred, the next row is the
+ * subscription that this row replaced. `paid` has the payments of each row's running period.
+ * Undefined while a refund of these payments is pending: the credit would be too small if the
+ * merchant declines the transfer, and too large if the transfer lands.
+ */
+export function takenFrom(
+  rows: readonly ReplacedTerms[],
+  paid: ReadonlyMap<string, readonly (PaidPart & { readonly id: string })[]>,
+  { when, at }: { when: 'now' | 'period_end'; at: bigint },
+): Taken | undefined {
+  const [first] = rows;
+  if (first === undefined) throw new Error('a change of plan replaces nothing');
+  const now = timeOf(at);
+  if (when === 'period_end') {
+    const covered = latest(coveredUntil(first), first.startsAt);
+    const startsAt = covered !== null && covered > now ? covered : null;
+    return { parts: [], credit: first.credit, startsAt, endsAt: startsAt ?? now };
+  }
+  const running = rows.filter(hasRunningPeriod(now)).flatMap(({ id }) => paid.get(id) ?? []);
+  if (running.some(({ isRefundPending }) => isRefundPending)) return undefined;
+  // Two registrations of one account share its payments, so each payment is counted once.
+  const byId = new Map(running.map((part) => [part.id, part]));
+  const parts = [...byId.values()].map((part) => ({ id: part.id, amount: unusedPart(part, at) }));
+  const credit = parts.reduce((sum, { amount }) => sum + amount, first.credit);
+  return { parts, credit, startsAt: null, endsAt: now };
+}
+
+/** Whether the last paid period of a subscription runs at `now` and was not refunded. */
+export const hasRunningPeriod =
+  (now: Date) =>
+  ({ paidThrough, refundedThrough }: Pick<ReplacedTerms, 'paidThrough' | 'refundedThrough'>) =>
+    paidThrough !== null &&
+    paidThrough > now &&
+    (refundedThrough === null || paidThrough > refundedThrough);
+
+function latest(one: Date | null, other: Date | null): Date | null {
+  if (one === null || other === null) return one ?? other;
+  return one > other ? one : other;
+}

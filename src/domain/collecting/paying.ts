@@ -1,0 +1,216 @@
+// Marks periods as paid: (1) by a landed payment, (2) by a payment that an earlier registration
+// recorded, (3) by a credit, or (4) without a payment. Pure; settlement.ts writes the update.
+import { timeOf } from '../../chain/time.ts';
+import type { PaymentRow } from '../../db/payments.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { Pull } from './chain-view.ts';
+import { nextRead } from './look-ahead.ts';
+import { amountDue, chargedInside, type PriceTerms, usesDiscount } from './price.ts';
+import { coverOf, isLive, parties, setNextDue, type SubscriptionUpdate } from './transitions.ts';
+
+/**
+ * Marks the subscription as paid until `periodEnd`. The next payment is due at `next`; null when no
+ * further payment is due.
+ */
+function settleUp(
+  { row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>,
+  periodEnd: Date,
+  pulled: bigint,
+  next: Date | null,
+): void {
+  if (state.paidThrough === null || state.paidThrough < periodEnd) {
+    state.paidThrough = periodEnd;
+    state.periodPulled = pulled;
+  }
+  if (!isLive(state)) return;
+  state.status = 'active';
+  state.pastDueSince = null;
+  state.failedAttempts = 0;
+  state.failedPacks = 0;
+  state.setbacks = 0;
+  setNextDue({ row, state }, next);
+  state.dueAt = nextRead(state, row) ?? coverOf({ row, state });
+}
+
+/**
+ * Records a landed payment and adds its event, even if the subscription ended while the payment was
+ * in flight.
+ */
+export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date | null): void {
+  const { row, state, events, payments } = update;
+  const period = { start: pull.periodStart, end: pull.periodEnd };
+  const terms = termsOf(update);
+  const creditSpent = creditSpentBeside(terms, pull);
+  const payment = {
+    ...successOf(row, pull, state.failedAttempts + 1),
+    creditSpent,
+    coversFrom: chargedInside(terms, period),
+  };
+  const { periodStart, periodEnd } = payment;
+  payments.push(payment);
+  if (pull.source === 'keeper')
+    spend(update, period, pull.gross + (pull.feeOwed ?? 0n), creditSpent);
+  // A pull of an earlier period that was found late is recorded, but paidThrough and the status do
+  // not change.
+  if (state.paidThrough === null || state.paidThrough < periodEnd)
+    settleUp(update, periodEnd, pull.gross, next);
+  events.push({
+    type: 'payment_success',
+    extra: {
+      amountGross: pull.gross,
+      platformFee: pull.fee,
+      amountNet: pull.net,
+      txSignature: pull.signature,
+      nextPaymentDue: state.nextPaymentDue,
+      periodStart,
+      periodEnd,
+      source: pull.source,
+      ...(creditSpent > 0n && { creditSpent }),
+    },
+  });
+}
+
+/**
+ * The row's terms for computing prices, with the discount and credit that are left in this update.
+ */
+const termsOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>) => ({
+  ...row,
+  discountPeriods: state.discountPeriods,
+  credit: state.credit,
+});
+
+/**
+ * Returns the credit that was spent on the period, besides `pull`. If a keeper made the pull and no
+ * attempt is known for it, this is the part of the price that the pull does not cover.
+ */
+function creditSpentBeside(terms: PriceTerms & { readonly credit: bigint }, pull: Pull): bigint {
+  if (pull.source !== 'keeper') return 0n;
+  const period = { start: pull.periodStart, end: pull.periodEnd };
+  const missing = pull.creditSpent ?? amountDue(terms, period) - pull.gross - (pull.feeOwed ?? 0n);
+  if (missing <= 0n) return 0n;
+  return missing < terms.credit ? missing : terms.credit;
+}
+
+/** Uses up the credit, and one payment of a limited discount, for a period that is paid. */
+function spend(
+  update: Pick<SubscriptionUpdate, 'row' | 'state'>,
+  period: { readonly start: bigint; readonly end: bigint },
+  gross: bigint,
+  creditSpent: bigint,
+): void {
+  const { state } = update;
+  if (usesDiscount(termsOf(update), period, gross + creditSpent))
+    state.discountPeriods = (state.discountPeriods ?? 1) - 1;
+  state.credit -= creditSpent;
+}
+
+/**
+ * Records a payment of `amount` that the credit pays alone, and adds its event. Nothing is pulled
+ * for the period. `next` is the due time of the following payment.
+ */
+export function applyCredit(
+  update: SubscriptionUpdate,
+  period: { readonly start: bigint; readonly end: bigint },
+  { amount, now, next }: { amount: bigint; now: bigint; next: Date | null },
+): void {
+  settleUp(update, timeOf(period.end), 0n, next);
+  recordCredit(update, period, { amount, at: timeOf(now) });
+}
+
+function recordCredit(
+  update: SubscriptionUpdate,
+  period: { readonly start: bigint; readonly end: bigint },
+  { amount, at: occurredAt }: { amount: bigint; at: Date },
+): void {
+  const { row, state, events, payments } = update;
+  const [periodStart, periodEnd] = [timeOf(period.start), timeOf(period.end)];
+  const none = { amountGross: 0n, platformFee: 0n, amountNet: 0n };
+  payments.push({
+    ...parties(row),
+    ...none,
+    status: 'succeeded',
+    source: 'credit',
+    further: false,
+    periodStart,
+    periodEnd,
+    feeOwed: 0n,
+    creditSpent: amount,
+    coversFrom: chargedInside(termsOf(update), period),
+    txSignature: null,
+    failureReason: null,
+    attempt: 1,
+    occurredAt,
+  });
+  spend(update, period, 0n, amount);
+  const { nextPaymentDue } = state;
+  const about = { txSignature: null, nextPaymentDue, periodStart, periodEnd };
+  events.push({
+    type: 'payment_success',
+    extra: { ...none, ...about, source: 'credit', creditSpent: amount },
+  });
+}
+
+/**
+ * Marks a period as paid by a payment that an earlier registration of the same address has recorded
+ * and reported. If this payment was refunded or turned into credit, the period gives no access.
+ * Exception: if the payment was turned into credit and the wallet changes back to this plan, the
+ * new credit pays for the rest of the period, because the chain allows no more pulls in it.
+ */
+export function applyCover(
+  update: SubscriptionUpdate,
+  pull: Pick<Pull, 'periodStart' | 'periodEnd' | 'gross'> & {
+    readonly isRefunded?: boolean;
+    readonly isCredited?: boolean;
+  },
+  next: Date | null,
+): void {
+  const { row, state } = update;
+  settleUp(update, timeOf(pull.periodEnd), pull.gross, next);
+  const { isRefunded = false, isCredited = false } = pull;
+  const period = { start: pull.periodStart, end: pull.periodEnd };
+  const rest = isCredited && row.replaces !== null ? amountDue(termsOf(update), period) : 0n;
+  if (isRefunded || (isCredited && rest === 0n)) state.refundedThrough = timeOf(pull.periodEnd);
+  else if (rest > 0n && state.credit > 0n)
+    recordCredit(update, period, {
+      amount: state.credit < rest ? state.credit : rest,
+      at: row.chargedFrom ?? timeOf(period.start),
+    });
+}
+
+/**
+ * Marks a period as paid although nothing is collected for it (price.ts, amountToCollect). No
+ * payment is recorded and no event is sent.
+ */
+export function applyUncollected(
+  update: SubscriptionUpdate,
+  periodEnd: bigint,
+  next: Date | null,
+): void {
+  settleUp(update, timeOf(periodEnd), 0n, next);
+}
+
+/** Records a further pull in a paid period. The state does not change and no event is sent. */
+export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull): void {
+  payments.push({ ...successOf(row, pull, 1), further: true });
+}
+
+function successOf(row: KeeperSubscription, pull: Pull, attempt: number): PaymentRow {
+  return {
+    status: 'succeeded',
+    source: pull.source,
+    further: false,
+    periodStart: timeOf(pull.periodStart),
+    periodEnd: timeOf(pull.periodEnd),
+    amountGross: pull.gross,
+    platformFee: pull.fee,
+    amountNet: pull.net,
+    feeOwed: pull.feeOwed ?? 0n,
+    creditSpent: 0n,
+    coversFrom: null,
+    txSignature: pull.signature,
+    failureReason: null,
+    attempt,
+    occurredAt: timeOf(pull.at),
+    ...parties(row),
+  };
+}

@@ -1,0 +1,103 @@
+// A sponsored change of plan. One transaction cancels the replaced subscription, opens the new one
+// and pays for its first period, minus the credit. The credit shrinks until the transaction lands,
+// but the wallet signs a fixed payment. The payment is therefore computed with the smaller credit
+// of a later time. The new subscription keeps the credit that is left when the transaction lands.
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { findApp } from '../../db/apps.ts';
+import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
+import { findPlan, type PlanRow } from '../../db/plans.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { findSubscription } from '../../db/subscriptions.ts';
+import { ServiceError } from '../../errors.ts';
+import { type ChangeRequest, checkChange, replacedOf } from '../subscribing/change.ts';
+import { readTakenOver } from '../subscribing/plan-credit.ts';
+import type { Refusal } from './limits.ts';
+
+/**
+ * Seconds from now to `creditAt`, the chain time for which a credit is computed. In the first 150
+ * seconds the wallet's owner can read the amounts and decide.
+ */
+const CREDIT_SECONDS = 240n;
+/** Minimum seconds from the offer to `creditAt`. A blockhash is valid for about a minute. */
+const LEAST_CREDIT_SECONDS = 90n;
+/** Maximum seconds that a keeper accepts from its read of the accounts to `creditAt`. */
+const MAX_CREDIT_SECONDS = 300n;
+
+/** The change of plan that a sponsored transaction makes. */
+export interface SponsoredChange {
+  /** Addresses of the replaced subscription (`subscriptionPda`) and of its plan (`planPda`). */
+  readonly planPda: string;
+  readonly subscriptionPda: string;
+  /** Credit at `creditAt`, base units. */
+  readonly credit: bigint;
+  /**
+   * Minimum amount to collect (PLAN_MINIMUM_AMOUNT). If the credit pays everything, nothing is
+   * collected.
+   */
+  readonly leastPayment: bigint;
+}
+
+/**
+ * Returns the time for which an offer's credit is computed. If the wallet's owner was shown amounts
+ * for the time `shown` and the transaction can still land before this time, returns `shown`.
+ * Otherwise returns the time CREDIT_SECONDS from now.
+ */
+export function creditTime(now: bigint, shown?: Date): Date {
+  const ahead = shown === undefined ? 0n : unixSeconds(shown) - now;
+  const isUsable = ahead >= LEAST_CREDIT_SECONDS && ahead <= CREDIT_SECONDS;
+  return shown !== undefined && isUsable ? shown : timeOf(now + CREDIT_SECONDS);
+}
+
+/** Whether an offer's `creditAt` is after `now`, and at most MAX_CREDIT_SECONDS after it. */
+export const isCreditTime = (creditAt: Date, now: bigint): boolean => {
+  const ahead = unixSeconds(creditAt) - now;
+  return ahead > 0n && ahead <= MAX_CREDIT_SECONDS;
+};
+
+/**
+ * Computes the change for a sponsored transaction. Returns a refusal if the change is not paid at
+ * once, or if the replaced subscription has ended. Throws PaymentUnderWay while a payment or a
+ * refund of the replaced subscription may still land.
+ */
+export async function sponsoredChangeOf(
+  sql: Queryable,
+  request: ChangeRequest,
+  { creditAt, leastPayment }: { creditAt: Date; leastPayment: bigint },
+): Promise<SponsoredChange | { refusal: Refusal }> {
+  const { old, when } = request;
+  if (when !== 'now') return { refusal: 'change_of_plan' };
+  const taken = await readTakenOver(sql, { id: old.id, when, at: unixSeconds(creditAt) });
+  if (taken === undefined) return { refusal: 'nothing_to_do' };
+  return { ...replacedOf(request), credit: taken.credit, leastPayment };
+}
+
+/**
+ * Reads the change of a signed offer and repeats the API's checks, because a keeper does not trust
+ * the API's offers. Returns undefined for a change that the API would not offer.
+ */
+export async function findSignedChange(
+  sql: Queryable,
+  { replaces, wallet }: { replaces: string; wallet: string },
+  plan: PlanRow | null,
+  session: CheckoutSessionRow | null,
+): Promise<ChangeRequest | undefined> {
+  if (session !== null && (session.replaces !== replaces || session.changeWhen !== 'now'))
+    return undefined;
+  const old = await findSubscription(sql, replaces);
+  const oldPlan = old && (await findPlan(sql, old.planId));
+  if (plan === null || oldPlan === undefined || old?.subscriberWallet !== wallet) return undefined;
+  const app = await findApp(sql, old.appId);
+  if (session === null && app?.planChanges !== true) return undefined;
+  const request: ChangeRequest = {
+    ...{ old, oldPlan, plan },
+    when: 'now',
+    ...(session !== null && { session }),
+  };
+  try {
+    checkChange(request);
+    return request;
+  } catch (error) {
+    if (error instanceof ServiceError) return undefined;
+    throw error;
+  }
+}

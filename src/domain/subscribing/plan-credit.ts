@@ -1,0 +1,135 @@
+// Computes and stores what a new subscription takes over from the subscription that it replaces.
+//
+//   now: the unused part of the paid period becomes credit, and the replaced subscription ends
+//   period_end: the first payment is deferred to the end of the paid time
+//
+// In both cases the new subscription also takes over the replaced subscription's unspent credit.
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { ChangeWhen } from '../../db/offered-transactions.ts';
+import {
+  endReplacedAt,
+  hasOpenAttempt,
+  hasOpenChange,
+  lockPaidParts,
+  markCredited,
+  markReplaced,
+  type PaidRow,
+  readPaidParts,
+  readReplaced,
+  type ReplacedRow,
+} from '../../db/plan-changes.ts';
+import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
+import { ServiceError } from '../../errors.ts';
+import { hasRunningPeriod, type Taken, takenFrom } from '../collecting/credit.ts';
+import { appendEvents } from '../outbox/events.ts';
+
+/** A change of plan at the chain time `at` (Unix seconds). */
+export interface PlanChange {
+  /** The replaced subscription. */
+  readonly id: string;
+  readonly when: ChangeWhen;
+  readonly at: bigint;
+  /** The offer of the sponsored transaction that makes the change. */
+  readonly offerId?: string | null;
+}
+
+/** What the new subscription takes over, and the rows of the replaced subscriptions. */
+export interface TakenOver extends Taken {
+  readonly rows: readonly ReplacedRow[];
+}
+
+/**
+ * Thrown while a payment, a refund or a change of plan of the replaced subscription may still land,
+ * because the credit is not known yet.
+ */
+export class PaymentUnderWay extends ServiceError {
+  constructor() {
+    super(
+      'CONFLICT',
+      'A payment, a refund or a change of plan of the replaced subscription is under way. Try again in a minute.',
+    );
+  }
+}
+
+type PaidReader<Db> = (
+  sql: Db,
+  period: { subscriptionPda: string; periodEnd: Date },
+) => Promise<PaidRow[]>;
+
+/**
+ * Computes what the new subscription takes over. Undefined when the replaced subscription has ended
+ * or was replaced before. Throws PaymentUnderWay.
+ */
+export function readTakenOver(sql: Queryable, change: PlanChange): Promise<TakenOver | undefined> {
+  return takenOver(sql, change, { forUpdate: false, read: readPaidParts });
+}
+
+async function takenOver<Db extends Queryable>(
+  sql: Db,
+  { id, when, at, offerId = null }: PlanChange,
+  { forUpdate, read }: { forUpdate: boolean; read: PaidReader<Db> },
+): Promise<TakenOver | undefined> {
+  const rows = await replacedRows(sql, id, at, { forUpdate });
+  const [first] = rows;
+  if (first === undefined || first.replacedBy !== null || !isLive(first)) return undefined;
+  const pdas = rows.map(({ subscriptionPda }) => subscriptionPda);
+  if ((await hasOpenAttempt(sql, pdas)) || (await hasOpenChange(sql, id, offerId)))
+    throw new PaymentUnderWay();
+  const paid = new Map<string, PaidRow[]>();
+  if (when === 'now')
+    for (const row of rows) {
+      const { id: rowId, subscriptionPda, paidThrough: periodEnd } = row;
+      if (periodEnd !== null && hasRunningPeriod(timeOf(at))(row))
+        paid.set(rowId, await read(sql, { subscriptionPda, periodEnd }));
+    }
+  const taken = takenFrom(rows, paid, { when, at });
+  if (taken === undefined) throw new PaymentUnderWay();
+  return { rows, ...taken };
+}
+
+/**
+ * Returns the row of the subscription and the rows of earlier subscriptions whose paid time still
+ * runs. If the first payment of a row is still deferred, the row of the subscription that it
+ * replaced follows.
+ */
+async function replacedRows(
+  sql: Queryable,
+  id: string,
+  at: bigint,
+  options: { forUpdate: boolean },
+): Promise<ReplacedRow[]> {
+  const rows: ReplacedRow[] = [];
+  let next: string | null = id;
+  while (next !== null) {
+    const row: ReplacedRow | undefined = await readReplaced(sql, next, options);
+    if (row === undefined) break;
+    rows.push(row);
+    next = row.startsAt !== null && unixSeconds(row.startsAt) > at ? row.replaces : null;
+  }
+  return rows;
+}
+
+/** Like readTakenOver(), but also locks the rows. Call it in the registration's transaction. */
+export function takeOver(sql: Transaction, change: PlanChange): Promise<TakenOver | undefined> {
+  return takenOver(sql, change, { forUpdate: true, read: lockPaidParts });
+}
+
+/** Stores what the new subscription `by` has taken over, and the replaced subscription's event. */
+export async function storeTakenOver(
+  sql: Transaction,
+  { at }: PlanChange,
+  { rows, parts, endsAt: replacedAt }: TakenOver,
+  by: string,
+): Promise<void> {
+  const [first, ...earlier] = rows;
+  if (first === undefined) return;
+  await markCredited(sql, parts);
+  for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
+  const replaced = await markReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
+  if (replaced?.isFirst !== true) return;
+  const { cancelRequestedAt } = replaced;
+  const extra = { cancelRequestedAt, cancelRequestedBy: 'subscriber', replacedBy: by };
+  await appendEvents(sql, [{ subscriptionId: first.id, type: 'cancel_requested', extra }]);
+}
+
+const isLive = ({ status }: ReplacedRow) => status === 'active' || status === 'past_due';

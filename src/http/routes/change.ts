@@ -1,0 +1,213 @@
+import { Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
+import { findApp } from '../../db/apps.ts';
+import { findPlan, listChangeablePlans } from '../../db/plans.ts';
+import { refuseSuspended } from '../../domain/accounts/suspended.ts';
+import {
+  type ChangeRequest,
+  changeTransaction,
+  readChange,
+} from '../../domain/subscribing/change.ts';
+import { observePlan } from '../../domain/subscribing/plans.ts';
+import { offerTransaction } from '../../domain/subscribing/relay.ts';
+import { ServiceError } from '../../errors.ts';
+import { addressSubject } from '../addresses.ts';
+import { changeFields, ChangePreview, changeView, changeWhen } from '../change-schemas.ts';
+import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Amount, Id, nullable, offerFields, PathId, Pda, Time } from '../fields.ts';
+import {
+  askChange,
+  paidByWallet,
+  previewChange,
+  previewsSponsored,
+  shownAsOf,
+  sponsored,
+  sponsoredFields,
+} from '../sponsored-schemas.ts';
+import { ownSubscription } from './subscriber.ts';
+import { ownSubscription as merchantsSubscription } from './subscriptions.ts';
+
+const params = Type.Object({ subscriptionId: PathId });
+const tags = ['subscriber'];
+const security = [{ walletJwt: [] }];
+const PlanChoice = Type.Object(
+  {
+    id: Id,
+    name: Type.String({ description: 'The plan’s name.' }),
+    amount: Amount,
+    periodHours: Type.Integer({ description: 'Length of a period in hours.' }),
+    endsAt: nullable(Time),
+  },
+  { title: 'PlanChoice' },
+);
+
+/** Registers the routes with which a wallet changes the plan of its subscription. */
+export function changeRoutes(api: Api, deps: ApiDeps): void {
+  plansRoute(api, deps);
+  previewRoute(api, deps);
+  changeRoute(api, deps);
+}
+
+type OwnRequest = FastifyRequest<{ Params: { subscriptionId: string } }>;
+
+function plansRoute(api: Api, deps: ApiDeps): void {
+  api.get(
+    '/subscriptions/:subscriptionId/plans',
+    {
+      schema: {
+        summary: 'List the plans to which your subscription can be changed',
+        description:
+          'The other active plans of its app; empty where the merchant offers changes by link only (planChanges of the app).',
+        tags,
+        security,
+        params,
+        response: { 200: success(Type.Array(PlanChoice)), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const { appId, planId } = await ownSubscription(deps, request);
+      const isOffered = (await findApp(deps.sql, appId))?.planChanges === true;
+      return ok(isOffered ? await listChangeablePlans(deps.sql, appId, planId) : []);
+    },
+  );
+}
+
+/**
+ * Reads the subscription and both plans. Throws CONFLICT when subscribers of the app cannot change
+ * the plan themselves.
+ */
+async function changeOf(
+  deps: ApiDeps,
+  request: OwnRequest,
+  { planId, when }: { planId: string; when: 'now' | 'period_end' },
+): Promise<ChangeRequest> {
+  const { sql, chain, network } = deps;
+  const old = await ownSubscription(deps, request);
+  const [oldPlan, found, app] = await Promise.all([
+    findPlan(sql, old.planId),
+    findPlan(sql, planId),
+    findApp(sql, old.appId),
+  ]);
+  if (oldPlan === undefined || found === undefined) throw absent('plan');
+  if (app?.planChanges !== true)
+    throw new ServiceError('CONFLICT', 'The merchant of this app changes plans by a link only.');
+  const plan = await observePlan(sql, chain, network, found);
+  return { old, oldPlan, plan, when };
+}
+
+function previewRoute(api: Api, deps: ApiDeps): void {
+  api.get(
+    '/subscriptions/:subscriptionId/change',
+    {
+      schema: {
+        summary: 'Read what a change of plan would cost',
+        tags,
+        security,
+        params,
+        querystring: Type.Object(
+          { planId: Id, when: changeWhen, sponsored: Type.Optional(previewsSponsored) },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(ChangePreview), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request) => {
+      const { when, sponsored: isSponsored } = request.query;
+      const change = await changeOf(deps, request, { ...request.query, when });
+      return ok(changeView(when, await previewChange(deps, change, isSponsored)));
+    },
+  );
+}
+
+function changeRoute(api: Api, deps: ApiDeps): void {
+  const { sql } = deps;
+  api.post(
+    '/subscriptions/:subscriptionId/change',
+    {
+      schema: {
+        summary: 'Get the transaction that changes the plan of your subscription',
+        description:
+          'One transaction cancels the subscription and opens one to the other plan; sign and send it, and register the new subscription as after subscribing. A sponsored one makes the first payment too, and the service registers the subscription. The other plan must be of the same app. A plan that the wallet left in its running period is resumed, and what the chain cannot collect in that period is free. A change has no trial, and your discount stays with the old subscription.',
+        tags,
+        security,
+        params,
+        body: Type.Object(
+          {
+            planId: Id,
+            when: changeWhen,
+            sponsored: Type.Optional(sponsored),
+            asOf: Type.Optional(shownAsOf),
+          },
+          { additionalProperties: false },
+        ),
+        response: {
+          200: success(
+            Type.Object(
+              { ...offerFields, ...sponsoredFields, subscriptionPda: Pda, ...changeFields },
+              { title: 'ChangeOffer' },
+            ),
+          ),
+          ...failures(400, 401, 403, 404, 409),
+        },
+      },
+    },
+    async (request) => {
+      const { when, sponsored: isAsked, asOf: shown } = request.body;
+      const change = await changeOf(deps, request, { ...request.body, when });
+      const { old, plan } = change;
+      const wallet = old.subscriberWallet;
+      await refuseSuspended(sql, { wallet, planId: plan.id });
+      const unsigned = await changeTransaction(deps, change, deps.planMinimumAmount);
+      const { opening, amounts } = unsigned;
+      const { subscriptionPda, resumes } = opening;
+      const from = addressSubject(request.ip);
+      const { made, ...unsponsored } = await askChange(deps, isAsked, change, {
+        opening,
+        from,
+        shown,
+      });
+      if (made !== undefined) return ok({ ...made, subscriptionPda });
+      const what = { wallet, purpose: 'subscribe', planId: plan.id, subscriptionPda } as const;
+      const replacing = { resumes, replaces: old.id, changeWhen: when };
+      const offer = await offerTransaction(sql, opening, { ...what, ...replacing });
+      return ok({
+        ...offer,
+        ...paidByWallet(unsponsored),
+        subscriptionPda,
+        ...changeView(when, amounts),
+      });
+    },
+  );
+}
+
+/** Registers the route with which a merchant reads what a change of plan would cost. */
+export function merchantChangeRoutes(api: Api, deps: ApiDeps): void {
+  const { sql, chain, network } = deps;
+  api.get(
+    '/apps/:appId/subscriptions/:subscriptionId/change',
+    {
+      schema: {
+        summary: 'Read what a change of plan would cost',
+        description:
+          'What a checkout session with replaces would cost the subscriber, without a discount of the session.',
+        tags: ['subscriptions'],
+        params: Type.Object({ appId: PathId, subscriptionId: PathId }),
+        querystring: Type.Object({ planId: Id, when: changeWhen }, { additionalProperties: false }),
+        response: { 200: success(ChangePreview), ...failures(400, 401, 403, 404, 409) },
+      },
+    },
+    async (request) => {
+      const { when } = request.query;
+      const old = await merchantsSubscription(deps, request);
+      const [oldPlan, found] = await Promise.all([
+        findPlan(sql, old.planId),
+        findPlan(sql, idOf(request.query.planId, 'plan')),
+      ]);
+      if (oldPlan === undefined || found?.appId !== old.appId) throw absent('plan');
+      const plan = await observePlan(sql, chain, network, found);
+      const change = { old, oldPlan, plan, when, isOfMerchant: true };
+      return ok(changeView(when, await readChange(deps, change, deps.planMinimumAmount)));
+    },
+  );
+}

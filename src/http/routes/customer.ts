@@ -1,0 +1,71 @@
+import { Type } from '@sinclair/typebox';
+import { readCustomer } from '../../db/customers.ts';
+import { invalidField } from '../../errors.ts';
+import { absent, type Api, type ApiDeps, ownApp } from '../context.ts';
+import { failures, ok, success } from '../envelope.ts';
+import { Amount, ExternalId, PathId, Time, Wallet } from '../fields.ts';
+
+const Customer = Type.Object(
+  {
+    externalIds: Type.Array(ExternalId, {
+      description: 'Your ids of the customer on these subscriptions, at most 20.',
+    }),
+    wallets: Type.Array(Wallet, { description: 'The wallets that subscribed, at most 20.' }),
+    subscriptions: Type.Integer({ description: 'Number of subscriptions, ended ones too.' }),
+    liveSubscriptions: Type.Integer({
+      description: 'Number of subscriptions that are active or past_due.',
+    }),
+    amountPaid: {
+      ...Amount,
+      description: 'Total amountGross of the succeeded payments, USDC base units.',
+    },
+    amountRefunded: {
+      ...Amount,
+      description: 'Total of the finalized refunds, USDC base units.',
+    },
+    credit: {
+      ...Amount,
+      description: 'Credit of changes of plan that live subscriptions have left.',
+    },
+    createdAt: { ...Time, description: 'Time of the first subscription.' },
+  },
+  { title: 'Customer' },
+);
+
+/** Registers the route that adds up what one customer has in an app. */
+export function customerRoutes(api: Api, deps: ApiDeps): void {
+  api.get(
+    '/apps/:appId/customer',
+    {
+      schema: {
+        summary: 'Read the sums of a customer',
+        description:
+          'Identify the customer by externalId or by wallet. The lists of subscriptions, transactions and refunds take the same (wallet as subscriberWallet).',
+        tags: ['subscriptions'],
+        params: Type.Object({ appId: PathId }),
+        querystring: Type.Object(
+          { externalId: Type.Optional(ExternalId), wallet: Type.Optional(Wallet) },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Customer), ...failures(400, 401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const { externalId = null, wallet = null } = request.query;
+      if ((externalId === null) === (wallet === null))
+        throw invalidField('externalId', 'or wallet must be given, and not both');
+      const { id } = await ownApp(deps, request, request.params.appId);
+      const whose = { externalId, subscriberWallet: wallet };
+      const found = await readCustomer(deps.sql, id, whose);
+      if (found === undefined) throw absent('customer');
+      const { live, paid, refunded, credit, ...rest } = found;
+      return ok({
+        ...rest,
+        liveSubscriptions: live,
+        amountPaid: BigInt(paid),
+        amountRefunded: BigInt(refunded),
+        credit: BigInt(credit),
+      });
+    },
+  );
+}

@@ -1,0 +1,33 @@
+// Computes the first payment of a plan that does not exist yet, for the preview of its page.
+
+const HOUR_SECONDS = 3600;
+
+/**
+ * Returns the first payment in base units, rounded down. If a trial or the plan's end leaves only
+ * part of a period, only that part is charged (src/domain/collecting/price.ts).
+ */
+export function firstPayment(
+  {
+    amount,
+    periodHours,
+    trialHours,
+    endsAt,
+  }: {
+    amount: string;
+    periodHours: number;
+    trialHours: number | null;
+    /** ISO 8601. */
+    endsAt: string | null;
+  },
+  now: Date,
+): bigint {
+  const period = periodHours * HOUR_SECONDS;
+  const from = (trialHours ?? 0) * HOUR_SECONDS;
+  const periodEnd = (Math.floor(from / period) + 1) * period;
+  const planEnd =
+    endsAt === null
+      ? periodEnd
+      : Math.max(from, Math.floor((Date.parse(endsAt) - now.getTime()) / 1000));
+  const charged = Math.min(periodEnd, planEnd) - from;
+  return (BigInt(amount) * BigInt(charged)) / BigInt(period);
+}

@@ -1,0 +1,51 @@
+// The views of the subscribe page, and the order for which they are shown.
+import type { Approval } from '../shared/other-approval.tsx';
+import type { PublicPlan, Session, Standing, Subscription } from '../shared/session.ts';
+import type { Departures } from './departures.ts';
+import type { Problem } from './problems.ts';
+import type { Stage } from './sponsored.ts';
+import type { Terms } from './terms.ts';
+
+export type Step =
+  'connect' | 'signIn' | 'check' | 'sign' | 'send' | 'confirm' | 'look' | Exclude<Stage, 'final'>;
+
+/**
+ * The reason why a wallet cannot subscribe. The value is also the key of the text that explains the
+ * reason.
+ */
+export type Closed =
+  'endedByMerchant' | 'ownWallet' | 'frozen' | 'planBlocked' | 'planClosed' | 'second';
+
+export type View =
+  | { at: 'offer' }
+  | { at: 'busy'; step: Step; wallet: string }
+  | Problem
+  | { at: 'wrongNetwork'; wallet: string }
+  | { at: 'switched' }
+  /**
+   * `isLate` is true if the wallet signed a sponsored transaction and the service then did not pay.
+   */
+  | { at: 'short'; standing: Standing; needsSol: boolean; isLate: boolean }
+  | { at: 'otherTerms'; standing: Standing }
+  | { at: 'otherApproval'; approval: Approval }
+  | { at: 'closed'; why: Closed }
+  | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed' }
+  /** `subscription` is undefined when the page knows only that the first payment is final. */
+  | { at: 'done'; session: Session | undefined; subscription: Subscription | undefined };
+
+/** The plan to subscribe to, and the checkout session if there is one. */
+export interface Order {
+  plan: PublicPlan;
+  checkoutSessionId: string | undefined;
+}
+
+/**
+ * An order, and what the page has shown to the user: (1) the terms, (2) the approval that
+ * subscribing replaces.
+ */
+export interface Offered extends Order {
+  terms: Terms;
+  /** Delegate of the replaced approval that the page has shown. Undefined if it has shown none. */
+  replacing: string | undefined;
+  departures: Departures;
+}

@@ -1,0 +1,114 @@
+// billing mcp, driven by the SDK's own client over stdio, against a running serve.
+import { fileURLToPath } from 'node:url';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import t, { type Test } from 'tap';
+import { runShared } from '../../fixtures/command.ts';
+import { startServe } from '../../fixtures/serve.ts';
+
+const program = fileURLToPath(new URL('../../../bin/billing.js', import.meta.url));
+const served = await startServe(t);
+const merchant = await served.merchant();
+
+/** Starts it with this environment and connects a client. */
+async function connect(t: Test, env: Record<string, string>, ...flags: string[]) {
+  const client = new Client({ name: 'test', version: '1' });
+  const args = [program, 'mcp', ...flags];
+  await client.connect(
+    new StdioClientTransport({ command: process.execPath, args, env, stderr: 'ignore' }),
+  );
+  t.teardown(() => client.close());
+  const call = async (name: string, given: Record<string, unknown> = {}) => {
+    const { content, isError } = await client.callTool({ name, arguments: given });
+    const [{ text }] = content as [{ text: string }];
+    return isError === true ? { error: text } : (JSON.parse(text) as Record<string, unknown>);
+  };
+  return { client, call };
+}
+
+void t.test('mcp offers the operations that read, with the key of "billing login"', async (t) => {
+  const env = { XDG_CONFIG_HOME: t.testdir() };
+  const key = { ...env, BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+  t.match(await runShared(['login'], key), { code: 0 });
+  const { client, call } = await connect(t, env);
+  t.match(client.getServerVersion(), { name: 'billing', version: /^\d+\.\d+\.\d+$/ });
+  const { tools } = await client.listTools();
+  const names = tools.map(({ name }) => name);
+  t.ok(names.includes('listSubscriptions') && names.includes('getAnalytics'), names.join());
+  for (const name of ['createApp', 'createRefund', 'listApiKeys', 'listOwnSubscriptions'])
+    t.notOk(names.includes(name), name);
+  t.notOk(names.includes('exportTransactions'), 'which answers no JSON');
+  t.ok(tools.every(({ annotations }) => annotations?.readOnlyHint === true));
+  t.match(
+    tools.find(({ name }) => name === 'listDeliveries'),
+    {
+      title: 'List the deliveries of an app',
+      description: /^List the deliveries of an app\. Includes deliveries to deleted endpoints/,
+      inputSchema: {
+        properties: {
+          appId: { type: 'string', format: 'uuid' },
+          status: { items: { enum: ['pending'] } },
+        },
+        required: ['appId'],
+        additionalProperties: false,
+      },
+    },
+  );
+  t.match(await call('listApps', { limit: 1 }), { data: [{ id: merchant.appId, name: 'Coffee' }] });
+  t.match(await call('createApp', { body: { name: 'Tea' } }), {
+    error: /need "billing mcp --write"/,
+  });
+  t.match(await call('getApp'), { error: 'getApp needs appId.' });
+  t.match(await call('getApp', { appId: merchant.appId, app: 1 }), {
+    error: /^getApp has no argument app; it has appId/,
+  });
+  t.match(await call('getApp', { appId: merchant.appId, constructor: 1 }), {
+    error: /^getApp has no argument constructor/,
+  });
+  t.match(await call('listApps', { limit: 1000 }), {
+    error: /^VALIDATION_ERROR: .*\n- limit must be/s,
+  });
+  t.match(
+    await call('getApp', { appId: '../api-keys' }),
+    { error: 'NOT_FOUND: There is no such app.' },
+    'an argument leads to no other path',
+  );
+  const other = await served.merchant();
+  t.match(await call('getApp', { appId: other.appId }), {
+    error: 'FORBIDDEN: This app belongs to another account.',
+  });
+});
+
+void t.test('mcp --write offers the others too, one request each', async (t) => {
+  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+  const { client, call } = await connect(t, env, '--write');
+  const { tools } = await client.listTools();
+  const createApp = tools.find(({ name }) => name === 'createApp');
+  t.match(createApp, {
+    annotations: { readOnlyHint: false },
+    inputSchema: {
+      properties: { body: { properties: { name: { type: 'string' } } } },
+      required: ['body'],
+    },
+  });
+  t.notMatch(JSON.stringify(tools), /\$ref|"format":"name"/);
+  const once = { body: { name: 'Tea' }, 'idempotency-key': 'one' };
+  const made = await call('createApp', once);
+  t.match(made, { data: { name: 'Tea' } });
+  t.same(await call('createApp', once), made, 'the idempotency key is sent');
+  t.match(await call('createApp', { body: { name: '' } }), { error: /^VALIDATION_ERROR: / });
+  const listed = await call('listApps', { limit: 1 });
+  t.match(await call('listApps', { limit: 1, cursor: listed.nextCursor }), {
+    data: [{ id: merchant.appId }],
+  });
+  const { id } = made.data as { id: string };
+  t.match(await call('updateApp', { appId: id, body: { name: 'Mate' } }), {
+    data: { name: 'Mate' },
+  });
+});
+
+void t.test('mcp without a key, or with a wrong URL, ends with one line', async (t) => {
+  t.match(await runShared(['mcp'], {}), { code: 2, stderr: /An API key is needed/ });
+  const wrong = { BILLING_API_KEY: merchant.key, BILLING_API_URL: 'http://127.0.0.1:1' };
+  t.match(await runShared(['mcp'], wrong), { code: 1, stderr: /does not answer/ });
+});

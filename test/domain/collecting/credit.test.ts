@@ -1,0 +1,531 @@
+// Change of plan in all directions: no base unit is lost or made, a credit is used once, and no
+// time is charged twice. The rules are the real ones; the books and the chain are a model.
+import fc from 'fast-check';
+import t from 'tap';
+import type { SubscriptionAccount } from '../../../src/chain/program/layouts.ts';
+import { pullPeriod } from '../../../src/chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
+import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
+import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
+import {
+  creditFor,
+  type Taken,
+  takenFrom,
+  unusedPart,
+} from '../../../src/domain/collecting/credit.ts';
+import { decide } from '../../../src/domain/collecting/decide.ts';
+import { applyPayment } from '../../../src/domain/collecting/paying.ts';
+import { NO_DISCOUNT } from '../../../src/domain/collecting/price.ts';
+import { startOfNext } from '../../../src/domain/collecting/pulls.ts';
+import { scheduleOf } from '../../../src/domain/collecting/schedule.ts';
+import { updateOf, type SubscriptionUpdate } from '../../../src/domain/collecting/transitions.ts';
+import {
+  keeperSubscription,
+  planAccount,
+  START,
+  subscriptionAccount,
+} from '../../fixtures/keeper-subscription.ts';
+
+const HOUR = 3600n;
+const MINIMUM = 50n;
+const plans = {
+  small: { amount: 1_000n, periodHours: 24 },
+  large: { amount: 7_919n, periodHours: 24 },
+  long: { amount: 100_003n, periodHours: 240 },
+  hourly: { amount: 101n, periodHours: 1 },
+} as const;
+type PlanName = keyof typeof plans;
+const names = Object.keys(plans) as PlanName[];
+const rules = {
+  keepers: ['keeper'],
+  isOutOfSol: () => false,
+  pastDueDays: 90,
+  feeBps: 100,
+  minimumAmount: MINIMUM,
+};
+
+type Payment = SubscriptionUpdate['payments'][number] & {
+  id: string;
+  planName: PlanName;
+  refunded: bigint;
+  /** A refund whose transfer may still land; 0 for none. */
+  pending: bigint;
+  credited: bigint | null;
+  creditedAt: bigint | null;
+};
+
+interface World {
+  now: bigint;
+  slot: bigint;
+  balance: bigint;
+  rows: (KeeperSubscription & { planName: PlanName })[];
+  accounts: Partial<Record<PlanName, SubscriptionAccount>>;
+  payments: Payment[];
+  /** Pulls by plan and start of the on-chain period. */
+  pulls: Map<string, bigint>;
+}
+
+/** Writes bigints as text, for JSON. */
+const text = (_: string, value: unknown) => (typeof value === 'bigint' ? value.toString() : value);
+
+const spanOf = ({ coversFrom, periodStart, periodEnd }: Payment) => ({
+  coversFrom: coversFrom ?? periodStart,
+  periodEnd,
+});
+const planOf = (name: PlanName) => {
+  const { amount, periodHours } = plans[name];
+  return planAccount({ amount, periodHours: BigInt(periodHours) });
+};
+
+function viewOf(world: World, name: PlanName): ChainView {
+  const tokens = { mint: 'mint', delegatedAmount: 2n ** 64n - 1n, state: 'initialized' } as const;
+  const receiver = { ...tokens, amount: 0n, delegate: null };
+  return {
+    slot: world.slot,
+    now: world.now,
+    subscription: world.accounts[name] ?? null,
+    plan: planOf(name),
+    authority: { user: 'wallet', mint: 'mint', payer: 'wallet', bump: 255, initId: 1n },
+    authorityAddress: 'sa',
+    subscriberTokens: { ...tokens, owner: 'wallet', amount: world.balance, delegate: 'sa' },
+    merchantTokens: { ...receiver, owner: 'merchant' },
+    treasuryTokens: { ...receiver, owner: 'treasury' },
+  };
+}
+
+/** Opens or resumes the account, and registers it as registration.ts does. */
+function open(world: World, name: PlanName, changes: Partial<KeeperSubscription> = {}): void {
+  const { now } = world;
+  const account = world.accounts[name];
+  const plan = planOf(name);
+  const isResumed = account !== undefined && account.expiresAt > now;
+  const next = isResumed
+    ? { ...account, expiresAt: 0n }
+    : subscriptionAccount(now, { amount: plan.amount, periodHours: plan.periodHours });
+  world.accounts[name] = next;
+  const { start } = pullPeriod(next, plan, now);
+  const row = keeperSubscription(now, {
+    ...plans[name],
+    id: `${world.rows.length} ${name}`,
+    subscriptionPda: name,
+    chargedFrom: isResumed && now > start ? timeOf(now) : null,
+    ...changes,
+  });
+  // A registration that was replaced ends when its account is resumed for another one.
+  for (const old of world.rows)
+    if (old.planName === name && old.status !== 'cancelled') old.status = 'cancelled';
+  world.rows.push({ ...row, planName: name });
+}
+
+const isRefunded = ({ refunded, amountNet, creditSpent }: Payment) =>
+  creditSpent === 0n && refunded >= amountNet;
+
+/** The on-chain payments of the running period, as the books have them. */
+function known(world: World, name: PlanName) {
+  const account = world.accounts[name];
+  const paid = world.payments.filter(
+    (one) =>
+      one.planName === name &&
+      one.source === 'keeper' &&
+      unixSeconds(one.periodStart) === account?.periodStart,
+  );
+  return paid.map((one) => ({
+    signature: one.txSignature ?? '',
+    at: unixSeconds(one.occurredAt),
+    periodStart: unixSeconds(one.periodStart),
+    periodEnd: unixSeconds(one.periodEnd),
+    gross: one.amountGross,
+    fee: one.platformFee,
+    net: one.amountNet,
+    source: 'keeper' as const,
+    recorded: true,
+    isPeriodPaid: true,
+    isRefunded: isRefunded(one),
+    isCredited: one.credited !== null,
+  }));
+}
+
+function write(world: World, place: number, update: SubscriptionUpdate): void {
+  const { planName } = world.rows[place]!;
+  world.rows[place] = { ...world.rows[place]!, ...update.state };
+  for (const payment of update.payments) {
+    if (payment.status === 'failed') continue;
+    const id = `${world.payments.length}`;
+    const fresh = { refunded: 0n, pending: 0n, credited: null, creditedAt: null };
+    world.payments.push({ ...payment, id, planName, ...fresh });
+  }
+}
+
+/** One turn of the keeper for the live rows. */
+function collect(world: World): void {
+  for (const [place, row] of world.rows.entries()) {
+    if (row.status !== 'active' && row.status !== 'past_due') continue;
+    const name = row.planName;
+    const account = world.accounts[name]!;
+    const view = viewOf(world, name);
+    let decision = decide(row, view, rules);
+    if (decision.needs === 'pulls')
+      decision = decide(row, view, rules, { pulls: known(world, name), pulledFinally: true });
+    if (decision.needs !== undefined) throw new Error(`needs ${decision.needs}`);
+    write(world, place, decision.update);
+    const { collect: wanted } = decision;
+    if (wanted === undefined) continue;
+    const { gross, fee, net } = wanted.amounts;
+    const { periodStart, periodEnd, creditSpent } = wanted;
+    const key = `${name} ${periodStart}`;
+    if (world.pulls.has(key)) throw new Error('charged twice in one on-chain period');
+    world.pulls.set(key, gross);
+    if (gross > account.amount) throw new Error('more than the plan allows');
+    if (gross < MINIMUM) throw new Error('less than the minimum');
+    world.balance -= gross;
+    world.accounts[name] = { ...account, periodStart, amountPulled: gross };
+    const signature = `${world.pulls.size}`;
+    const pull: Pull = {
+      ...{ signature, at: world.now, periodStart, periodEnd, gross, fee, net, creditSpent },
+      source: 'keeper',
+    };
+    const update = updateOf(world.rows[place]!);
+    const period = pullPeriod(world.accounts[name], planOf(name), world.now);
+    applyPayment(update, pull, startOfNext(period));
+    write(world, place, update);
+  }
+}
+
+/**
+ * Lands the transaction of a change, and registers it as plan-credit.ts does. Returns what was
+ * taken over, with the world before. Undefined if the change is refused.
+ */
+function change(world: World, to: PlanName, when: 'now' | 'period_end') {
+  const { now } = world;
+  const place = world.rows.findLastIndex(
+    ({ status, replacedBy }) =>
+      replacedBy === null && (status === 'active' || status === 'past_due'),
+  );
+  const old = world.rows[place];
+  if (old === undefined || old.planName === to) return undefined;
+  const account = world.accounts[to];
+  if (account?.expiresAt === 0n) throw new Error('two live accounts');
+  const own = world.accounts[old.planName]!;
+  const period = pullPeriod(own, planOf(old.planName), now);
+  const chain = [old];
+  while ((chain.at(-1)!.startsAt ?? timeOf(0n)) > timeOf(now)) {
+    const before = world.rows.find(({ id }) => id === chain.at(-1)!.replaces);
+    if (before === undefined) break;
+    chain.push(before);
+  }
+  const paid = new Map(
+    chain.map((row) => [
+      row.id,
+      world.payments
+        .filter(
+          (one) =>
+            one.planName === row.planName &&
+            one.credited === null &&
+            one.periodEnd.getTime() === row.paidThrough?.getTime(),
+        )
+        .map((one) => ({ ...one, ...spanOf(one), isRefundPending: one.pending > 0n })),
+    ]),
+  );
+  const taken = takenFrom(chain, paid, { when, at: now });
+  if (taken === undefined) return undefined;
+  const before = structuredClone(world);
+  world.accounts[old.planName] = {
+    ...own,
+    expiresAt: period.start + BigInt(old.periodHours) * HOUR,
+  };
+  for (const { id, amount } of taken.parts) {
+    const payment = world.payments.find((one) => one.id === id)!;
+    // What was not used and has not come back is credit. A refund that was only asked for has not.
+    const { amountGross, amountNet, creditSpent, refunded, periodEnd } = payment;
+    const [from, end] = [unixSeconds(spanOf(payment).coversFrom), unixSeconds(periodEnd)];
+    const cash = amountNet > 0n && refunded >= amountNet ? 0n : amountGross - refunded;
+    const unused = ((cash + creditSpent) * (end - (now < from ? from : now))) / (end - from);
+    if (amount !== unused) throw new Error(`credited ${amount}, not ${unused}`);
+    Object.assign(payment, { credited: amount, creditedAt: now });
+  }
+  open(world, to, {
+    startsAt: taken.startsAt,
+    credit: taken.credit,
+    replaces: old.id,
+    nextPaymentDue: taken.startsAt ?? timeOf(now),
+  });
+  const by = world.rows.at(-1)!.id;
+  const { endsAt: replacedAt } = taken;
+  const requested = { cancelRequestedAt: timeOf(now), cancelRequestedBy: 'subscriber' } as const;
+  Object.assign(old, {
+    replacedBy: by,
+    replacedAt,
+    credit: 0n,
+    nextPaymentDue: null,
+    ...requested,
+  });
+  return { taken, before };
+}
+
+function check(world: World): void {
+  const sum = (list: bigint[]) => list.reduce((total, one) => total + one, 0n);
+  const made = sum(world.payments.map(({ credited }) => credited ?? 0n));
+  const spent = sum(world.payments.map(({ creditSpent }) => creditSpent));
+  const left = sum(world.rows.map(({ credit }) => credit));
+  if (made !== spent + left) throw new Error(`credits: ${made} made, ${spent} spent, ${left} left`);
+  for (const { amountGross, creditSpent, refunded, credited } of world.payments)
+    if (refunded + (credited ?? 0n) > amountGross + creditSpent)
+      throw new Error('more given back than paid');
+  // Every second of the wallet's time is paid at most once.
+  const spans = world.payments
+    .map((one) => ({
+      from: unixSeconds(spanOf(one).coversFrom),
+      end: one.creditedAt ?? unixSeconds(one.periodEnd),
+    }))
+    .filter(({ from, end }) => from < end)
+    .sort((a, b) => Number(a.from - b.from));
+  for (const [place, { from }] of spans.entries())
+    if (place > 0 && from < spans[place - 1]!.end) throw new Error('two payments for one time');
+}
+
+type Act =
+  | { readonly act: 'change'; readonly to: PlanName; readonly when: 'now' | 'period_end' }
+  | { readonly act: 'pass'; readonly seconds: number }
+  | { readonly act: 'refund'; readonly place: number; readonly share: number }
+  | { readonly act: 'transfer'; readonly isSent: boolean }
+  | { readonly act: 'discount'; readonly percent: number; readonly periods: number | null }
+  | { readonly act: 'balance'; readonly amount: number };
+
+const acts: fc.Arbitrary<Act> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      act: fc.constant('change' as const),
+      to: fc.constantFrom(...names),
+      when: fc.constantFrom('now' as const, 'now' as const, 'period_end' as const),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      act: fc.constant('pass' as const),
+      seconds: fc.oneof(
+        fc.integer({ min: 1, max: 90_000 }),
+        fc.integer({ min: 1, max: 120 }),
+        fc.integer({ min: 90_000, max: 900_000 }),
+      ),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      act: fc.constant('refund' as const),
+      place: fc.nat(3),
+      share: fc.constantFrom(1, 1, 2, 3),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ act: fc.constant('transfer' as const), isSent: fc.boolean() }),
+  },
+  fc.record({
+    act: fc.constant('discount' as const),
+    percent: fc.constantFrom(0, 25, 40),
+    periods: fc.constantFrom(null, 1, 2),
+  }),
+  fc.record({ act: fc.constant('balance' as const), amount: fc.constantFrom(0, 500, 1_000_000) }),
+);
+
+function perform(world: World, act: Act): void {
+  const live = world.rows.at(-1)!;
+  switch (act.act) {
+    case 'change':
+      change(world, act.to, act.when);
+      break;
+    case 'pass':
+      world.now += BigInt(act.seconds);
+      break;
+    case 'balance':
+      world.balance = BigInt(act.amount);
+      break;
+    case 'discount':
+      live.discountPercent = act.percent === 0 ? null : act.percent;
+      live.discountPeriods = act.percent === 0 ? null : act.periods;
+      break;
+    case 'refund': {
+      const payment = world.payments.at(-1 - act.place);
+      if (payment === undefined) break;
+      const given = payment.refunded + payment.pending + (payment.credited ?? 0n);
+      const rest = payment.amountNet - given;
+      if (rest > 0n) payment.pending += rest / BigInt(act.share);
+      break;
+    }
+    case 'transfer':
+      // The merchant has sent the transfers of all pending refunds, or has declined them.
+      for (const payment of world.payments) {
+        if (act.isSent) payment.refunded += payment.pending;
+        payment.pending = 0n;
+      }
+  }
+  world.slot += 1n;
+}
+
+const worldOf = (trialHours: number): World => {
+  const now = START + 10n;
+  const trialEndsAt = trialHours === 0 ? null : timeOf(now + BigInt(trialHours) * HOUR);
+  const world: World = {
+    ...{ now, slot: 10n, balance: 10_000_000n, rows: [], accounts: {}, payments: [] },
+    pulls: new Map(),
+  };
+  open(world, 'small', { trialEndsAt });
+  return world;
+};
+
+const refundAll = { act: 'refund', place: 0, share: 1 } as const;
+const sent = { act: 'transfer', isSent: true } as const;
+const toLong = { act: 'change', to: 'long', when: 'now' } as const;
+const toSmall = { ...toLong, to: 'small' } as const;
+
+void t.test(
+  'property: up, down, within a trial, past due, with a discount, after refunds, many times',
+  (t) => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(0, 7, 30),
+        fc.array(acts, { minLength: 1, maxLength: 24 }),
+        (trialHours, list) => {
+          const world = worldOf(trialHours);
+          collect(world);
+          for (const act of list) {
+            perform(world, act);
+            check(world);
+            collect(world);
+            collect(world);
+            check(world);
+          }
+        },
+      ),
+      {
+        numRuns: 300,
+        examples: [
+          [0, [refundAll, toLong, sent]],
+          [0, [refundAll, toLong, { ...sent, isSent: false }, toLong]],
+          [0, [{ act: 'pass', seconds: 3600 }, toLong, refundAll, sent, toSmall]],
+        ],
+      },
+    );
+    t.end();
+  },
+);
+
+/** What is shown before a change, as change.ts computes it. */
+function shown(world: World, to: PlanName, when: 'now' | 'period_end', taken: Taken) {
+  const account = world.accounts[to];
+  const price = { ...plans[to], trialHours: null, planEndsAt: null, ...NO_DISCOUNT };
+  const { startsAt, credit } = taken;
+  if (account === undefined || account.expiresAt <= world.now)
+    return scheduleOf(price, timeOf(world.now), MINIMUM, { startsAt, credit });
+  const period = pullPeriod(account, planOf(to), world.now);
+  const paid = world.payments.filter(
+    (one) =>
+      one.planName === to &&
+      one.source === 'keeper' &&
+      unixSeconds(one.periodStart) === period.start,
+  );
+  const isCredited = paid.some(
+    ({ id, credited }) => credited !== null || taken.parts.some((part) => part.id === id),
+  );
+  const state =
+    period.pulled === 0n ? 'unpaid' : isCredited && !paid.some(isRefunded) ? 'credited' : 'paid';
+  const running = { start: timeOf(period.start), state } as const;
+  return scheduleOf(price, timeOf(world.now), MINIMUM, { startsAt, credit, running });
+}
+
+void t.test('property: what is shown before a change is what is paid, to the base unit', (t) => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(0, 30),
+      fc.array(acts, { maxLength: 10 }),
+      fc.constantFrom(...names),
+      fc.constantFrom('now' as const, 'period_end' as const),
+      (trialHours, list, to, when) => {
+        const world = worldOf(trialHours);
+        collect(world);
+        for (const act of list) {
+          perform(world, act);
+          collect(world);
+          collect(world);
+        }
+        world.balance = 2n ** 60n;
+        const made = change(world, to, when);
+        if (made === undefined) return;
+        const runs = shown(made.before, to, when, made.taken);
+        const payments = runs.flatMap(({ amount, creditSpent, dueAt, times }) =>
+          Array.from({ length: Math.min(times ?? 4, 4) }, (_, place) => ({
+            ...{ amount, creditSpent },
+            at: unixSeconds(dueAt) + BigInt(place * plans[to].periodHours) * HOUR,
+          })),
+        );
+        for (const expected of payments.slice(0, 4)) {
+          const from = world.payments.length;
+          if (expected.at > world.now) world.now = expected.at;
+          world.slot += 1n;
+          collect(world);
+          const paid = world.payments.slice(from).filter(({ planName }) => planName === to);
+          const found = paid.map(({ amountGross, creditSpent }) => [amountGross, creditSpent]);
+          const wanted = [[expected.amount, expected.creditSpent]];
+          if (JSON.stringify(found, text) !== JSON.stringify(wanted, text))
+            throw new Error(JSON.stringify({ found, wanted }, text));
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+  t.end();
+});
+
+void t.test('property: the unused part is by seconds, rounded down, less refunds', (t) => {
+  const seconds = fc.bigInt({ min: 1n, max: 31_536_000n });
+  const money = fc.bigInt({ min: 0n, max: 2n ** 60n });
+  fc.assert(
+    fc.property(seconds, seconds, money, money, money, (span, passed, gross, credit, back) => {
+      const coversFrom = timeOf(START);
+      const periodEnd = timeOf(START + span);
+      const paid = {
+        amountGross: gross,
+        amountNet: gross,
+        creditSpent: credit,
+        isRefundPending: false,
+        coversFrom,
+        periodEnd,
+      };
+      const refunded = back < gross ? back : 0n;
+      const unused = unusedPart({ ...paid, refunded }, START + passed);
+      const used = gross + credit - refunded - unused;
+      t.ok(unused >= 0n && used >= 0n);
+      if (passed >= span) t.equal(unused, 0n);
+      else t.equal(unused, ((gross + credit - refunded) * (span - passed)) / span);
+      return true;
+    }),
+    { numRuns: 200 },
+  );
+  const whole = {
+    ...{ amountGross: 100n, amountNet: 99n, creditSpent: 0n, refunded: 99n },
+    isRefundPending: false,
+  };
+  const time = { coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) };
+  t.equal(unusedPart({ ...whole, ...time }, START + 5n), 0n, 'refunded in full');
+  const mixed = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 900n };
+  t.equal(unusedPart({ ...mixed, refunded: 98n }, START + 5n), 451n, 'the cash in part');
+  t.equal(unusedPart({ ...mixed, refunded: 99n }, START + 5n), 450n, 'a refund leaves the credit');
+  t.end();
+});
+
+void t.test('property: a credit leaves nothing or at least the minimum to collect', (t) => {
+  const money = fc.bigInt({ min: 0n, max: 10_000n });
+  fc.assert(
+    fc.property(money, money, fc.bigInt({ min: 0n, max: 200n }), (credit, due, minimum) => {
+      const spent = creditFor(credit, due, minimum);
+      const rest = due - spent;
+      t.ok(spent >= 0n && spent <= credit && rest >= 0n);
+      t.ok(rest === 0n || rest >= minimum || rest === due);
+      return true;
+    }),
+  );
+  t.end();
+});
