@@ -28,24 +28,29 @@ const POLL_MS = 15;
 /** Offsets in the data of a subscription account (src/chain/program/layouts.ts). */
 const [PERIOD_START_AT, EXPIRES_AT] = [139, 147];
 
-/** One run. `window` is in seconds, and `seconds` is the simulated chain time. */
+/**
+ * One run. `window` is in seconds, `seconds` is the simulated chain time, and `blockMs` is the real
+ * time between two blocks.
+ */
 interface Scenario {
   readonly subscriptions: number;
   readonly window: number;
   readonly seconds: number;
+  readonly blockMs: number;
 }
 
 /** Default number of days. The run then spends about six minutes collecting. */
 const daysOf = (subscriptions: number) => (subscriptions <= 10_000 ? 1 : 0.25);
 
 /**
- * Parses a scenario: "10000x3600x7" is 10,000 subscriptions, a window of 3,600 s and seven days.
+ * Parses a scenario: "10000x3600x7x40" is 10,000 subscriptions, a window of 3,600 s, seven days and
+ * blocks of 40 ms.
  */
 function scenarioOf(part: string): Scenario {
-  const [subscriptions = 0, window = 900, days = daysOf(subscriptions)] = part
+  const [subscriptions = 0, window = 900, days = daysOf(subscriptions), blockMs = BLOCK_MS] = part
     .split('x')
     .map(Number);
-  return { subscriptions, window, seconds: days * DAY };
+  return { subscriptions, window, seconds: days * DAY, blockMs };
 }
 
 /** Returns a pseudorandom number between 0 and 1 that depends only on the seed (mulberry32). */
@@ -178,9 +183,9 @@ interface Counted {
 
 async function playScenario(
   server: Server,
-  { subscriptions, window, seconds }: Scenario,
+  { subscriptions, window, seconds, blockMs }: Scenario,
 ): Promise<Counted> {
-  const chain = await startChain(BLOCK_MS);
+  const chain = await startChain(blockMs);
   const database = await server.database('month');
   const plan = await openPlan(
     chain,

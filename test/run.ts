@@ -48,14 +48,18 @@ async function isWanted(path: string): Promise<boolean> {
   return (await readFile(join(root, 'test', path), 'utf8')).includes('fixtures/long.ts');
 }
 
+/** The folders whose files run a whole installation, and take longest. */
+const isLong = (file: string) => /^test\/(scenarios|soak)\//.test(file);
+
 /**
  * The test files, relative to the root. Those that took longest come first, so that none of them
- * runs alone at the end; new ones before them.
+ * runs alone at the end; new ones before them, and of these the long ones.
  */
 async function testFiles(durations: Record<string, number>): Promise<string[]> {
   const paths = await readdir(join(root, 'test'), { recursive: true });
   const wanted = await Promise.all(paths.map(isWanted));
-  const secondsOf = (file: string) => durations[file] ?? Number.MAX_VALUE;
+  const secondsOf = (file: string) =>
+    durations[file] ?? Number.MAX_VALUE / (isLong(file) ? 1 : 2);
   return paths
     .filter((_, place) => wanted[place])
     .map((path) => join('test', path))

@@ -29,7 +29,7 @@ export function readSettings({ env = process.env, envFile }: Environment = {}): 
   names: string[];
   settings: Record<keyof Values, Setting>;
 } {
-  const file = envFile === undefined ? {} : readEnvFile(envFile);
+  const file = envFile === undefined ? {} : withoutEmpty(readEnvFile(envFile));
   const own = withoutEmpty(env);
   const environment: NodeJS.ProcessEnv = { ...file, ...own };
   const settings = Object.fromEntries(

@@ -22,25 +22,26 @@ export function discountView(terms: DiscountTerms): Static<typeof Discount> | nu
   return discount && { ...discount, amountOff: discount.amountOff?.toString() ?? null };
 }
 
+const periods = Type.Integer({
+  minimum: 1,
+  maximum: 1000,
+  description: 'Payments that it reduces. null or absent: all.',
+});
+
+/** Query parameters of a discount. None of them means no discount. */
+export const discountQuery = {
+  percentOff: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 99, description: 'Percent of the amount.' }),
+  ),
+  amountOff: Type.Optional({
+    ...AmountInput,
+    description: 'USDC base units off each payment, as a string.',
+  }),
+  periods: Type.Optional({ ...periods, description: 'Payments that it reduces. Absent: all.' }),
+};
+
 export const DiscountInput = Type.Object(
-  {
-    percentOff: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 99, description: 'Percent of the amount.' }),
-    ),
-    amountOff: Type.Optional({
-      ...AmountInput,
-      description: 'USDC base units off each payment, as a string.',
-    }),
-    periods: Type.Optional(
-      nullable(
-        Type.Integer({
-          minimum: 1,
-          maximum: 1000,
-          description: 'Payments that it reduces. null or absent: all.',
-        }),
-      ),
-    ),
-  },
+  { ...discountQuery, periods: Type.Optional(nullable(periods)) },
   {
     additionalProperties: false,
     description: 'Either percentOff or amountOff. The reduced amount is rounded down.',

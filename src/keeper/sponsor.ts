@@ -212,8 +212,8 @@ export class Sponsor {
   /** Records the transaction's state, which the page shows. */
   async #see(followed: Followed, seen: Seen): Promise<void> {
     if (followed.seen === seen) return;
-    followed.seen = seen;
     await markSeen(this.#context.sql, followed.one.offerId, seen);
+    followed.seen = seen;
   }
 
   async #settle(): Promise<void> {
@@ -221,18 +221,28 @@ export class Sponsor {
     for (const followed of [...this.#followed.values()]) {
       const { one, status } = followed;
       if (status?.commitment !== 'finalized' || now < followed.settleAt) continue;
-      try {
+      await this.#end(followed, async () => {
         if (status.err === null) {
           await settleLanded(this.#context, one, status);
           this.#onLanded();
         } else await settleFailed(this.#context, one, status.err);
-        this.#followed.delete(one.offerId);
-      } catch (error) {
-        // A payment of the replaced subscription is open. That payment is settled first.
-        if (error instanceof PaymentUnderWay) followed.settleAt = performance.now() + CONFIRMED_MS;
-        else if (isFaulty(error)) this.#fault(followed, error);
-        else throw error;
-      }
+      });
+    }
+  }
+
+  /**
+   * Settles a transaction and follows it no longer. A transaction that cannot be settled now is
+   * tried again later, so that it does not hold up the others.
+   */
+  async #end(followed: Followed, settle: () => Promise<void>): Promise<void> {
+    try {
+      await settle();
+      this.#followed.delete(followed.one.offerId);
+    } catch (error) {
+      // A payment of the replaced subscription is open. That payment is settled first.
+      if (error instanceof PaymentUnderWay) followed.settleAt = performance.now() + CONFIRMED_MS;
+      else if (isFaulty(error)) this.#fault(followed, error);
+      else throw error;
     }
   }
 
@@ -248,20 +258,21 @@ export class Sponsor {
   async #expire(): Promise<void> {
     if (performance.now() - this.#expiryAt < EXPIRY_MS) return;
     this.#expiryAt = performance.now();
-    const unseen = [...this.#followed.values()].filter(({ status }) => status === null);
+    const now = performance.now();
+    const unseen = [...this.#followed.values()].filter(
+      ({ status, settleAt }) => status === null && now >= settleAt,
+    );
     if (unseen.length === 0) return;
     // The amount 0 makes findDead require two endpoints that confirm the expiry, or one if only
     // one is configured.
-    const mortal = unseen.map(({ one }) => ({
-      one,
-      attempt: { ...one, amountGross: 0n },
+    const mortal = unseen.map((followed) => ({
+      followed,
+      attempt: { ...followed.one, amountGross: 0n },
       row: { amount: 0n },
     }));
     const { dead, slot } = await findDead(this.#context.rpc, mortal);
-    for (const { one } of dead) {
-      await settleExpired(this.#context, one, slot);
-      this.#followed.delete(one.offerId);
-    }
+    for (const { followed } of dead)
+      await this.#end(followed, () => settleExpired(this.#context, followed.one, slot));
   }
 }
 

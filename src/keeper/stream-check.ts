@@ -37,6 +37,8 @@ export class StreamCheck {
   /** The newest signature that was compared. */
   #last: string | undefined;
   #checkedAt: number;
+  /** Whether a check since then could not list every signature. */
+  #hasUnlisted = false;
 
   constructor(
     context: Pick<Context, 'rpc' | 'programId' | 'log'>,
@@ -68,11 +70,12 @@ export class StreamCheck {
   /** Runs one check. Always resolves with false. Throws RpcUnreachable or RpcError. */
   async turn(): Promise<boolean> {
     try {
-      if (await this.#check()) this.#checkedAt = this.#now();
+      if ((await this.#check()) && !this.#hasUnlisted) this.#checkedAt = this.#now();
     } finally {
       if (this.#now() - this.#checkedAt >= MAX_UNCHECKED_MS) {
         this.#context.log.warn('streams not checked for an hour, all subscriptions are read');
         this.#checkedAt = this.#now();
+        this.#hasUnlisted = false;
         this.#onLoss();
       }
     }
@@ -101,6 +104,7 @@ export class StreamCheck {
       this.#context.log.warn({ lost: lost.length, signature }, 'stream lost transactions');
       this.#onLoss();
     }
+    if (!listed.isComplete) this.#hasUnlisted = true;
     return listed.isComplete;
   }
 

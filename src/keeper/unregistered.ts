@@ -81,6 +81,7 @@ export class Unregistered {
       if (taken.size > 0) await this.#read(taken);
     } catch (error) {
       for (const [address, slot] of taken) this.see(address, slot);
+      this.#readAt = Math.min(this.#readAt, readAt);
       throw error;
     }
     return false;

@@ -117,9 +117,10 @@ void t.test(
   'an .env file supplies variables that the environment lacks; the environment wins',
   (t) => {
     const envFile = join(t.testdir(), '.env');
-    writeFileSync(envFile, `PORT=4000\nHOST=0.0.0.0\n`);
+    writeFileSync(envFile, `PORT=4000\nHOST=0.0.0.0\nLOG_LEVEL=\n`);
     const config = loadConfig('serve', { env: { ...whole, PORT: '5000' }, envFile });
     t.match(config, { port: 5000, host: '0.0.0.0' });
+    t.equal(config.logLevel, loadConfig('serve', { env: whole }).logLevel, 'empty is not set');
     t.throws(() => loadConfig('serve', { env: whole, envFile: `${envFile}.gone` }), {
       name: 'OperatorError',
       exitCode: 2,

@@ -78,7 +78,8 @@ void t.test(
       'prometheus',
       'serve',
     ]);
-    for (const [name, { logging, profiles }] of Object.entries(compose.services)) {
+    for (const [name, { image = '', logging, profiles }] of Object.entries(compose.services)) {
+      if (image !== 'billing') t.match(image, /^[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}$/, name);
       t.match(logging?.options, { 'max-size': /^\d+m$/, 'max-file': /^\d$/ }, `${name}: log files`);
       t.equal(profiles !== undefined, ['prometheus', 'grafana'].includes(name), name);
     }

@@ -6,8 +6,8 @@ import { silent, type Stage, startStage } from '../fixtures/billing.ts';
 const HOUR_MS = 3_600_000;
 
 /** A check whose stream begins now, and a clock for it. */
-async function startCheck(stage: Stage) {
-  const { rpc, net } = stage;
+async function startCheck(stage: Stage, rpc = stage.rpc) {
+  const { net } = stage;
   let losses = 0;
   let now = 0;
   const check = new StreamCheck(
@@ -94,4 +94,36 @@ void t.test('without a complete check for an hour, everything is read', async (t
   passMs(HOUR_MS - 1);
   await check.turn();
   t.equal(losses(), 1, 'a complete check counts');
+});
+
+void t.test('more signatures than a check can list are made up for within the hour', async (t) => {
+  const stage = await startStage(t, { blockMs: 0 });
+  let isCrowded = true;
+  const info = { signature: 'of another', err: null, blockTime: 0, memo: null };
+  const rpc = Object.create(stage.rpc, {
+    getSignaturesForAddress: {
+      value: async (...asked: Parameters<typeof stage.rpc.getSignaturesForAddress>) =>
+        isCrowded
+          ? Array.from({ length: 1000 }, () => ({ ...info, slot: 1n << 40n }))
+          : stage.rpc.getSignaturesForAddress(...asked),
+    },
+  }) as typeof stage.rpc;
+  const { check, passMs, settle, losses } = await startCheck(stage, rpc);
+  await settle();
+  await check.turn();
+  isCrowded = false;
+  passMs(HOUR_MS - 1);
+  await settle();
+  await check.turn();
+  t.equal(losses(), 0);
+  passMs(1);
+  await settle();
+  await check.turn();
+  t.equal(losses(), 1, 'a later complete check does not make up for it');
+  passMs(HOUR_MS - 1);
+  await settle();
+  await check.turn();
+  passMs(1);
+  await check.turn();
+  t.equal(losses(), 1, 'once');
 });

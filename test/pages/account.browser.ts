@@ -60,6 +60,8 @@ void t.test(
       ),
     );
     await page.reload();
+    await page.getByRole('button', { name: /Approve payments again/ }).waitFor();
+    await inspect(t, page, 'account-approval-missing');
     await page.getByRole('button', { name: /Approve payments again/ }).click();
     await page.getByText('Payments are approved again').waitFor();
 
@@ -119,6 +121,15 @@ void t.test(
     t.match(amounts, /\d+\.\d\d USDC/);
     t.notMatch(amounts, /\d\.\d{3,}/, 'to the cent');
     await inspect(t, page, 'account-change');
+    const own = async (lamports: number) =>
+      chain.rpc('surfnet_setAccount', wallet.address, { lamports });
+    await own(900_000);
+    wallet.asked.length = 0;
+    await page.getByRole('button', { name: 'Change now' }).click();
+    await page.getByRole('heading', { name: 'Your wallet needs more SOL' }).waitFor();
+    t.same(wallet.asked, [], 'nothing that cannot be paid is signed');
+    await inspect(t, page, 'account-change-short');
+    await own(1_000_000_000);
     await page.getByRole('button', { name: 'Change now' }).click();
     await page.getByText('Your plan is changed.').waitFor();
     await page.getByRole('heading', { name: 'Coffee for two' }).waitFor();

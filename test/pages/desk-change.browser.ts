@@ -18,7 +18,9 @@ t.teardown(closeBrowser);
 
 const usdc = (units: bigint | string) => `${(Number(units) / 1e6).toFixed(2)} USDC`;
 const tile = (page: Page, name: string) =>
-  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd');
+  page
+    .locator('.tile', { has: page.getByText(name, { exact: true }) })
+    .locator('dd:not(.meaning)');
 /** The value beside a name, in a list of names and values. */
 const valueOf = (within: Page | Locator, name: string) =>
   within.locator('dt', { hasText: name }).first().locator('xpath=following-sibling::dd[1]');
@@ -215,16 +217,21 @@ void t.test('a change of plan: the merchant sees the costs and sends a link', as
   await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
   await shop.page.getByText('Paid until').waitFor();
   const [old] = await api<Subscription[]>('subscriptions');
+  const discount = { percentOff: 25, periods: 3 };
+  await served.call('PATCH', `/merchant/apps/${appId}/subscriptions/${old?.id ?? ''}`, {
+    token,
+    body: { discount },
+  });
 
   const selling = createTestWallet(chain.rpcUrl, merchant.keypairOnChain);
   const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
   await page.goto(`/dashboard#/subscriptions/${old?.id ?? ''}`);
   await page.getByRole('button', { name: /Sign in with/ }).click();
   /** What the page shows is what the API has answered it. */
-  const preview = (when: string) =>
+  const preview = (when: string, more = '') =>
     page
       .waitForResponse((response) =>
-        response.url().endsWith(`/change?planId=${large.id}&when=${when}`),
+        response.url().endsWith(`/change?planId=${large.id}&when=${when}${more}`),
       )
       .then(async (response) => ((await response.json()) as { data: Change }).data);
   const asked = preview('now');
@@ -245,6 +252,18 @@ void t.test('a change of plan: the merchant sees the costs and sends a link', as
   t.match(end, { today: '0', endsAt: old?.paidThrough, startsAt: old?.paidThrough });
   t.equal(Number.parseFloat((await title('Next')) ?? ''), Number(end.next?.amount) / 1e6);
   await dialog.getByLabel('When').selectOption('Now');
+  await dialog.getByText('does not go along').waitFor();
+  await dialog.getByRole('combobox', { name: 'Discount' }).selectOption('Percent');
+  await dialog.getByText('The percentage is a whole number').waitFor();
+  const halved = preview('now', '&percentOff=50&periods=2');
+  await dialog.getByLabel('For how many payments').fill('2');
+  await dialog.getByLabel('Percent off').fill('50');
+  const half = await halved;
+  t.equal(BigInt(half.today) + BigInt(half.credit), 15_000_000n);
+  t.match(half, { next: { amount: '15000000' }, after: { amount: '30000000' } });
+  await valueOf(dialog, 'Next payment').getByText('15.00 USDC').waitFor();
+  t.equal(await title('After that'), usdc('30000000'));
+  await inspect(t, page, 'desk-change-discount');
   await dialog.getByRole('button', { name: 'Create link' }).click();
   const url = (await dialog.locator('code').textContent()) ?? '';
   const mail = await dialog.getByRole('link', { name: 'Send by e-mail' }).getAttribute('href');
@@ -260,6 +279,8 @@ void t.test('a change of plan: the merchant sees the costs and sends a link', as
     'the plan is changed',
     async () => (await api<Subscription[]>('subscriptions'))[0]?.replaces === old?.id,
   );
+  const [changed] = await api<Subscription[]>('subscriptions');
+  t.match(changed, { discount: { percentOff: 50 } }, 'the link has the discount');
   await page.getByRole('button', { name: 'Change plan' }).waitFor({ state: 'detached' });
   t.same([...faults, ...shop.faults], []);
 });

@@ -212,22 +212,21 @@ class AccountsConnection {
     const id = integer(message.id, 'id');
     const address = this.#asked.get(id);
     this.#asked.delete(id);
-    if ('error' in message) this.#refused(message.error, address);
     // If the response's id was not in `#asked`, the response belongs to an unsubscribe request.
-    else if (address !== undefined)
-      this.#subscribed(address, integer(message.result, 'subscription'));
-    else return;
+    if (address === undefined) return;
+    if ('error' in message) this.#refused(message.error, address);
+    else this.#subscribed(address, integer(message.result, 'subscription'));
     if (!this.#wasInterrupted || this.#waiting.size > 0 || this.#asked.size > 0) return;
     this.#wasInterrupted = false;
     guarded(this.#options.log, this.#options.onGap);
   }
 
-  #refused(error: unknown, address: string | undefined): void {
+  #refused(error: unknown, address: string): void {
     const reason = text(object(error, 'error').message, 'error message');
-    const refused = [...this.#waiting, ...(address === undefined ? [] : [address])];
+    const refused = [...this.#waiting, address];
     for (const one of refused) this.#addresses.delete(one);
     this.#waiting.clear();
-    if (refused.length > 0) this.#onRefused(reason, refused);
+    this.#onRefused(reason, refused);
   }
 
   #subscribed(address: string, subscription: number): void {

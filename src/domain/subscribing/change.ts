@@ -31,6 +31,8 @@ export interface ChangeRequest {
   readonly when: ChangeWhen;
   /** The checkout session in which the merchant offers the change. */
   readonly session?: CheckoutSessionRow | undefined;
+  /** The discount of a session that does not exist yet. */
+  readonly discount?: DiscountTerms | undefined;
   /**
    * Whether the merchant offers the change. Such a change is allowed even if the merchant has
    * cancelled the replaced subscription.
@@ -149,13 +151,13 @@ async function amountsOf(
   { ground, subscriptionPda }: Pick<Opening, 'ground' | 'subscriptionPda'>,
   minimum: bigint,
 ): Promise<ChangeAmounts> {
-  const { old, plan, when, session } = request;
+  const { old, plan, when, session, discount: planned } = request;
   const { now: at } = ground;
   const taken = await readTakenOver(sql, { id: old.id, when, at });
   if (taken === undefined) throw new ServiceError('CONFLICT', 'The subscription has ended.');
   const { credit, startsAt, endsAt } = taken;
   const { discountPercent, discountAmount, discountPeriods }: DiscountTerms =
-    session ?? NO_DISCOUNT;
+    session ?? planned ?? NO_DISCOUNT;
   const { amount, periodHours, endsAt: planEndsAt } = plan;
   const discount = { discountPercent, discountAmount, discountPeriods };
   const terms = { amount, periodHours, trialHours: null, planEndsAt, ...discount };

@@ -14,6 +14,7 @@ import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../addresses.ts';
 import { changeFields, ChangePreview, changeView, changeWhen } from '../change-schemas.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
+import { discountQuery, discountTermsOf } from '../discount.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, offerFields, PathId, Pda, Time } from '../fields.ts';
 import {
@@ -190,24 +191,30 @@ export function merchantChangeRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Read what a change of plan would cost',
         description:
-          'What a checkout session with replaces would cost the subscriber, without a discount of the session.',
+          'What a checkout session with replaces would cost the subscriber. The discount of the subscription stays with it: give the one of the session.',
         tags: ['subscriptions'],
         params: Type.Object({ appId: PathId, subscriptionId: PathId }),
-        querystring: Type.Object({ planId: Id, when: changeWhen }, { additionalProperties: false }),
+        querystring: Type.Object(
+          { planId: Id, when: changeWhen, ...discountQuery },
+          { additionalProperties: false },
+        ),
         response: { 200: success(ChangePreview), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request) => {
-      const { when } = request.query;
+      const { planId, when, ...given } = request.query;
       const old = await merchantsSubscription(deps, request);
       const [oldPlan, found] = await Promise.all([
         findPlan(sql, old.planId),
-        findPlan(sql, idOf(request.query.planId, 'plan')),
+        findPlan(sql, idOf(planId, 'plan')),
       ]);
       if (oldPlan === undefined || found?.appId !== old.appId) throw absent('plan');
       const plan = await observePlan(sql, chain, network, found);
-      const change = { old, oldPlan, plan, when, isOfMerchant: true };
-      return ok(changeView(when, await readChange(deps, change, deps.planMinimumAmount)));
+      const { planMinimumAmount: minimum } = deps;
+      const offered = Object.keys(given).length === 0 ? null : given;
+      const discount = discountTermsOf(offered, plan.amount, minimum);
+      const change = { old, oldPlan, plan, when, discount, isOfMerchant: true };
+      return ok(changeView(when, await readChange(deps, change, minimum)));
     },
   );
 }

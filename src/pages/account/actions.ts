@@ -47,7 +47,10 @@ export const unseenText =
   (): Explanation =>
     doubt === undefined ? { text: words.account.slow } : explain(doubt);
 
-export function readStanding(session: Session, { planId }: Subscription): Promise<Standing> {
+export function readStanding(
+  session: Session,
+  { planId }: Pick<Subscription, 'planId'>,
+): Promise<Standing> {
   return session.client.get('/subscriber/plans/{planId}/standing', { path: { planId } });
 }
 
@@ -73,7 +76,7 @@ function shows(verb: Verb, subscription: Subscription, standing: Standing): bool
  */
 export async function isWithdrawn(session: Session, of: Subscription): Promise<boolean> {
   for (const deadline = Date.now() + SEEN_MS; Date.now() < deadline; await pause())
-    if ((await readStanding(session, of)).approval !== 'given') return true;
+    if ((await persistently(() => readStanding(session, of))).approval !== 'given') return true;
   return false;
 }
 

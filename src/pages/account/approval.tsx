@@ -3,7 +3,7 @@ import { explain, type Explanation } from '../shared/errors.ts';
 import { words } from '../shared/language.ts';
 import { Button, Dialog, Explained } from '../shared/parts.tsx';
 import { type Session, submit, type Subscription } from '../shared/session.ts';
-import { isWithdrawn, problemOf, unseenText } from './actions.ts';
+import { isWithdrawn, problemOf, readStanding, unseenText } from './actions.ts';
 
 /** Lets the subscriber revoke the approval that all subscriptions of the wallet share. */
 export function Approval({
@@ -29,10 +29,12 @@ export function Approval({
         body: { closeAuthority: closes, sponsored },
       });
     const submitSeen = async () => {
+      const { approval } = await readStanding(session, subscription);
       const submitted = await submit(session, ask, () => undefined);
       const problem = problemOf(submitted);
       if (problem !== undefined || submitted.status === 'confirmed') return problem;
-      return (await isWithdrawn(session, subscription)) ? undefined : unseenText(submitted);
+      const isSeen = approval === 'given' && (await isWithdrawn(session, subscription));
+      return isSeen ? undefined : unseenText(submitted);
     };
     submitSeen()
       .then(

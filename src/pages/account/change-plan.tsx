@@ -9,13 +9,14 @@ import {
 } from '../shared/change-costs.tsx';
 import { explain, type Explanation } from '../shared/errors.ts';
 import { words } from '../shared/language.ts';
+import { Lacking } from '../shared/lacking.tsx';
 import { type Approval, OtherApproval } from '../shared/other-approval.tsx';
 import { Button, Explained, Notice, Spinner, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';
 import { type Session, submit, type Subscription } from '../shared/session.ts';
 import { foreign } from '../shared/text.ts';
 import { problemOf, readStanding, unseenText } from './actions.ts';
-import { isReplaced, readChanges, type Choice } from './changes.ts';
+import { isReplaced, readChanges, refuseLacking, type Choice, WalletLacks } from './changes.ts';
 
 /** Lets the subscriber choose another plan, and whether the change starts now or later. */
 export function ChangePlan({
@@ -35,17 +36,20 @@ export function ChangePlan({
   }>();
   const [step, setStep] = useState<'preparing' | 'confirm' | 'waiting'>();
   const [problem, setProblem] = useState<() => Explanation>();
+  const [lacking, setLacking] = useState<WalletLacks>();
   const text = words.change;
   const path = { subscriptionId: subscription.id };
 
   const attempt = (work: () => Promise<void>) => {
     setProblem(undefined);
+    setLacking(undefined);
     setStep('preparing');
     work().then(
       () => setStep(undefined),
       (error: unknown) => {
         setStep(undefined);
         if (error instanceof OtherAmounts) showOther(error.change);
+        else if (error instanceof WalletLacks) setLacking(error);
         else setProblem(() => () => explain(error));
       },
     );
@@ -86,6 +90,7 @@ export function ChangePlan({
         const body = { planId, when, sponsored, asOf };
         const offer = await session.client.post(route, { path, body });
         refuseOtherAmounts(shown, { sponsored: offer.sponsored, change: offer });
+        await refuseLacking(session, planId, { today: shown.today, needsSol: !offer.sponsored });
         return offer;
       };
       const submitted = await submit(session, ask, (name) =>
@@ -141,6 +146,9 @@ export function ChangePlan({
             <Spinner>{step === 'preparing' ? words.preparing : words.account[step]}</Spinner>
           )}
           {problem !== undefined && <Explained kind="warning" of={problem()} />}
+          {lacking !== undefined && (
+            <Lacking of={lacking.of} needsSol={lacking.needsSol} address={session.address} />
+          )}
         </div>
       )}
     </section>

@@ -1,9 +1,11 @@
 // Reads what a change of plan costs, and waits until the change has taken effect.
 import type { components } from '../../client/openapi.ts';
 import type { Change } from '../shared/change-costs.tsx';
+import { type Balances, isShort } from '../shared/missing.ts';
 import { persistently } from '../shared/persistently.ts';
 import type { Session } from '../shared/session.ts';
 import { asksSponsor } from '../shared/wallets.ts';
+import { readStanding } from './actions.ts';
 
 export type Choice = components['schemas']['PlanChoice'];
 
@@ -25,6 +27,31 @@ export async function readChanges(
     });
   const [now, later] = await Promise.all([read('now'), read('period_end')]);
   return later.startsAt === null ? [now] : [now, later];
+}
+
+/** Thrown when the wallet cannot pay for the change. `needsSol` tells whether it pays the network. */
+export class WalletLacks extends Error {
+  readonly of: Balances;
+  readonly needsSol: boolean;
+
+  constructor(of: Balances, needsSol: boolean) {
+    super('the wallet lacks the money for the change of plan');
+    this.of = of;
+    this.needsSol = needsSol;
+  }
+}
+
+/**
+ * Throws WalletLacks if the wallet has less USDC than the payment of today (base units), or less
+ * SOL than the transaction needs.
+ */
+export async function refuseLacking(
+  session: Session,
+  planId: string,
+  { today, needsSol }: { today: string; needsSol: boolean },
+): Promise<void> {
+  const balances = { ...(await readStanding(session, { planId })), usdcNeeded: today };
+  if (isShort(balances, needsSol)) throw new WalletLacks(balances, needsSol);
 }
 
 const POLL_MS = 1000;

@@ -54,7 +54,7 @@ export function SubscriptionCard({
   onChanged: () => void;
 }): ReactElement {
   const [subscription, setSubscription] = useState(initial);
-  const [standing, setStanding] = useState<Standing>();
+  const [read, setStanding] = useState<Standing>();
   const [plan, setPlan] = useState<PublicPlan>();
   const [lastFailure, setLastFailure] = useState<Payment['failureReason']>(null);
   const [busy, setBusy] = useState<{ verb: Verb; step: 'preparing' | 'confirm' | 'waiting' }>();
@@ -62,6 +62,7 @@ export function SubscriptionCard({
   const [open, setOpen] = useState(false);
   const { planId, status } = subscription;
   const ending = status === 'active' && subscription.cancelRequestedAt !== null;
+  const standing = ownStanding(read, subscription);
 
   useEffect(() => {
     let live = true;
@@ -196,6 +197,13 @@ export function SubscriptionCard({
     </article>
   );
 }
+
+/**
+ * Returns the standing, or undefined if a newer subscription has the account on chain. That one's
+ * card then has the account's actions.
+ */
+const ownStanding = (standing: Standing | undefined, { id }: Subscription) =>
+  (standing?.subscriptionId ?? id) === id ? standing : undefined;
 
 /**
  * Whether the user can subscribe again with a subscription account that is cancelled but still

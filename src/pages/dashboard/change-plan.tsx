@@ -3,9 +3,11 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import type { components } from '../../client/openapi.ts';
 import { type Change, ChangeCosts } from '../shared/change-costs.tsx';
-import { Button, Dialog } from '../shared/parts.tsx';
+import { discountText } from '../shared/discount.ts';
+import { Button, Dialog, Notice } from '../shared/parts.tsx';
 import { Time } from '../shared/time.tsx';
 import { Confirm } from './confirm.tsx';
+import { DiscountFields, discountOf, noDiscount, type TypedDiscount } from './discount-fields.tsx';
 import { Loading } from './loading.tsx';
 import { type Place, useLoadedPlans, useResponse } from './place.ts';
 import { PlanSelect } from './plan-select.tsx';
@@ -36,6 +38,7 @@ export function ChangePlan({
   );
   const [chosen, setChosen] = useState('');
   const [when, setWhen] = useState<Change['when']>('now');
+  const [typed, setTyped] = useState(noDiscount);
   const [url, setUrl] = useState<string>();
   const planId = chosen === '' ? plans?.[0]?.id : chosen;
   if (url !== undefined) return <Link url={url} onClose={onClose} />;
@@ -54,11 +57,18 @@ export function ChangePlan({
         </div>
       </Dialog>
     );
-  const make = () =>
-    session.client.post('/merchant/apps/{appId}/checkout-sessions', {
+  const make = async () => {
+    const discount = discountOf(typed);
+    return session.client.post('/merchant/apps/{appId}/checkout-sessions', {
       path: { appId: app.id },
-      body: { planId, replaces: subscription.id, changeWhen: when },
+      body: {
+        planId,
+        replaces: subscription.id,
+        changeWhen: when,
+        ...(discount !== null && { discount }),
+      },
     });
+  };
   return (
     <Confirm
       title="Change plan"
@@ -75,7 +85,20 @@ export function ChangePlan({
           <option value="period_end">When the paid period ends</option>
         </select>
       </label>
-      <Costs place={place} subscriptionId={subscription.id} planId={planId} when={when} />
+      {subscription.discount !== null && (
+        <Notice kind="warning">
+          The discount of {discountText(subscription.discount)} does not go along. Give one to the
+          new plan here.
+        </Notice>
+      )}
+      <DiscountFields value={typed} onChange={setTyped} />
+      <Costs
+        place={place}
+        subscriptionId={subscription.id}
+        planId={planId}
+        when={when}
+        discount={typed}
+      />
       <p className="muted small">
         Only the subscriber’s wallet can sign the change. Nothing changes before it does.
       </p>
@@ -83,28 +106,36 @@ export function ChangePlan({
   );
 }
 
-/** Shows what the subscriber would pay if the wallet signed the change now. */
+/**
+ * Shows what the subscriber would pay if the wallet signed the change now. While a discount is
+ * typed, says what is missing.
+ */
 function Costs({
   place: { session, app },
   subscriptionId,
   planId,
   when,
+  discount,
 }: {
   place: Place;
   subscriptionId: string;
   planId: string;
   when: Change['when'];
+  discount: TypedDiscount;
 }): ReactElement {
   const ask = useCallback(async () => {
+    const { periods = null, ...off } = discountOf(discount) ?? {};
     const change = await session.client.get(
       '/merchant/apps/{appId}/subscriptions/{subscriptionId}/change',
-      { path: { appId: app.id, subscriptionId }, query: { planId, when } },
+      {
+        path: { appId: app.id, subscriptionId },
+        query: { planId, when, ...off, ...(periods !== null && { periods }) },
+      },
     );
-    return { change, of: planId };
-  }, [session, app.id, subscriptionId, planId, when]);
+    return { change, asked: ask };
+  }, [session, app.id, subscriptionId, planId, when, discount]);
   const { data, error } = useResponse(ask);
-  if (error !== undefined || data?.of !== planId || data.change.when !== when)
-    return <Loading error={error} />;
+  if (error !== undefined || data?.asked !== ask) return <Loading error={error} />;
   return (
     <section aria-label="What the subscriber pays">
       <ChangeCosts change={data.change} text={texts} />

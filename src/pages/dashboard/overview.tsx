@@ -110,19 +110,48 @@ function Figures({ of: data, isOfPlan }: { of: Analytics; isOfPlan: boolean }): 
           name="Net revenue"
           usdc={netOf(data)}
           hint={`${formatExact(data.net)} USDC collected after fees, less ${formatExact(data.refunded)} USDC refunded`}
+          meaning="What you got after the platform fee, less refunds on the day of their transfer."
         />
-        <Tile name="Monthly recurring" usdc={data.mrr} />
-        <Tile name="Active subscriptions" value={count(data.active)} />
-        <Tile name="New" value={count(data.new)} />
-        <Tile name="Past due" value={count(data.pastDue)} />
+        <Tile
+          name="Monthly recurring"
+          usdc={data.mrr}
+          meaning="Amounts of active, paused and past-due subscriptions at the end of the range, per 730 hours."
+        />
+        <Tile
+          name="Active subscriptions"
+          value={count(data.active)}
+          meaning="At the end of the range, those in a trial too."
+        />
+        <Tile
+          name="New"
+          value={count(data.new)}
+          meaning="Registered in the range. A change of plan is not a new one."
+        />
+        <Tile
+          name="Past due"
+          value={count(data.pastDue)}
+          meaning="At the end of the range: the last payment failed."
+        />
         <Tile
           name="Churn"
           value={percent(data.churnRate)}
-          hint="Of the subscriptions active or past due at the start, those that were cancelled or expired; – if there were none"
+          meaning="Of the subscriptions active or past due at the start, those that were cancelled or expired."
         />
-        <Tile name="Payments that succeeded" value={percent(data.successRate)} />
-        <Tile name="Refunded" usdc={data.refunded} />
-        <Tile name="Platform fees" usdc={data.fees} />
+        <Tile
+          name="Payments that succeeded"
+          value={percent(data.successRate)}
+          meaning="Of all attempts to collect in the range."
+        />
+        <Tile
+          name="Refunded"
+          usdc={data.refunded}
+          meaning="In the range, by the time of the transfer."
+        />
+        <Tile
+          name="Platform fees"
+          usdc={data.fees}
+          meaning="Kept by the platform from the payments of the range."
+        />
       </dl>
       <div className="plots">
         <Plot
@@ -151,8 +180,8 @@ function Figures({ of: data, isOfPlan }: { of: Analytics; isOfPlan: boolean }): 
       <Movements of={data} isOfPlan={isOfPlan} />
       {data.sponsored.transactions + data.sponsored.failed > 0 && <Sponsored of={data.sponsored} />}
       <p className="muted small">
-        Days are in UTC. Figures are of all payments that the app’s list shows. Net revenue is what
-        you got after the platform fee, less refunds on the day of their transfer.
+        Days are in UTC. Figures are of all payments that the app’s list shows. – means that there is
+        nothing to count.
       </p>
     </>
   );
@@ -241,19 +270,21 @@ function revenueOf(daily: readonly (Money & { date: string })[], size: number): 
 }
 
 /**
- * Shows one figure of the app with its label. USDC is rounded to the cent. The title attribute is
- * `hint`, by default the exact amount.
+ * Shows one figure of the app with its label and, if given, its definition. USDC is rounded to the
+ * cent. The title attribute is `hint`, by default the exact amount.
  */
 function Tile({
   name,
   value,
   usdc,
   hint = usdc === undefined ? undefined : `${formatExact(usdc)} USDC`,
+  meaning,
 }: {
   name: string;
   value?: string;
   usdc?: string;
   hint?: string | undefined;
+  meaning?: string;
 }): ReactElement {
   return (
     <div className="tile">
@@ -265,6 +296,7 @@ function Tile({
           {formatCents(usdc)} <span className="unit">USDC</span>
         </dd>
       )}
+      {meaning !== undefined && <dd className="meaning">{meaning}</dd>}
     </div>
   );
 }

@@ -143,7 +143,7 @@ async function signInAs(connected: Connected, role: Role): Promise<SignedIn> {
   for (const way of new Set([...kept, ...ways]))
     try {
       const signedIn = await signInBy(connected, role, way);
-      if (way !== ways[0]) keepWay(wallet.name, account.address, way);
+      if (way !== ways[0] || kept.length > 0) keepWay(wallet.name, account.address, way);
       return signedIn;
     } catch (error) {
       if (!isOtherWayOpen(error)) throw error;

@@ -2,6 +2,7 @@
 // chain, so a user who closed the page midway can continue.
 import { OtherAmounts } from '../shared/change-costs.tsx';
 import type { WalletRefusal } from '../shared/errors.ts';
+import { isShort } from '../shared/missing.ts';
 import { isUnnamed } from '../shared/other-approval.tsx';
 import { persistently } from '../shared/persistently.ts';
 import { keptSession, type Session, sessionFor, type Standing, submit } from '../shared/session.ts';
@@ -17,7 +18,6 @@ import {
   type SolanaWallet,
 } from '../shared/wallets.ts';
 import { hasNoEffect, LANDING_MS } from './departures.ts';
-import { isShort } from './missing.ts';
 import type { Problem } from './problems.ts';
 import { register } from './register.ts';
 import { offerAfterSignIn, subscribeSponsored } from './sponsored.ts';

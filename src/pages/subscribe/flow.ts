@@ -1,10 +1,10 @@
 // The state of the subscribe page: one run at a time (attempt.ts), its view and its session.
 import { useEffect, useRef, useState } from 'react';
+import { isShort } from '../shared/missing.ts';
 import type { Session, Standing } from '../shared/session.ts';
 import { onSwitch, type SolanaWallet } from '../shared/wallets.ts';
 import { connectFirst, readStanding, restore, subscribe } from './attempt.ts';
 import { Departures } from './departures.ts';
-import { isShort } from './missing.ts';
 import { isSecond } from './problems.ts';
 import type { Terms } from './terms.ts';
 import type { Order, Step, View } from './view.ts';

@@ -12,7 +12,10 @@ import { startNode, until } from '../../fixtures/stream-node.ts';
 const log = pino({ level: 'silent' });
 type Node = Awaited<ReturnType<typeof startNode>>;
 
-/** Subscriptions are numbered as they come; addresses of which `refuses` says so are refused. */
+/**
+ * Subscriptions are numbered as they come; addresses of which `refuses` says so are refused, and
+ * with `accountUnsubscribe` the end of a subscription.
+ */
 async function startAccountsNode(t: Test, refuses: (address: unknown) => boolean = () => false) {
   const node = await startNode(t);
   const ids = new Map<unknown, number>();
@@ -20,6 +23,11 @@ async function startAccountsNode(t: Test, refuses: (address: unknown) => boolean
   let unanswered = 0;
   let most = 0;
   node.onRequest((socket, { id, method, params }) => {
+    if (method === 'accountUnsubscribe' && refuses(method)) {
+      const error = { code: -32602, message: 'Invalid subscription id.' };
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id, error }));
+      return;
+    }
     if (method !== 'accountSubscribe') {
       socket.send(
         JSON.stringify({ jsonrpc: '2.0', id, result: method === 'slotSubscribe' ? 1 : true }),
@@ -108,6 +116,19 @@ void t.test(
     t.equal(node.sockets.length, 3);
   },
 );
+
+void t.test('a refused end of a subscription drops no account that waits', async (t) => {
+  const node = await startAccountsNode(t, (what) => what === 'accountUnsubscribe');
+  const { follower } = follow(t, node);
+  for (const name of names(200)) follower.add(name);
+  await until(() => node.ids.has('account 0'));
+  await until(() => follower.followed() > 0);
+  follower.drop('account 0');
+  await until(() => follower.followed() === 199);
+  t.same(subscribed(node, 'accountUnsubscribe'), [node.ids.get('account 0')]);
+  t.ok(follower.add('another'), 'and stops no further one');
+  await until(() => node.ids.has('another'));
+});
 
 void t.test(
   'a refused account is not followed, no further accounts are requested for a while, and the others stay subscribed',

@@ -40,7 +40,9 @@ async function press(page: Page, name: string): Promise<void> {
   await loaded;
 }
 const tile = (page: Page, name: string) =>
-  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd');
+  page
+    .locator('.tile', { has: page.getByText(name, { exact: true }) })
+    .locator('dd:not(.meaning)');
 
 /** A sandbox after its play, with the first merchant's API. */
 async function startSandbox(t: Test) {
@@ -274,6 +276,7 @@ async function overview(t: Test, page: Page): Promise<void> {
     'every tile is compared',
   );
   for (const [name, text] of tiles) t.equal(await tile(page, name).textContent(), text, name);
+  t.equal(await page.locator('.tile .meaning').count(), tiles.length, 'each with its definition');
   t.equal(data.refunded, '1000000');
   for (const [name, figure] of Object.entries({
     active: data.active,

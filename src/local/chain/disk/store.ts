@@ -272,6 +272,11 @@ class DataDirectory implements Store {
 export function openStore(dir: string): { restored: Restored | null; store: Store } {
   makeDataDir(dir);
   const unlock = lockDataDir(dir);
-  const found = restore(dir);
-  return { restored: found?.restored ?? null, store: new DataDirectory(dir, unlock, found) };
+  try {
+    const found = restore(dir);
+    return { restored: found?.restored ?? null, store: new DataDirectory(dir, unlock, found) };
+  } catch (error) {
+    unlock();
+    throw error;
+  }
 }

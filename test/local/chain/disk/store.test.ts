@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { Keypair, type PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
+import { openStore } from '../../../../src/local/chain/disk/store.ts';
 import {
   type Localnet,
   type LocalnetOptions,
@@ -230,6 +231,13 @@ void t.test('a truncated record loses its own block only', async (t) => {
     t.equal(await balanceOf(second.rpcUrl, stranger), 3_000_000);
     await second.close();
   }
+});
+
+void t.test('a directory that cannot be read is not kept locked', (t) => {
+  const dir = t.testdir({ 'state-1': 'not a record' });
+  for (let each = 0; each < 2; each += 1)
+    t.throws(() => openStore(dir), { message: /^(?!.*in use)/ }, 'the same error each time');
+  t.end();
 });
 
 void t.test('a data directory in use is refused with a clear error', async (t) => {

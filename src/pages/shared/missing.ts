@@ -1,6 +1,7 @@
 import type { components } from '../../client/openapi.ts';
 
-type Balances = Pick<
+/** What a wallet has and needs: USDC in base units, and lamports. */
+export type Balances = Pick<
   components['schemas']['Standing'],
   'usdc' | 'usdcNeeded' | 'lamports' | 'lamportsNeeded'
 >;

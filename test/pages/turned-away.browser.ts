@@ -1,0 +1,76 @@
+// Screens that a wallet reaches only when something changes after the page was loaded, or when the
+// service's answers are lost.
+import t from 'tap';
+import { closeBrowser, startStage } from '../fixtures/browser.ts';
+import { look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
+
+t.teardown(closeBrowser);
+
+void t.test('a page that is older than what it shows, and lost answers', async (t) => {
+  const stage = await startStage(t, { env: { SPONSOR_LAMPORTS_PER_DAY: '1000000000' } });
+  const { chain, merchant } = stage;
+  const { token, appId } = merchant;
+  const sponsorship = (to: 'on' | 'off') =>
+    stage.served.call('PATCH', `/merchant/apps/${appId}`, { token, body: { sponsorship: to } });
+
+  await t.test('a sponsored payment whose token was lost on its way', async (t) => {
+    const { id: planId } = await stage.plan();
+    const one = await scene(stage, {}, { gifts: { lamports: 0n, usdc: 10_000_000n }, planId });
+    let isLost = false;
+    await one.page.route('**/checkout/offers/*/transaction', async (route) => {
+      if (isLost) return route.continue();
+      isLost = true;
+      await route.fetch();
+      await route.abort();
+    });
+    await one.press();
+    await one.sees(subscribed);
+    t.ok(isLost);
+    t.equal(await one.registrations(), 1);
+    await look(t, one, 'done-without-session');
+    await one.page.getByRole('button', { name: 'See my subscriptions' }).click();
+    await one.page.getByRole('button', { name: /^Sign in with/ }).waitFor();
+  });
+
+  await sponsorship('off');
+  await t.test('a service that does not answer after the wallet has signed', async (t) => {
+    const one = await scene(stage);
+    await one.page.clock.install();
+    await one.page.route('**/subscriber/transactions', (route) => route.abort());
+    await one.press();
+    await one.sees('Sending your transaction');
+    const slow = one.page.getByRole('heading', { name: 'This takes longer than usual' });
+    while (!(await slow.isVisible())) await one.page.clock.fastForward(2000);
+    t.notMatch(await one.page.locator('.panel').innerText(), /Nothing was paid/);
+    await look(t, one, 'slow');
+    await one.page.unrouteAll();
+    await one.page.getByRole('button', { name: 'Try again' }).click();
+    await one.sees(subscribed);
+    t.equal(await one.registrations(), 1);
+  });
+
+  await t.test('the merchant can no longer be paid', async (t) => {
+    const one = await scene(stage);
+    const freeze = (state: 'frozen' | 'initialized') =>
+      chain.rpc('surfnet_setTokenAccount', merchant.wallet, chain.mint, { state });
+    await freeze('frozen');
+    await one.press();
+    await one.sees('The merchant cannot receive payments of this plan at the moment');
+    t.notOk(one.wallet.asked.includes('signTransaction'), 'nothing is signed');
+    await look(t, one, 'plan-blocked');
+    await freeze('initialized');
+    await one.page.getByRole('button', { name: /^(Subscribe|Try again)/ }).click();
+    await one.sees(subscribed);
+  });
+
+  await t.test('the plan has ended', async (t) => {
+    const end = new Date(chain.now() + 20 * 86_400_000);
+    const { id: planId } = await stage.plan({ endsAt: end.toISOString() });
+    const one = await scene(stage, {}, { planId });
+    chain.passSeconds(21 * 86_400);
+    await one.press();
+    await one.sees('This plan no longer accepts new subscribers');
+    t.notOk(one.wallet.asked.includes('signTransaction'), 'nothing is signed');
+    await look(t, one, 'plan-closed');
+  });
+});
