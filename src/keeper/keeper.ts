@@ -63,7 +63,9 @@ const GRACE_MS = 8000;
  * turn handles all notifications that came since the previous turn.
  */
 const NOTICES_MS = 200;
-/** Milliseconds within which every endpoint shows the new time after the chain's clock jumped. */
+/**
+ * After the chain's clock jumped, every endpoint shows the new time within this many milliseconds.
+ */
 const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;

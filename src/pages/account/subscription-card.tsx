@@ -198,8 +198,9 @@ export function SubscriptionCard({
 }
 
 /**
- * Whether the user can subscribe again with a subscription account that is cancelled but still
- * runs. The service no longer collects payments from this account. The plan's page shows the costs.
+ * Whether the user can resume a subscription account that is cancelled on chain but has not reached
+ * its end. The service no longer collects payments from this account. To resume it, the user
+ * subscribes again on the plan's page, which shows the costs.
  */
 const canSubscribeAgain = (standing: Standing | undefined, { status, replacedBy }: Subscription) =>
   standing?.onChain === 'cancelled' &&
@@ -224,7 +225,9 @@ function State({
   const { trialEndsAt, pausedAt, nextAmount, credit, replacedAt } = subscription;
   const text = words.account;
   const inTrial = status === 'active' && trialEndsAt !== null && new Date(trialEndsAt) > new Date();
-  // The failure of the last payment already says that the subscription cannot be paid any more.
+  // If the last payment failed with `authority_closed` or `authority_replaced`, the notice about
+  // this payment already says that the subscription cannot be paid any more. The notice `replaced`
+  // is then left out.
   const tellsEnd = status === 'past_due' && /^authority_/.test(lastFailure ?? '');
   const endName = !isLive(status)
     ? text.ended
