@@ -1,6 +1,6 @@
 // The command line: defines the tree of commands, prints all errors and decides the exit code (0
-// done, 1 failed, 2 wrong usage). A command's file is imported only when the command is named, so
-// --help imports no such file.
+// done, 1 failed, 2 wrong usage). The file of a command is imported only when the user names the
+// command. Therefore `billing --help` imports no command's file.
 import { Command, CommanderError, Help } from 'commander';
 import type { Finish } from './cli/arguments.ts';
 import { safeLines } from './cli/terminal/safe-text.ts';
@@ -202,8 +202,8 @@ export async function buildTree(
       if (isNamed(name)) (await load())(command, finish);
     }
   }
-  // Both "localnet" and "localnet fund" have --json. With positional options, an option after a
-  // subcommand's name belongs to the subcommand.
+  // Both "localnet" and "localnet fund" have the option --json. With positional options, commander
+  // assigns an option after a subcommand's name to the subcommand.
   return program.enablePositionalOptions();
 }
 
@@ -220,8 +220,8 @@ function nameIn(args: readonly string[]): string | undefined {
 export async function main(argv: string[]): Promise<number> {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // EPIPE means that the process that reads the pipe has exited (as with `| head`), EIO that
-      // the terminal is closed. In both cases the command continues and keeps its exit code.
+      // EPIPE means that the process that reads the pipe has exited (as with `| head`). EIO means
+      // that the terminal is closed. In both cases the command continues and keeps its exit code.
       if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
     });
   }

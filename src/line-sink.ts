@@ -11,8 +11,8 @@ export class LineSink {
   readonly #fd: number;
   readonly #onDropped: () => void;
   /**
-   * Whether only part of the last line was written. The next write then starts with a newline, so
-   * that its first line is not joined to that part.
+   * Whether the last write stopped in the middle of a line. The next write then starts with a
+   * newline, so that its first line is not appended to the incomplete line.
    */
   #isTorn = false;
 
@@ -23,8 +23,8 @@ export class LineSink {
   }
 
   /**
-   * Writes the lines synchronously. An asynchronous destination would lose its buffer when the
-   * process is killed, and would keep lines that cannot be written without a limit.
+   * Writes the lines synchronously. An asynchronous destination buffers lines. If the process is
+   * killed, the buffer is lost. If the lines cannot be written, the buffer grows without limit.
    */
   write(lines: string | Buffer): void {
     const bytes = Buffer.from(lines);

@@ -18,8 +18,8 @@ export interface LogOptions {
   /** Daemons log to stdout; commands log to stderr and keep stdout for their output. */
   stream: 'stdout' | 'stderr';
   /**
-   * Returns whether an error is already reported as part of an outage. A warning or error line
-   * whose `err` is such an error is not logged.
+   * Returns whether `error` was already reported as part of an outage. The logger then writes no
+   * warning or error line that has this error as `err`.
    */
   isReported?: (error: unknown) => boolean;
 }
@@ -65,6 +65,7 @@ export function createLog(
     terminal.on('error', () => (dropped += 1));
     return pino(options, terminal);
   }
-  // pino's own destination emits an error that ends the process when a line cannot be written.
+  // When a line cannot be written, pino's own destination emits an error that ends the process.
+  // LineSink counts the line as dropped instead.
   return pino(options, new LineSink(fd, () => (dropped += 1)));
 }

@@ -16,8 +16,8 @@ export interface LoopOptions {
   /** Name of the loop, such as "collecting". It labels the loop's metrics. */
   name?: string;
   /**
-   * Delay in ms before the next turn if the last turn returned false and wake() is not called. If
-   * `idleMs` is a function, it is called after each turn and returns the delay.
+   * Delay (ms) between a turn that returned false and the next turn. wake() ends the delay early.
+   * If `idleMs` is a function, it is called after each such turn and returns the delay.
    */
   idleMs: number | (() => number);
   /**
@@ -51,8 +51,8 @@ export function observeLoops(next: LoopObserver | undefined): void {
 }
 
 /**
- * Maximum backoff (ms) after failed turns. When Postgres recovers, the next turn starts within this
- * time.
+ * Maximum backoff (ms) after failed turns. After Postgres recovers, the next turn therefore starts
+ * within this time.
  */
 const FAILURE_MS = 2000;
 

@@ -32,8 +32,8 @@ export function withTrace<T>(trace: Trace, run: () => T): T {
 export const currentTraceparent = (): string | null => current.getStore()?.traceparent ?? null;
 
 /**
- * Returns the traceparent of an event that no traced request caused. Its trace id is the event's
- * id.
+ * Returns the traceparent of an event that no traced request caused. The event's id is used as the
+ * trace id.
  */
 export function ownTraceparent(eventId: string): string {
   const traceId = eventId.replaceAll('-', '');

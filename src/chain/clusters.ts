@@ -46,7 +46,8 @@ export function clusterMismatch(cluster: Cluster, genesisHash: string): string |
 
 /**
  * Returns a check of an endpoint's genesis hash. The check returns null to accept the endpoint, or
- * the reason to refuse it. All accepted endpoints serve `cluster` and have the same genesis hash.
+ * the reason to refuse the endpoint. The check accepts only endpoints that may serve `cluster` and
+ * that have the same genesis hash as the first accepted endpoint.
  */
 export function oneChain(cluster: Cluster): (genesisHash: string) => string | null {
   let first: string | undefined;

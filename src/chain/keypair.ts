@@ -98,8 +98,8 @@ export async function createKeypairFile(path: string): Promise<Keypair> {
 
 /**
  * Reads a keypair file of the Solana CLI: a JSON array of 64 bytes. Throws an Error with the path
- * if the file cannot be read, is not a keypair, or is open to users other than the owner. If root
- * owns the file, the file's group may read it too.
+ * if the file cannot be read, is not a keypair, or gives rights to users other than the owner. One
+ * exception: the group may read a file that root owns, unless this process runs as root.
  */
 export async function readKeypair(path: string): Promise<Keypair> {
   const file = await open(path, 'r').catch((error: unknown) => {

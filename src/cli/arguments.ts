@@ -1,6 +1,6 @@
-// Parsers of arguments and flags, and the --env-file flag. The error of a parser states the
-// expected form and causes exit code 2. Parsers for commander throw InvalidArgumentError. The other
-// parsers throw OperatorError.
+// Parsers of arguments and flags, and the --env-file flag. A parser that refuses a text throws an
+// error that states the expected form. The error ends the command with exit code 2. Parsers for
+// commander throw InvalidArgumentError. The other parsers throw OperatorError.
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { isId } from '../db/postgres/ids.ts';
 import { OperatorError } from '../errors.ts';

@@ -5,8 +5,8 @@ import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**
-   * True when the service cannot be reached and this response comes from the cache. `hasAccess`
-   * then becomes false after `accessUntil`.
+   * True when the service cannot be reached and this response comes from the cache. After
+   * `accessUntil`, `hasAccess` is then set to false.
    */
   stale: boolean;
 };
@@ -49,8 +49,9 @@ interface Cached {
 
 /**
  * Returns a function that a server calls for each request of a customer. If the service refuses,
- * the function rejects with a BillingError. If the service is unreachable, the function resolves
- * with the cached response for up to `keepSeconds` after its `revalidateAfter`, and else rejects.
+ * the function rejects with a BillingError. While the service is unreachable, the function resolves
+ * with the cached response, at most until `keepSeconds` after the response's `revalidateAfter`. If
+ * there is no such response, the function rejects.
  */
 export function createAccessGuard(
   client: Client,

@@ -32,10 +32,10 @@ export interface ClientOptions {
    */
   token?: string | (() => string | undefined | Promise<string | undefined>) | undefined;
   /**
-   * Maximum number of retries of a request. Default: 0. A request with status 429 is retried. After
-   * a lost connection or a status of 500 or above, a request is retried only if it is safe to
-   * repeat: GET, DELETE, PATCH, or POST with an idempotency key. Without Retry-After, a backoff
-   * sets the delay.
+   * Maximum number of retries of a request. Default: 0. After status 429, every request is retried.
+   * After a lost connection or a status of 500 or above, only requests that are safe to repeat are
+   * retried: GET, DELETE, PATCH, and POST with an idempotency key. Without Retry-After, the delay
+   * grows with each retry, up to 5 s.
    */
   retries?: number;
   /**
@@ -172,8 +172,8 @@ interface Exchange {
 }
 
 /**
- * Returns the body of a response, an envelope with `data`. Rejects with a BillingConnectionError
- * when the body is incomplete or has no `data`.
+ * Returns the parsed body of a response: an object with the field `data`. Rejects with a
+ * BillingConnectionError when the body is incomplete or has no `data`.
  */
 async function bodyOf(
   { response, asked }: Exchange,

@@ -48,10 +48,10 @@ const TOLERANCE_MS = 300_000;
  * parser. `secret` is the endpoint's signing secret (whsec_...). Throws WebhookVerificationError,
  * or TypeError for invalid arguments.
  *
- * Of X-Service-Signature and webhook-signature (Standard Webhooks), a request must have at least
- * one. Each of them must be valid. While the secret is being rotated, webhook-signature has several
- * signatures. Only one of these must then be valid, and X-Service-Signature is not checked. The
- * timestamp may differ from `now` by up to 300 s.
+ * A request has the header X-Service-Signature, the header webhook-signature (Standard Webhooks),
+ * or both. Every header that is present must be valid. During a rotation of the secret,
+ * webhook-signature lists several signatures. One valid signature is then enough, and
+ * X-Service-Signature is not checked. The timestamp may differ from `now` by up to 300 s.
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,

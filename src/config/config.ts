@@ -11,13 +11,13 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
 export type Config = Values & {
   readonly publicUrl: string;
   /**
-   * The value of DATABASE_URL. In commands, `databaseUrl` has the value of DATABASE_DIRECT_URL
-   * instead, if that variable is set.
+   * The value of DATABASE_URL, also in commands. In commands, `databaseUrl` has the value of
+   * DATABASE_DIRECT_URL if that variable is set.
    */
   readonly daemonDatabaseUrl: string | undefined;
   /**
-   * The value of BILLING_API_URL. Undefined if it is not set, whereas `apiUrl` then has the
-   * default.
+   * The value of BILLING_API_URL, or undefined if the variable is not set. (`apiUrl` has the
+   * default if the variable is not set.)
    */
   readonly givenApiUrl: string | undefined;
   /**
@@ -30,8 +30,9 @@ export type Config = Values & {
 };
 
 /**
- * Returns the given fields as non-optional. Throws an Error when a field is missing. This would be
- * a bug, because loadConfig() reports missing required fields.
+ * Returns the given fields as non-optional. Throws an Error when a field is missing. A missing
+ * field is a bug here, because loadConfig() has already reported missing variables that the role
+ * requires.
  */
 export function required<K extends keyof Config>(
   config: Config,

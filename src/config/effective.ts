@@ -7,13 +7,13 @@ import { type Values, type Variable, variables } from './variables.ts';
 export interface EffectiveSetting {
   name: string;
   /**
-   * The value. If the variable is secret, only the part that may be shown. Null when the variable
-   * has no value.
+   * The value, or null when the variable has no value. Of a secret value, only the part that may be
+   * shown.
    */
   value: string | null;
   /** `derived` is a value that follows from other variables. */
   from: Setting['from'] | 'derived';
-  /** Path of the file with the value, if NAME_FILE is set. */
+  /** Path of the file with the value, if the variable NAME was given as NAME_FILE. */
   file: string | null;
 }
 
@@ -37,8 +37,8 @@ export function effectiveSettings(
 
 /**
  * Returns the value that the service uses instead of `text`, or undefined if the service uses
- * `text`. A missing PUBLIC_URL is derived from other variables. The SSRF guard may be on although
- * `text` switches it off, because a service that others can reach needs the guard.
+ * `text`. (1) A missing PUBLIC_URL is derived from other variables. (2) If `text` switches the SSRF
+ * guard off, the guard is still on in production and when others can reach the service.
  */
 function derivedValue(key: string, text: string | undefined, config: Config): string | undefined {
   if (key === 'publicUrl' && text === undefined) return config.publicUrl;

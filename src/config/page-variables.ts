@@ -1,4 +1,4 @@
-// Variables of the browser pages: the addresses that they link to.
+// Environment variables with the addresses that the browser pages link to.
 import { contact, onrampUrl } from './parse.ts';
 
 export const pageVariables = {

@@ -25,7 +25,7 @@ export interface PostgresHost {
 export interface PostgresTls {
   mode: (typeof TLS_MODES)[number];
   /**
-   * True when TLS begins without the TLS request of the Postgres protocol
+   * True when TLS begins at once, without first asking the server with an SSLRequest message
    * (`sslnegotiation=direct`).
    */
   direct: boolean;

@@ -1,5 +1,6 @@
-// Reads the text of every variable, and where it comes from: the environment, the file of
-// --env-file, the file that NAME_FILE names, or the default.
+// Reads the text of every variable, and where the text comes from: the environment, the file of
+// --env-file, or the default. The text of a secret variable NAME may also be in a file, whose path
+// is then the value of NAME_FILE.
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -15,15 +16,15 @@ export interface Setting {
   /** The text as an operator wrote it, or the default. Undefined when the variable has no value. */
   text: string | undefined;
   from: 'environment' | 'env file' | 'default' | 'unset';
-  /** Path of the file with the value, if NAME_FILE is set. */
+  /** Path of the file with the value, if the variable NAME was given as NAME_FILE. */
   file: string | undefined;
   /** Why the value cannot be read. */
   fault: string | undefined;
 }
 
 /**
- * Reads all variables. `names` has the names that the environment and the file set. Throws an
- * OperatorError (exit code 2) when the file cannot be read.
+ * Reads all variables. `names` has the names that the environment and `envFile` set. Throws an
+ * OperatorError (exit code 2) when `envFile` cannot be read.
  */
 export function readSettings({ env = process.env, envFile }: Environment = {}): {
   names: string[];

@@ -5,7 +5,7 @@ import { type Variable, variables } from './variables.ts';
 const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_', 'WEBHOOK_'];
 /**
  * Names that Kubernetes and Docker set, such as KEEPER_SERVICE_HOST for a service named "keeper".
- * This name begins with one of the `prefixes`, but is not a mistyped name.
+ * Such a name may begin with one of the `prefixes`, but is not a mistyped name.
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
 /**

@@ -22,7 +22,8 @@ export interface ClockDifference extends ClockOffsets {
   odd: ClockName | null;
   /**
    * Seconds by which the wrong clock is ahead of the nearest other clock. The number is negative
-   * when the wrong clock is behind. If `odd` is null, the largest difference between two clocks.
+   * when the wrong clock is behind. If `odd` is null, this is the largest difference between two
+   * clocks.
    */
   seconds: number;
 }

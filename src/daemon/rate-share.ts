@@ -11,9 +11,11 @@ import type { Log } from '../log.ts';
 import { startLoop } from '../loop.ts';
 
 /**
- * Names of the shared rates: (1) `rpc`: requests per second of all keepers to an RPC endpoint, (2)
- * `serve`: requests per second of all API processes to an RPC endpoint, (3) `send`: transactions
- * per second to an RPC endpoint, (4) `webhook`: requests in flight to a webhook endpoint.
+ * Names of the shared rates:
+ * - `rpc`: requests per second of all keepers to an RPC endpoint
+ * - `serve`: requests per second of all API processes to an RPC endpoint
+ * - `send`: transactions per second to an RPC endpoint
+ * - `webhook`: requests in flight to a webhook endpoint
  */
 export type RateName = 'rpc' | 'serve' | 'send' | 'webhook';
 
@@ -32,10 +34,10 @@ interface RateShareOptions {
   /** Registry for the metric of the share. Without a registry there is no such metric. */
   registry?: Registry;
   /**
-   * Milliseconds for which a sent request counts against the rate. The process therefore stops
-   * sending `countedMs` before its lease ends. When its share decreases, requests sent under the
-   * larger share still count, so the process reports the larger share to Postgres for another
-   * `countedMs`.
+   * Milliseconds for which a sent request counts against the rate. The process stops sending
+   * `countedMs` before its lease ends, so that no request counts after the lease. When its share
+   * decreases, the process reports the larger share to Postgres for another `countedMs`, because
+   * requests sent under the larger share still count.
    */
   countedMs?: number;
 }
@@ -149,8 +151,8 @@ class Share {
 const holders = new Set<string>();
 
 /**
- * Ends the leases of those processes on this machine that have exited. A daemon that restarts after
- * a crash therefore does not wait until its old lease expires.
+ * Ends the leases of processes that ran on this machine and have exited. Otherwise a daemon that
+ * restarts after a crash would wait until its old lease expires.
  */
 async function endDeadLeases(sql: Sql, own: Holder): Promise<void> {
   if (own.place === null) return;

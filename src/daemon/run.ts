@@ -64,10 +64,10 @@ export interface Daemon {
 const GRACE_MS = 10_000;
 
 /**
- * Runs a daemon until SIGTERM, SIGINT or SIGHUP. Then the API (`serve`) still answers requests for
- * SHUTDOWN_DELAY. After that, the daemon has 10 s to stop. A second signal exits at once. `load`
- * imports the start function. Returns the exit code. Throws an OperatorError for a wrong
- * configuration, an unusable Postgres or another schema version.
+ * Runs a daemon until SIGTERM, SIGINT or SIGHUP arrives. The API (`serve`) then still answers
+ * requests for the time in SHUTDOWN_DELAY. After that, the daemon has 10 s to stop. A second signal
+ * ends the process at once. `load` imports the start function. Returns the exit code. Throws an
+ * OperatorError for a wrong configuration, an unusable Postgres or another schema version.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,
@@ -75,7 +75,8 @@ export async function runDaemon(
   load: () => Promise<(resources: DaemonResources) => Promise<Daemon>>,
 ): Promise<number> {
   const loading = load();
-  // If the configuration or Postgres fails first, nothing handles a rejection of `loading`.
+  // If the configuration or Postgres fails first, `loading` is never awaited. Without this handler,
+  // a rejection of `loading` would then be unhandled.
   loading.catch(() => undefined);
   const registry = createRegistry(role);
   let log: Log | undefined;
@@ -106,9 +107,8 @@ export async function runDaemon(
       (role === 'dispatch' ? secrets.trouble() : undefined) ??
       (await daemon.ready());
     const ready = async () => (isStopping ? 'the process is stopping' : works());
-    // `billing status` shows the reason in the heartbeat as a problem. When the process is
-    // stopping, `ready` returns a reason although nothing is wrong. Therefore the heartbeat gets
-    // `works`.
+    // The heartbeat gets `works` instead of `ready`. While the process is stopping, `ready` returns
+    // a reason although nothing is wrong, and `billing status` would show this reason as a problem.
     const beating = startHeartbeat(role, sql, {
       health,
       ready: works,
@@ -177,8 +177,8 @@ function logStopped(log: Log, inTime: boolean): void {
 /**
  * Runs one admin command with Postgres and a log on stderr, and returns its exit code. The first
  * signal ends the command with Interrupted (exit code 129, 130 or 143). With `drains`, the first
- * signal only aborts `signal`, so that the command can stop itself, and the second signal ends it.
- * Throws an OperatorError for an unusable configuration, Postgres or schema.
+ * signal only aborts `signal`, so that the command can stop by itself. The second signal then ends
+ * the command. Throws an OperatorError for an unusable configuration, Postgres or schema.
  */
 export async function runCommand(
   envFile: string | undefined,
@@ -222,7 +222,7 @@ export async function interruptible<T>(
 
 /**
  * Awaits `work`, but throws Interrupted with the message `words` as soon as `signal` aborts. A
- * command that drains uses this function for steps that a signal may cut short.
+ * command with `drains` uses this function for steps that a signal may cut short.
  */
 export async function unlessInterrupted<T>(
   signal: AbortSignal,

@@ -1,7 +1,8 @@
 // Notifies systemd of a daemon's state: READY=1 when the daemon is ready, WATCHDOG=1 regularly,
 // STATUS= with a text, and STOPPING=1. Node has no Unix datagram sockets, so the program
-// systemd-notify sends each message. systemd-notify exits only after systemd has processed the
-// message, because systemd cannot find the unit of a sender that has exited (NotifyAccess=all).
+// systemd-notify sends each message. systemd-notify does not exit until systemd has processed the
+// message. Otherwise systemd could not find out which unit the sender belongs to
+// (NotifyAccess=all).
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -28,10 +29,10 @@ export interface Notifying {
 }
 
 /**
- * Notifies systemd until stop() is called. Once the daemon has been ready, each readiness check
- * that returns is followed by WATCHDOG=1. This includes a check that returns a problem, because a
- * restart would not fix an outage of Postgres or the chain. When several messages in a row fail,
- * `onError` is called only for the first failure.
+ * Notifies systemd until stop() is called. Once the daemon has been ready, WATCHDOG=1 follows every
+ * readiness check that returns, even a check that returns a problem. A restart would not fix an
+ * outage of Postgres or the chain. When several messages in a row fail, `onError` is called only
+ * for the first failure.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,

@@ -69,8 +69,8 @@ const planOf = (sql: Queryable, appId: string, planId: string) =>
   sql`(select id from plans where id = ${planId} and app_id = ${appId})`;
 
 /**
- * SQL condition: the subscription has begun, or will. One that a change of plan deferred never
- * begins if it ends or is replaced before its `starts_at`.
+ * SQL condition: the subscription has begun, or can still begin. A change of plan can set a later
+ * `starts_at`. A subscription that ends or is replaced before its `starts_at` never begins.
  */
 const hasBegun = (sql: Queryable, table: 's' | 'o') => {
   const of = sql(table);
@@ -90,9 +90,10 @@ const livingIn = (sql: Queryable, appId: string, { from, to, planId }: Selection
 
 /**
  * CTEs for failed payments. `starts`: subscriptions whose latest payment before the range failed.
- * `shaky`: `starts`, and subscriptions with a failed payment in the range. No other subscription
- * can become past due or recover in the range. The index payments_troubled finds payments that
- * failed or have attempt > 1. Other payments are looked up per subscription.
+ * `shaky`: the subscriptions of `starts`, and subscriptions with a failed payment in the range.
+ * Only subscriptions of `shaky` can become past due or recover in the range. The condition "failed
+ * or attempt > 1" lets Postgres use the index payments_troubled. `starts` looks up other payments
+ * per subscription.
  */
 function failuresOf(sql: Queryable, appId: string, selection: Selection): Fragment {
   const { from, to } = selection;
@@ -121,9 +122,10 @@ function failuresOf(sql: Queryable, appId: string, selection: Selection): Fragme
 }
 
 /**
- * SQL for the monthly amount of the subscription that `s` replaces, or 0 if it replaces none.
- * Subscriptions that never began are passed over. In the figures of one plan this amount is always
- * 0, so the whole amount of `s` counts as an expansion.
+ * SQL for the monthly amount of the subscription that `s` replaces, or 0 if `s` replaces none. If
+ * the replaced subscription never began, the subscription that it had replaced counts instead. In
+ * the figures of one plan the amount is always 0, so the whole amount of `s` counts as an
+ * expansion.
  */
 const replacedMonthly = (sql: Queryable, planId: string | undefined) =>
   planId !== undefined
@@ -140,8 +142,8 @@ const replacedMonthly = (sql: Queryable, planId: string | undefined) =>
         ), 0) end`;
 
 /**
- * SQL for the subscription that replaces `s`. Null if it never began, and no other one in its
- * place: then the wallet has left when `s` ends.
+ * SQL for the id of the subscription that replaces `s`. If that subscription never began, its own
+ * replacement counts instead. Null if no replacement began: then the wallet has left when `s` ends.
  */
 const replacedBy = (sql: Queryable) => sql`
   case when s.replaced_by is not null then (
@@ -283,9 +285,10 @@ export function moneyOf(sql: Queryable, appId: string, { from, to, planId }: Sel
 }
 
 /**
- * Returns one row for every day of [from, to), including days without activity. With `untilNow`,
- * `to` is the present time. At the present time, a subscription is past due if its status says so.
- * At any earlier time, it is past due if its latest payment had failed.
+ * Returns one row for every day of [from, to), including days without activity. `untilNow` tells
+ * that `to` is the present time. For the present time, the status of a subscription decides whether
+ * it is past due. For an earlier time, a subscription is past due if its latest payment before that
+ * time failed.
  */
 export function dailyFigures(sql: Queryable, appId: string, range: Range): Promise<DayRow[]> {
   return sql<DayRow[]>`

@@ -1,7 +1,7 @@
-// Reasons for which keepers must not sign: collection holds, suspended wallets, and the wait after
-// a Postgres failover. The transaction that commits an attempt takes a shared advisory lock and
-// reads the reasons. Setting a hold takes the lock exclusively, so no attempt is committed after
-// the hold command has returned.
+// Reasons for which keepers must not sign payments: collection holds, suspended wallets, and the
+// wait after a Postgres failover. A transaction that commits payment attempts first takes a shared
+// advisory lock and then reads the reasons. Setting a hold takes the same lock exclusively, so it
+// waits for these transactions. After the hold command has returned, no held payment is committed.
 import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
@@ -24,7 +24,10 @@ export interface Brake {
   plans: string[];
   /** Sign-in wallets of held merchants. */
   merchants: string[];
-  /** The suspended wallets among the `parties` of readBrake(), by role. */
+  /**
+   * Suspended wallets of merchants and of subscribers. readBrake() looks only for the wallets of
+   * its argument `parties`.
+   */
   suspendedMerchants: string[];
   suspendedSubscribers: string[];
 }

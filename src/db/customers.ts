@@ -1,4 +1,5 @@
-// Customers of an app. A customer is an external id. Functions that only read also accept a wallet.
+// Customers of an app. A customer is identified by an external id, which the merchant chooses.
+// subscriptionsOf() and readCustomer() can also find a customer by wallet.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 
@@ -36,9 +37,9 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Whether a subscribe transaction was offered to the customer that may still open a subscription at
- * an address other than `subscriptionPda`. This is possible if the subscription is not registered
- * and the transaction's blockhash is still valid at `blockHeight`.
+ * Tells whether the customer may still open a subscription at an address other than
+ * `subscriptionPda`. That is so if a subscribe transaction for the other address was offered, the
+ * new subscription is not registered, and the transaction's blockhash is valid at `blockHeight`.
  */
 export async function hasOpenOffer(
   sql: Queryable,
@@ -99,7 +100,7 @@ export function subscriptionsOf(
   { subscriberWallet: wallet, externalId }: Whose,
 ): Fragment {
   if (externalId === null)
-    // "is true" keeps the planner from choosing the index of the app.
+    // With "is true", Postgres cannot use the index of the app, so it uses the index of the wallet.
     return sql`select id from subscriptions
       where subscriber_wallet = ${wallet} and (app_id = any(${apps})) is true`;
   return sql`select id from subscriptions
@@ -137,7 +138,7 @@ export async function readCustomer(
   appId: string,
   whose: Whose,
 ): Promise<CustomerRow | undefined> {
-  // The aggregate in LATERAL reads each subscription's payments by their index.
+  // LATERAL makes Postgres look up the payments of each subscription by index.
   const [row] = await sql<Summed[]>`
     select (array_agg(distinct s.external_id) filter (where s.external_id is not null)
         )[1:${MAX_NAMED}] as external_ids,

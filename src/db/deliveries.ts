@@ -83,8 +83,8 @@ export function listDeliveriesOfApp(
 const answeredColumns = (sql: Queryable) => sql`${columns(sql)}, last_http_status, last_error`;
 
 /**
- * SQL of one page. Delivered deliveries have a 2xx response, so a filter for other responses does
- * not read them.
+ * SQL of one page. The last response of a delivered delivery is always 2xx. A filter for other
+ * responses therefore reads only pending, failed and cancelled deliveries.
  */
 function listed(
   sql: Queryable,
@@ -167,8 +167,9 @@ export function listAttempts(sql: Queryable, deliveryId: string): Promise<Delive
     where delivery_id = ${deliveryId} order by number`;
 }
 
-// Deliveries of all apps, for operators. Each statement reads a limited number of rows and returns
-// the position of the last row. A filter that matches few rows therefore needs several statements.
+// Deliveries of all apps, for operators. Each statement reads a limited number of rows, also rows
+// that do not match the filter. If few rows match, several statements are needed. Each statement
+// continues at the last row that the previous statement read.
 
 export interface LogFilters {
   status: DeliveryRow['status'] | null;
@@ -274,7 +275,8 @@ export interface WholeDelivery extends LoggedDelivery {
   /** The request body, byte for byte. */
   body: string;
   /**
-   * The endpoint's current secret, sealed by domain/accounts/secrets.ts under the endpoint's id.
+   * The endpoint's current secret, encrypted by domain/accounts/secrets.ts. The endpoint's id is
+   * needed to decrypt the secret.
    */
   secret: Buffer;
   /**

@@ -28,7 +28,7 @@ export interface ClaimedDelivery {
   body: string;
   /** The trace of the request that caused the event; null without one. */
   traceparent: string | null;
-  /** True when the endpoint is deleted or disabled. Such a delivery is cancelled. */
+  /** True when the endpoint is deleted or disabled. The dispatcher then cancels the delivery. */
   endpointClosed: boolean;
   /**
    * Time of the last change of the endpoint's secret or settings, in Unix ms; null when nothing was

@@ -45,8 +45,8 @@ export interface EndpointRow {
 }
 
 /**
- * An endpoint's current signing secrets, sealed by domain/accounts/secrets.ts under the endpoint's
- * id.
+ * An endpoint's current signing secrets, encrypted by domain/accounts/secrets.ts. The endpoint's id
+ * is needed to decrypt them.
  */
 interface SealedSecrets {
   id: string;
@@ -160,8 +160,8 @@ export async function updateEndpoint(
 
 /**
  * Disables a live endpoint, stores the event `endpoint_disabled` and cancels the endpoint's
- * unclaimed deliveries. FOR UPDATE has the same reason as in deleteEndpoint(). Returns false when
- * the endpoint is already disabled or deleted.
+ * unclaimed deliveries. FOR UPDATE waits for transactions that insert deliveries for the endpoint
+ * (see deleteEndpoint). Returns false when the endpoint is already disabled or deleted.
  */
 export async function disableEndpoint(
   sql: Queryable,
@@ -210,8 +210,9 @@ export async function enableEndpoint(sql: Queryable, id: string): Promise<Date |
 }
 
 /**
- * Lists enabled endpoints whose requests have all failed for at least `days` days. The time is
- * measured from the first to the last failure, so an endpoint without requests is not listed.
+ * Lists enabled endpoints whose requests have all failed for at least `days` days. The time runs
+ * from the first failure (or from the enabling, if later) to the last failure. An endpoint that
+ * gets no more requests is therefore not listed.
  */
 export async function listFailing(sql: Queryable, days: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
@@ -241,10 +242,11 @@ export async function rotateSecret(
 }
 
 /**
- * Deletes an endpoint and cancels its unclaimed deliveries. FOR UPDATE waits for uncommitted
- * inserts of deliveries, because each insert holds a KEY SHARE lock on the endpoint. Dispatchers
- * cancel a claimed delivery instead of retrying it. If this process crashes, dispatchers cancel
- * each remaining delivery after they have claimed it.
+ * Deletes an endpoint and cancels its unclaimed deliveries. FOR UPDATE waits for transactions that
+ * insert deliveries for the endpoint, because each of them holds a KEY SHARE lock on the endpoint.
+ * Dispatchers do not retry a delivery that is claimed now: they cancel it after the current
+ * attempt. If this process crashes before it has cancelled all deliveries, dispatchers claim and
+ * cancel the others.
  */
 export async function deleteEndpoint(sql: Queryable, id: string): Promise<void> {
   await sql`
@@ -266,7 +268,8 @@ export async function findEndpointSecrets(
 
 /**
  * The endpoint data that a dispatcher caches. `url` never changes. rotateSecret() changes the
- * secrets and updateEndpoint() changes the settings. Each of these changes moves `changedAt`.
+ * secrets and updateEndpoint() changes the settings. Each of these changes also updates
+ * `changedAt`.
  */
 export interface SealedEndpoint extends SealedSecrets {
   url: string;
@@ -290,8 +293,8 @@ export function readEndpoints(sql: Queryable, ids: readonly string[]): Promise<S
 }
 
 /**
- * Counts the live endpoints (up to 10,000) with a secret that was sealed under an unknown key.
- * `fingerprints` identify the known encryption keys.
+ * Counts the live endpoints (up to 10,000) with a secret or headers that were encrypted under an
+ * unknown key. `fingerprints` identify the known encryption keys.
  */
 export async function countForeignSecrets(
   sql: Queryable,

@@ -1,7 +1,7 @@
-// Reads an app's events in id order, each event once. An event's id has the time at which the id
-// was generated, but the event appears only when its transaction commits. A transaction that is
-// still writing can add events with ids from its start time on. Readers therefore stop at the start
-// time of the oldest such transaction.
+// Reads an app's events in id order, each event once. An event's id contains the time at which the
+// id was generated, but other sessions see the event only after the commit. An open transaction can
+// therefore still add events with older ids, but none older than the start of the transaction.
+// Readers read only up to the start of the oldest transaction that may still write.
 import type { Queryable } from './postgres/connect.ts';
 
 export interface FeedRow {
@@ -22,9 +22,10 @@ export async function readFeedStart(sql: Queryable): Promise<string> {
 
 /**
  * Returns the id below which no further event can appear. Call this in a separate statement before
- * the events are read. oldest_writer() ignores a transaction, such as that of pg_dump, that is
- * older than 10 s and has written nothing. While the function's owner lacks pg_read_all_stats, the
- * returned id is at least one minute old.
+ * the events are read. oldest_writer() returns the start of the oldest transaction that may add
+ * events. It ignores a transaction that is older than 10 s and has written nothing, such as that of
+ * pg_dump. If the function's owner lacks the right pg_read_all_stats, the returned id lies at least
+ * one minute in the past.
  */
 export async function readFeedBound(sql: Queryable): Promise<string> {
   const [row] = await sql<{ bound: string }[]>`
@@ -64,8 +65,8 @@ export async function newIds(sql: Queryable, count: number): Promise<string[]> {
 }
 
 /**
- * Stores a sample event. Generate its id in the transaction that calls this function, because
- * readFeedBound() assumes that no id is older than its transaction.
+ * Stores a sample event. The caller must generate the id in the same transaction, because
+ * readFeedBound() assumes that no event's id is older than the start of the event's transaction.
  */
 export async function insertSample(
   sql: Queryable,

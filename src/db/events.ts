@@ -16,8 +16,8 @@ export const contractEventTypes = [
 ] as const;
 
 /**
- * Event types sent to every endpoint: the contract's seven types, and subscription_resumed, which
- * billing adds.
+ * Event types sent to every endpoint: the seven types of the contract, and subscription_resumed,
+ * which the contract does not list as a type.
  */
 export const standardEventTypes = [...contractEventTypes, 'subscription_resumed'] as const;
 

@@ -152,7 +152,9 @@ export async function retryMail(
     where id = ${id} and attempts = ${attempts} and state = 'queued'`;
 }
 
-/** Deletes e-mails that are older than 30 days and whose problem has ended. */
+/**
+ * Deletes e-mails that are older than 30 days, are no longer queued, and whose problem has ended.
+ */
 export async function deleteOldMails(sql: Queryable): Promise<void> {
   await sql`
     delete from mails where created_at < now() - make_interval(days => ${KEPT_DAYS}) and not open

@@ -55,8 +55,9 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
 }
 
 /**
- * Stores the subscribe offer that the wallet has signed once more, if a newer offer for the address
- * differs in the change of plan. The newest offer decides which change a landed transaction makes.
+ * Stores a copy of the subscribe offer that the wallet has signed, so that this offer becomes the
+ * newest offer for the address. Does nothing if the newest offer makes the same change of plan.
+ * When a transaction lands, the newest offer decides which change of plan is registered.
  */
 export async function repeatSignedOffer(sql: Queryable, offerId: string): Promise<void> {
   await sql`
@@ -114,7 +115,7 @@ export async function readOffered(
 /**
  * Deletes up to 1,000 old offers: subscribe offers after 24 hours, other offers after ten minutes.
  * Also clears up to 1,000 messages older than ten minutes, because their blockhashes have expired.
- * Returns the larger of the two numbers, so that the caller can repeat a full batch.
+ * Returns the larger of the two numbers. If it is 1,000, more rows may be left.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`

@@ -31,7 +31,9 @@ export interface AttemptRow {
   creditSpent: bigint;
 }
 
-/** Thrown when another registration of a subscription's address has an open attempt. */
+/**
+ * Thrown when another row of `subscriptions` with the same on-chain address has an open attempt.
+ */
 export class AddressTaken extends Error {
   readonly subscriptionIds: ReadonlySet<string>;
 

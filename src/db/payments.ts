@@ -1,5 +1,5 @@
-// Payments. Each paid period has one succeeded row, plus one succeeded row for each further pull in
-// that period. Each failed attempt has one failed row.
+// Payments. Each paid period has one succeeded row. Each extra pull in a paid period has one more
+// succeeded row. Each failed attempt has one failed row.
 import { subscriptionsOf } from './customers.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from './postgres/lists.ts';
@@ -89,8 +89,8 @@ export async function insertPayments(
 }
 
 /**
- * Condition on `payments p`: the payment has one of these signatures. The expression matches the
- * index one_payment_per_pull.
+ * Condition on `payments p`: the payment has one of these signatures. The comparison of MD5 hashes
+ * lets Postgres use the index one_payment_per_pull.
  */
 export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment => sql`
   md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid
@@ -129,8 +129,8 @@ export type PulledRow = Pick<
 };
 
 /**
- * Reads the succeeded payments of these addresses and periods, across all registrations of an
- * address.
+ * Reads the succeeded payments of these addresses and periods. An address may have several rows in
+ * `subscriptions`. The payments of all these rows are read.
  */
 export function readPulled(
   sql: Queryable,
@@ -260,7 +260,10 @@ function listOfCustomer(
   );
 }
 
-/** Reads the payments that a SELECT of at most one page finds. */
+/**
+ * Reads the payments that the query `found` selects, with plan names and the subscriptions' data.
+ * `found` selects at most one page of rows from `payments`.
+ */
 const listFound = (sql: Queryable, found: Fragment) => sql<TransactionRow[]>`
   select ${transactionColumns(sql)}
   from (${found}) as p
@@ -319,8 +322,8 @@ const transactionColumns = (sql: Queryable) => sql`
   s.own_ids_from`;
 
 /**
- * SQL for the filters that do not decide which index Postgres uses. The callers add the others:
- * app, subscription and customer.
+ * SQL conditions for status, plan, time and page. They do not decide which index Postgres uses. The
+ * callers add the conditions that do: app, subscription and customer.
  */
 function restOf(
   sql: Queryable,

@@ -46,9 +46,10 @@ export async function hasOpenAttempt(sql: Queryable, pdas: readonly string[]): P
 }
 
 /**
- * SQL condition: a sponsored change of plan may still land. `wallet` is the column with the wallet.
- * While the condition is true, the payments behind the credit of this change must not be refunded
- * or credited again. Ignores the offer `except`.
+ * SQL condition: a sponsored change of plan by a wallet may still land. `wallet` is the column with
+ * the wallet. The credit of this change comes from earlier payments. While the change may land,
+ * these payments must not be refunded, and must not become credit again. Ignores the offer
+ * `except`.
  */
 export const hasSponsoredChange = (
   sql: Queryable,
@@ -99,7 +100,8 @@ export async function isBeingReplaced(sql: Queryable, id: string): Promise<boole
 /**
  * Returns whether the credits of a wallet in one app add up: the credit that was made equals the
  * credit that was spent plus the credit that is left. listCreditFaults checks the same for all
- * wallets. Only keepers write payments and their amounts.
+ * wallets. The check is needed because the API (`serve`) can write the credit that was made and the
+ * credit that is left. Only keepers can write the credit that was spent.
  */
 export async function creditsAddUp(sql: Queryable, subscriptionId: string): Promise<boolean> {
   const [row] = await sql<{ addUp: boolean }[]>`
@@ -121,15 +123,18 @@ export interface PaidRow {
   creditSpent: bigint;
   /** Sum of the finalized refunds. */
   refunded: bigint;
-  /** A refund was offered to the merchant's wallet, and its transfer may still land. */
+  /**
+   * True if a refund was offered to the merchant's wallet and the refund's transfer may still land.
+   */
   isRefundPending: boolean;
   coversFrom: Date;
   periodEnd: Date;
 }
 
 /**
- * SQL for the payments of the period that ends at `periodEnd`, across all registrations of the
- * address. Leaves out payments that have been credited in an earlier change of plan.
+ * SQL for the payments of the period that ends at `periodEnd`. Includes the payments of all rows of
+ * `subscriptions` with this address. Leaves out payments that became credit in an earlier change of
+ * plan.
  */
 const paidParts = (
   sql: Queryable,
@@ -176,10 +181,10 @@ export async function markCredited(
 }
 
 /**
- * Marks a subscription as replaced by `by` from the chain time `replacedAt` on. Sets its credit to
- * 0 and revokes the keeper's claim. The replacement also counts as a request to cancel. If such a
- * request existed before, `isFirst` is false. Returns undefined when the subscription has already
- * ended.
+ * Marks a subscription as replaced by the subscription `by`, from the chain time `replacedAt` on.
+ * Sets the credit of the replaced subscription to 0 and revokes the keeper's claim on it. If no
+ * cancellation was requested before, records a request to cancel at the time `at` and returns
+ * `isFirst` = true. Returns undefined when the subscription has already ended.
  */
 export async function markReplaced(
   sql: Transaction,
@@ -208,8 +213,8 @@ export async function endReplacedAt(sql: Transaction, id: string, at: Date): Pro
 }
 
 /**
- * Finds the change of plan of the newest unused offer that opens or resumes this address. An older
- * offer does not count: the wallet has seen that one and not confirmed it.
+ * Finds the change of plan in the newest unregistered offer that opens or resumes this address.
+ * Older offers do not count, because the wallet has not confirmed them.
  */
 export async function findOfferedChange(
   sql: Queryable,
@@ -225,8 +230,9 @@ export async function findOfferedChange(
 }
 
 /**
- * Lists the payments of an on-chain period, across all registrations of the address. Leaves out
- * extra pulls, and payments that a credit paid in full.
+ * Lists the pulled payments of the on-chain period that starts at `periodStart`. Includes the
+ * payments of all rows of `subscriptions` with this address. Leaves out extra pulls, and payments
+ * that credit covered in full.
  */
 export function readRunning(
   sql: Queryable,

@@ -253,10 +253,11 @@ export async function activatePlan(
 }
 
 /**
- * Sets observed_at of the plans that are due for a poll on chain, and returns these plans. A
- * pending plan is due at the age `pendingAgeSeconds`, then whenever its age has doubled. Other
- * plans are due at each Unix time that is a multiple of `everySeconds` (blocked plans:
- * `blockedSeconds`). Many plans are thus due at the same time and share RPC requests.
+ * Returns the plans that are due to be read from the chain, and sets their observed_at to the
+ * present time. A plan without observed_at is due at once. A pending plan is due when it is
+ * `pendingAgeSeconds` old, and again whenever its age has doubled. Other plans are due at each Unix
+ * time that is a multiple of `everySeconds` (for blocked plans, of `blockedSeconds`). Many plans
+ * are thus due at the same time, and share RPC requests.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,
@@ -339,7 +340,7 @@ export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow
   >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
 }
 
-/** Makes the plans due for a poll again, after a poll that failed. */
+/** Makes these plans due again at once, because reading them from the chain failed. */
 export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
 }

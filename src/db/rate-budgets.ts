@@ -18,10 +18,10 @@ export interface Budget {
 }
 
 /**
- * Counts requests in the current window of their subject and grants requests up to the limit. A
- * window of `windowMs` starts with the first request after the previous window has ended. Each
- * window has its own row, so that a row does not gather many dead versions while an old snapshot is
- * open.
+ * Counts the requests of each subject in its current window and grants requests up to the limit. A
+ * window lasts `windowMs` and starts with the first request after the previous window. Each window
+ * has its own row. If all windows of a subject shared one row, Postgres could not remove the old
+ * versions of this row while a long transaction is open.
  */
 export function spendBudgets(
   sql: Queryable,

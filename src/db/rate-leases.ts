@@ -16,7 +16,8 @@ export interface LeaseRequest extends Holder {
   /** The rate that all holders share. */
   rate: number;
   /**
-   * The share that earlier requests of this holder already use. No other holder can get this share.
+   * The part of the rate that recent requests of this holder still use up. No other holder can get
+   * this part.
    */
   holds: number;
   /** The lease ends this many milliseconds after its last renewal. */
@@ -30,9 +31,9 @@ export interface Lease {
 }
 
 /**
- * Renews the lease of a holder. All holders have equal parts of the rate; if a remainder is left,
- * the holders with the lowest ids have one more. While other holders still hold more than their
- * parts, grants only what they leave.
+ * Renews the lease of a holder. The rate is divided equally among the holders. If a remainder is
+ * left, the holders with the lowest ids get one more each. While other holders still hold more than
+ * their equal parts, this holder gets at most the rest of the rate.
  */
 export function renewLease(
   sql: Sql,

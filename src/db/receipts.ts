@@ -100,7 +100,7 @@ export function listReceiptRefunds(sql: Queryable, paymentId: string): Promise<R
 }
 
 /**
- * Stores the details that a buyer entered on a payment's receipt, for this payment and later
+ * Stores the details that a buyer entered on a payment's receipt. The details also apply to later
  * payments of the subscription. Returns false when the merchant does not keep buyers' details.
  * Locks the merchant, so that keep_buyer_details cannot change before the transaction ends.
  */

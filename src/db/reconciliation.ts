@@ -25,8 +25,8 @@ export interface RecordedPayment extends Pick<PaymentRow, Fields> {
 }
 
 /**
- * Lists pulled payments with occurred_at in [since, until), in pages by id. Leaves out payments
- * that a credit paid in full, because they are not on chain.
+ * Lists succeeded payments with occurred_at in [since, until), in pages by id. Leaves out payments
+ * that a credit paid in full, because such payments are not on chain.
  */
 export function listRecorded(
   sql: Queryable,

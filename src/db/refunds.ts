@@ -32,7 +32,7 @@ const columns = (sql: Queryable) => sql`
 /**
  * Returns the amount of a payment that can still be refunded, in base units. Excludes the amount
  * that a change of plan turned into credit. `isChanging`: a sponsored change of plan is under way
- * and may reduce this amount. Takes an advisory lock until the transaction ends.
+ * and may reduce this amount. Takes an advisory lock on the payment until the transaction ends.
  */
 export async function readRefundable(
   sql: Transaction,
@@ -133,9 +133,9 @@ export interface AwaitedRefund {
 
 /**
  * Returns refunds that are due for a poll, and schedules their next poll. The delay is half the
- * refund's age, but at least 3 s. A pending refund is polled at any age, because it stays pending
- * while its transaction history cannot be read. An expired refund is polled until it is one day
- * old.
+ * refund's age, but at least 3 s. A pending refund is polled at any age, because a refund stays
+ * pending while the history of its transfer cannot be read. An expired refund is polled until it is
+ * one day old.
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`

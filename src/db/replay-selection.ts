@@ -25,9 +25,9 @@ export interface Selection {
 }
 
 /**
- * Join condition: `live` is the enabled endpoint to which a replay of `event` goes. Events of some
- * types go only to endpoints that list the type. If the selection names the type or delivery ids,
- * such events go to every endpoint.
+ * Join condition: `live` is the enabled endpoint to which a replay of `event` goes. Some types of
+ * events go only to endpoints that list the type. This restriction does not apply if the selection
+ * names the type or delivery ids.
  */
 export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids' | 'type'>) {
   return sql`live.app_id = event.app_id and live.deleted_at is null
@@ -37,8 +37,8 @@ export function liveEndpoint(sql: Queryable, { ids, type }: Pick<Selection, 'ids
 
 /**
  * Condition: the row was created in [since, until) and before `before`. The comparisons of the id
- * use the index, but are exact only to the millisecond. The comparisons of created_at are exact to
- * the microsecond.
+ * let Postgres use the index. They are exact only to the millisecond, because an id contains the
+ * creation time in milliseconds. The comparisons of created_at are exact to the microsecond.
  */
 function madeWithin(
   sql: Queryable,

@@ -1,6 +1,6 @@
 // Queues events for delivery again, and brings the next attempt of pending deliveries forward. A
 // replay goes to the live endpoint of the event's app; without such an endpoint, the event is
-// skipped. Deliveries queued by a replay have `replayed` set, and partial indexes find them.
+// skipped. Deliveries that a replay queued have `replayed` set and their own partial indexes.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { Fragment } from './postgres/lists.ts';
@@ -33,7 +33,7 @@ export interface Matching {
   /** Delivery status, or `unsent` for events that never had a delivery. */
   status: string;
   count: number;
-  /** How many of the `count` deliveries or events belong to an app with a live endpoint. */
+  /** How many of the `count` deliveries or events have a live endpoint that takes them. */
   deliverable: number;
 }
 

@@ -15,8 +15,8 @@ export interface SponsorUsage {
   wallet: bigint;
   address: bigint;
   /**
-   * Cost in the last 24 hours of cancellations, closings and revocations by wallets, and of
-   * closings by keepers whose rent has not come back.
+   * Cost in the last 24 hours of cancellations, closings and revocations by wallets. Includes the
+   * fee of a keeper's closing until the rent of the closed account has come back.
    */
   leaving: bigint;
   /** The parts of `leaving` for the offer's wallet and for the offer's network address. */
@@ -31,7 +31,7 @@ export interface SponsorUsage {
    * Whether a transaction of the wallet or the network address failed on chain in the last hour.
    */
   hasFailed: boolean;
-  /** The same for the wallet alone. */
+  /** Whether a transaction of the wallet failed on chain in the last hour. */
   walletHasFailed: boolean;
   /**
    * Whether an open transaction of the wallet conflicts with the offer. A revocation or a change of
@@ -48,7 +48,7 @@ const cost = (sql: Queryable) => sql`
   case state when 'open' then reserved when 'landed' then fee + authority_rent + subscription_rent
     when 'failed' then fee else 0 end`;
 
-/** Lamports of the approval's rent that have not come back. */
+/** Rent (lamports) of the wallet's approval, as far as it has not come back. */
 const authorityOut = (sql: Queryable) => sql`
   case when authority_returned_at is null then authority_rent else 0 end`;
 const subscriptionOut = (sql: Queryable) => sql`
@@ -154,7 +154,7 @@ export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponso
     order by day desc, out desc, merchant`;
 }
 
-/** Unreturned rent of the sponsorships whose ages are in one range of AGES. */
+/** Rent that has not come back, of the sponsorships in one range of ages (AGES). */
 export interface RentOfAge {
   /** The transactions of these sponsorships landed at least this many days ago. */
   days: number;
@@ -192,14 +192,15 @@ export async function readRentByAge(sql: Queryable): Promise<RentOfAge[]> {
 const fees = (sql: Queryable) => sql`(s.fee + s.closing_fee)`;
 const rent = (sql: Queryable) => sql`(s.authority_rent + s.subscription_rent)`;
 /**
- * SQL for the lamports that a sponsorship `s` of sponsoredOf cost: network fees, also of keepers'
- * closings, and rent that may come back. Analytics and statements have this sum.
+ * SQL for the cost (lamports) of one sponsorship `s` of sponsoredOf(). The cost is the network
+ * fees, including those of keepers' closings, plus the rent. Rent counts even after it has come
+ * back. Statements show this sum. Analytics show the fees and the rent separately.
  */
 export const sponsoredLamports = (sql: Queryable) => sql`(${fees(sql)} + ${rent(sql)})`;
 
 /**
  * SQL for the sponsorships `s` of an app that landed or failed in the range, with their plans `p`.
- * The bounds of created_at are for the index sponsorships_by_time.
+ * The conditions on created_at only let Postgres use the index sponsorships_by_time.
  */
 export const sponsoredOf = (
   sql: Queryable,
@@ -251,13 +252,13 @@ export interface SponsoringFacts {
   /** Lamports that sponsoring cost in the last 24 hours, without `leaving`. */
   day: bigint;
   /**
-   * Lamports that were spent in the last 24 hours on cancellations, closings and revocations by
-   * wallets, and on closings by keepers whose rent has not come back.
+   * Lamports that cancellations, closings and revocations by wallets cost in the last 24 hours.
+   * Includes the fee of a keeper's closing until the rent of the closed account has come back.
    */
   leaving: bigint;
   /**
-   * Network fees of all keepers' closings of those accounts that had a closing in the last 24
-   * hours.
+   * Network fees of closings by keepers, for the accounts whose last closing was claimed in the
+   * last 24 hours. Earlier closings of the same accounts are included.
    */
   closing: bigint;
   /** Rent that has not come back. */

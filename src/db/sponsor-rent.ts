@@ -1,5 +1,5 @@
 // The rent of sponsored accounts: selects the accounts that a keeper checks, and the accounts that
-// it closes.
+// a keeper closes.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { lockSponsoring } from './sponsorships.ts';
 
@@ -15,8 +15,9 @@ export interface RentOut {
   /** Whether the subscription's rent has not come back. */
   subscription: boolean;
   /**
-   * The newest slot at which a keeper read the subscription. An endpoint at an older slot may not
-   * have the accounts yet, so its answer does not show that rent has come back.
+   * The newest slot at which a keeper read the subscription. An RPC endpoint at an older slot may
+   * not have the accounts yet. An account that is missing there may still exist, so its rent does
+   * not count as returned.
    */
   observedSlot: bigint;
 }
@@ -75,18 +76,20 @@ export async function markReturned(
 }
 
 /**
- * SQL for the fees of closings in the last 24 hours whose rent has not come back. A closing whose
- * rent has come back is not counted, because the rent is more than the fee.
+ * SQL for the fees of the closings that count against the budget: the account's last closing was
+ * claimed in the last 24 hours, and the account's rent has not come back. Once the rent has come
+ * back, the fees are covered, because the rent is higher.
  */
 export const closingFees = (sql: Queryable) => sql`(
   select coalesce(sum(closing_fee), 0)::int8 from sponsorships
   where closing_at > now() - interval '24 hours' and subscription_returned_at is null)`;
 
 /**
- * Claims closings of subscription accounts at `fee` lamports each. Returns the addresses that the
- * caller may close: (1) claimed addresses, (2) addresses whose rent no sponsorship paid. An address
- * can be claimed again after five minutes, then ten, and so on, up to a day. The closings whose
- * rent has not come back cost at most `budget` lamports a day.
+ * Claims closings of subscription accounts. Each closing costs `fee` lamports. Claims a closing
+ * only while all closings of a day whose rent has not come back cost at most `budget` lamports.
+ * Returns the addresses that the caller may close: (1) claimed addresses, (2) addresses whose rent
+ * no sponsorship paid. An address can be claimed again after five minutes, then after ten, and so
+ * on. The longest wait is a day.
  */
 export async function claimClosings(
   tx: Transaction,

@@ -3,7 +3,7 @@
 // (sponsorships.ts).
 import type { Queryable } from './postgres/connect.ts';
 
-/** Minutes after the wallet's signature in which a keeper may decide about an offer. */
+/** A keeper may decide about an offer for this many minutes after the wallet has signed it. */
 export const DECISION_MINUTES = 10;
 
 export type SponsoredPurpose = 'subscribe' | 'cancel' | 'resume' | 'close' | 'repair' | 'revoke';

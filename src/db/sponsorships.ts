@@ -13,7 +13,7 @@ export interface SponsoredPayment {
   platformFee: bigint;
   amountNet: bigint;
   feeOwed: bigint;
-  /** The part of the price that was paid with credit from a change of plan, besides amountGross. */
+  /** The part of the price that credit from a change of plan paid. Not included in amountGross. */
   creditSpent: bigint;
 }
 
@@ -242,7 +242,10 @@ export async function markSeen(sql: Queryable, offerId: string, seen: Seen): Pro
   await sql`update sponsorships set seen = ${seen} where offer_id = ${offerId} and state = 'open'`;
 }
 
-/** Deletes at most 1,000 network addresses older than two days. Budgets use those of one day. */
+/**
+ * Deletes at most 1,000 network addresses that are older than two days. The budgets need the
+ * addresses of the last 24 hours only.
+ */
 export async function forgetAddresses(sql: Queryable): Promise<void> {
   await sql`
     update sponsorships set address = '' where offer_id in (
@@ -294,9 +297,9 @@ export async function endSponsorship(
 }
 
 /**
- * Marks rent of earlier sponsorships as returned. If this sponsorship closed an account, the rent
- * came back to its payer. If this sponsorship opened an account, an earlier account at the same
- * address must have been closed, so the earlier rent came back.
+ * Marks the rent of the wallet's earlier sponsorships as returned. If this sponsorship closed an
+ * account, the rent of that account came back. If this sponsorship opened an account, an earlier
+ * account at the same address must have been closed, so the rent of the earlier account came back.
  */
 async function returnEarlier(tx: Transaction, offerId: string): Promise<void> {
   await tx`
@@ -328,9 +331,9 @@ export interface SponsoredProgress {
   purpose: SponsoredPurpose;
   signedAt: Date | null;
   /**
-   * Whether it is too late for a keeper to decide about the offer, and no decision is stored. The
-   * limit is a minute above the limit in insertSponsorship(), so that a commit that began in time
-   * has ended.
+   * Whether it is too late for a keeper to decide about the offer, and no decision is stored. A
+   * decision that began before the limit in insertSponsorship() may be committed after that limit.
+   * An offer is therefore overdue only one minute after the limit.
    */
   isOverdue: boolean;
   state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;

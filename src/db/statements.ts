@@ -62,12 +62,15 @@ export interface StatementLine {
   subscriptionId: string | null;
   externalId: string | null;
   wallet: string;
-  /** `gross` to `creditSpent` are base units. An amount that the kind does not have is 0. */
+  /**
+   * `gross`, `fee`, `net`, `refunded` and `creditSpent` are base units. Each is 0 for the kinds of
+   * lines to which it does not apply.
+   */
   gross: bigint;
   fee: bigint;
   net: bigint;
   refunded: bigint;
-  /** The part of the price that was paid with credit from a change of plan, besides `gross`. */
+  /** The part of the price that credit from a change of plan paid. Not included in `gross`. */
   creditSpent: bigint;
   lamports: bigint;
   /** Null only if a credit paid for the whole period. */

@@ -71,9 +71,10 @@ export type CancelRequester = 'subscriber' | 'subscriber_here' | 'merchant';
 
 /**
  * Stops collection. The keeper ends the subscription at the later of paid_through and the end of
- * the trial, or at once if both are null. A merchant's request replaces a subscriber's request, so
- * that a resume on chain does not undo the cancellation. Returns undefined if the subscription has
- * ended or another request stays in force.
+ * the trial, or at once if both are null. A merchant's request replaces a subscriber's request,
+ * because a subscriber could undo the subscriber's own request with a resume on chain. Any other
+ * earlier request stays. Returns undefined if an earlier request stays or the subscription has
+ * ended.
  */
 export async function requestCancellation(
   sql: Transaction,
@@ -96,9 +97,9 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now. due_at becomes paid_through, or now if paid_through has passed,
- * because the keeper may have to close the on-chain account at that time. Returns undefined when
- * the subscription has already ended.
+ * Ends the subscription now. due_at becomes paid_through or the present, whichever is later. At
+ * that time, the keeper may have to close the on-chain account. Returns undefined when the
+ * subscription has already ended.
  */
 export async function forceCancellation(
   sql: Transaction,
@@ -134,8 +135,9 @@ export async function reinstateSubscription(
   return row;
 }
 
-// A pause, like a cancellation, takes the subscription from the keeper that claimed it. During the
-// pause, a keeper reads the subscription's account at once and then once a day.
+// A pause, like a cancellation, takes the subscription from the keeper that claimed it. The pause
+// makes the subscription due, so a keeper reads its account at once. Until the pause ends, a keeper
+// then reads the account once a day.
 
 /**
  * Stops collection and dunning until the subscription is unpaused. Returns undefined when the

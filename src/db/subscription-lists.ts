@@ -51,8 +51,8 @@ export function listSubscriptionsOfApp(
     return listed(key);
   }
   // "is not distinct from" prevents the use of the index on plan_id. With "=", the planner would
-  // take the plan for one of average size and prefer its index to that on the wallet or external
-  // id.
+  // assume a plan of average size. It could then choose the index on plan_id, although the index on
+  // the wallet or the external id leads to fewer rows.
   if (planId !== null) filters.push(sql`and plan_id is not distinct from ${planId}::uuid`);
   if (externalId === null) {
     filters.push(sql`and app_id is not distinct from ${appId}::uuid`);

@@ -29,17 +29,17 @@ export interface SubscriptionState {
    * ignores account states from older slots.
    */
   observedSlot: bigint;
-  /** Base units of the pulls that the keeper has read in the period that ends at paidThrough. */
+  /** Base units of all pulls that the keeper knows in the period that ends at paidThrough. */
   periodPulled: bigint;
   /**
-   * End of a paid period without access: the period's payment was refunded or turned into credit,
-   * and then the wallet resumed. Null when there is no such period.
+   * End of a paid period that gives no access, because the period's payment was refunded or turned
+   * into credit before the wallet resumed. Null when there is no such period.
    */
   refundedThrough: Date | null;
   setbacks: number;
   /**
-   * A transaction can pack payments of several subscriptions. Number of consecutive transactions
-   * that failed because of a payment of another subscription.
+   * Number of consecutive transactions that failed because of another subscription's payment. One
+   * transaction can contain payments of several subscriptions.
    */
   failedPacks: number;
   /** Start of the period of the last payment that failed on chain because of the subscriber. */
@@ -72,17 +72,22 @@ export interface KeeperSubscription extends SubscriptionState {
   chargedFrom: Date | null;
   /** The first payment is deferred to this time; null unless a change of plan set it. */
   startsAt: Date | null;
-  /** The subscription before a change of plan. `replacedBy` is the one after it. */
+  /**
+   * `replaces`: the subscription that this one replaced in a change of plan. `replacedBy`: the
+   * subscription that replaced this one.
+   */
   replaces: string | null;
   replacedBy: string | null;
   /** Chain time at which replacedBy takes over. */
   replacedAt: Date | null;
-  /** Whether the transaction of a change of plan was offered, signed or sent recently. */
+  /**
+   * Whether a change of plan that replaces this subscription is under way: its transaction was
+   * recently offered or signed, or it is being sent.
+   */
   isChanging: boolean;
   /**
-   * Whether the payment for the period that ends at paidThrough was refunded in full. A wallet that
-   * cancels and then resumes gets no access in such a period. Always false without a cancel
-   * request.
+   * Whether a cancellation was requested and the payment for the period that ends at paidThrough
+   * was refunded in full. If the wallet then resumes, it gets no access in this period.
    */
   isRefunded: boolean;
   planPda: string;
@@ -318,9 +323,9 @@ export async function makeDue(
 const RELEASED_AT_ONCE = 20_000;
 
 /**
- * Makes due the plan's subscriptions that waited while the plan was blocked: their payment was due
- * by this chain time, but their due_at is later. Returns their number. The caller holds the plan's
- * lock.
+ * Makes subscriptions due that waited while the plan was blocked. The next payment of such a
+ * subscription is due by this chain time, but its due_at is later. Returns the number of these
+ * subscriptions. The caller holds the plan's lock.
  */
 export async function releaseWaiting(
   sql: Queryable,

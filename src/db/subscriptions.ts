@@ -35,20 +35,21 @@ export interface SubscriptionRow extends DiscountTerms {
   /** Credit from a replaced subscription that no payment has spent yet, in base units. */
   credit: bigint;
   /**
-   * `replaces`: the subscription before a change of plan. `replacedBy`: the subscription after it.
+   * `replaces`: the subscription that this one replaced in a change of plan. `replacedBy`: the
+   * subscription that replaced this one.
    */
   replaces: string | null;
   replacedBy: string | null;
   /** Chain time at which replacedBy takes over. */
   replacedAt: Date | null;
   /**
-   * End of a paid period without access: the period's payment was refunded or turned into credit,
-   * and then the wallet resumed. Null when there is no such period.
+   * End of a paid period that gives no access, because the period's payment was refunded or turned
+   * into credit before the wallet resumed. Null when there is no such period.
    */
   refundedThrough: Date | null;
   /**
-   * Start of one of the on-chain account's periods; null until the registration or a keeper has
-   * read the account.
+   * Start of one of the on-chain account's periods. Null if the account was not read at the
+   * registration and no keeper has read it since.
    */
   periodAnchor: Date | null;
   paidThrough: Date | null;
@@ -130,8 +131,9 @@ export interface EarlierRegistration {
   status: SubscriptionStatus;
   periodHours: number;
   /**
-   * True if the merchant force-cancelled the registration and has since neither reinstated the
-   * registration nor created a checkout session for the registration's externalId or wallet.
+   * True if the merchant force-cancelled the registration and has not allowed a new one since. To
+   * allow it, the merchant reinstates the registration, or creates a checkout session for the
+   * registration's externalId or wallet.
    */
   isBarred: boolean;
   /** The subscription that replaced this registration in a change of plan. */
@@ -183,7 +185,7 @@ export async function findNewestRegistration(
 
 /**
  * Ends a registration whose account now has a newer registration. `endReason`: `resubscribed` if
- * the account was closed and reopened, `replaced` if the wallet changed the plan and changed back.
+ * the account was closed and reopened, `replaced` if the wallet changed to another plan and back.
  * Returns undefined when the registration has already ended.
  */
 export async function endReplacedRegistration(
@@ -259,9 +261,9 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 
 /**
  * Stores a registration with the plan's terms and returns its id. Returns undefined if the plan is
- * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app. due_at
- * ignores the trial, so that the keeper reads the account at once. If the address has a live
- * registration, throws a PostgresError for the constraint one_live_registration_per_pda.
+ * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app. The
+ * trial does not delay due_at, so that a keeper reads the account at once. If the address has a
+ * live registration, throws a PostgresError for the constraint one_live_registration_per_pda.
  */
 export async function insertRegistration(
   sql: Queryable,

@@ -32,8 +32,9 @@ export interface SweepStep {
 }
 
 /**
- * Returns the position of the last subscription. A subscription that is later found beyond this
- * position was registered or rescheduled in the meantime.
+ * Returns the position of the last subscription in the order of the sweep. If the sweep later finds
+ * a subscription beyond this position, that subscription was registered or rescheduled in the
+ * meantime.
  */
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`

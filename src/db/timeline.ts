@@ -25,9 +25,9 @@ const MAX_ROWS = 200;
  * deliveries, and attempts that have not landed.
  */
 export async function listTimeline(sql: Queryable, subscriptionId: string): Promise<TimelineRow[]> {
-  // Deliveries of replays are found by the index on their events. Other deliveries have no such
-  // index, but are stored together with their events. Their ids are therefore close to the events'
-  // ids, and a range of ids finds them.
+  // A partial index finds the deliveries of replays by their events. Other deliveries have no such
+  // index. They are stored together with their events, so their ids are close to the events' ids. A
+  // range of ids finds them.
   const rows = await sql<
     (Omit<TimelineRow, 'signature'> & { signature: Buffer | null; signed: string | null })[]
   >`

@@ -54,9 +54,10 @@ export function listUnregistered(
 }
 
 /**
- * Returns the addresses of the newest unregistered subscriptions, of the newest offers that no
- * wallet has registered, and of the subscriptions that were replaced in the last hour: their wallet
- * may have resumed them before the change of plan was booked. A keeper reads these addresses again.
+ * Returns addresses that a keeper reads again: (1) of the newest unregistered subscriptions, (2) of
+ * the newest offers whose subscription is not registered, (3) of subscriptions that a change of
+ * plan replaced in the last hour. The wallet may have resumed a replaced subscription before the
+ * change of plan was recorded.
  */
 export async function readAwaited(sql: Queryable, limit: number): Promise<string[]> {
   const rows = await sql<{ subscriptionPda: string }[]>`

@@ -18,7 +18,10 @@ import {
 } from './concurrency.ts';
 
 export interface ClaimerParts {
-  /** A connection pool that is used only for claims. Postgres makes a new plan for each claim. */
+  /**
+   * A connection pool that is used only for claims. The pool prepares no statements, so that
+   * Postgres plans each claim for the present length of the queue.
+   */
   claims: Sql;
   queue: Sql;
   clock: DatabaseClock;
@@ -78,9 +81,9 @@ export class Claimer {
   }
 
   /**
-   * Reports that an endpoint has due rows. `isSwept`: a sweep found the rows, and they may be due
-   * earlier than the last claimed row. For an idle endpoint, the next claim therefore reads the
-   * queue from its start.
+   * Reports that an endpoint has due rows. `isSwept`: a sweep found the rows, so they may be due
+   * earlier than the last claimed row. If the endpoint is idle, its next claim reads the queue from
+   * the start, to find such rows. For a busy endpoint, a claim does so every FROM_START_MS anyway.
    */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.#known.get(endpointId);

@@ -2,16 +2,18 @@
 // machine's monotonic clock. The machine's wall clock is never used.
 //
 // Postgres reads its clock at some time between request and response. If the response is quick, the
-// estimate assumes that the reading was made at the time of the request. The estimate is then never
-// behind the database's clock, so no retry becomes due too early, and ahead by at most the round
-// trip. If the response is slow, the estimate changes only if it contradicts the reading.
+// estimate assumes that Postgres read the clock at the time of the request. The estimate is then
+// ahead of the database's clock by at most the round trip, and never behind it. Retries are
+// scheduled with the estimate, so no retry becomes due too early. If the response is slow, the
+// estimate changes only if it contradicts the reading.
 
 export interface DatabaseClock {
   /** Current Unix milliseconds by the database's clock. Throws before the first sync. */
   now(): number;
   /**
    * Reads the database's clock (Unix milliseconds) with `ask`, adjusts the estimate and returns the
-   * reading. The first sync repeats slow readings, but returns its first reading.
+   * reading. If a reading of the first sync is slow, the first sync reads again to improve the
+   * estimate. It still returns the first of its readings.
    */
   sync(ask: () => Promise<number>): Promise<number>;
 }

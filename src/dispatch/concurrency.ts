@@ -171,9 +171,9 @@ export class Concurrency {
   }
 
   /**
-   * Returns the next endpoint of a class, in the order of turns. After `perEndpoint` has become
-   * smaller, an endpoint may have so many requests in flight that it may start no more. Such an
-   * endpoint loses its turn.
+   * Returns the endpoint of a class whose turn is next. When `perEndpoint` becomes smaller, an
+   * endpoint in the order of turns may already have too many requests in flight to start another.
+   * Such an endpoint loses its turn.
    */
   #first(pace: Pace): EndpointQueue | undefined {
     for (const queue of this.#waiting[pace]) {
@@ -189,8 +189,9 @@ export class Concurrency {
   }
 
   /**
-   * Returns how many requests to an endpoint this process may start per second. A process without a
-   * share starts none (windowOf), so the rate is never 0.
+   * Returns how many requests to an endpoint this process may start per second. The rate is never
+   * 0, because take() divides by the rate. A process whose share is 0 still starts no requests,
+   * because windowOf() is 0.
    */
   rateOf({ maxPerSecond }: EndpointQueue): number {
     const part = Math.max(1, this.#perEndpoint()) / this.#perEndpointOfAll;

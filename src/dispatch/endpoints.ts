@@ -1,6 +1,6 @@
 // Cache of endpoint URLs, signing keys and settings. A claim returns the time of the endpoint's
-// last change. If this time is later than that of the entry, the entry is read again. The URL of an
-// endpoint never changes.
+// last change. If the cached entry is from before this change, the endpoint is read again. The URL
+// of an endpoint never changes.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import { readEndpoints, type SealedEndpoint } from '../db/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';

@@ -72,8 +72,8 @@ function attemptCounter(registry: Registry) {
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 6],
     registers,
   });
-  // Counters start at 0, because Prometheus sees no increase in a counter that first appears with
-  // its first event.
+  // Each counter starts at 0. If a counter first appeared with the value 1, Prometheus would not
+  // see its first increase.
   attempts.inc({ outcome: 'delivered', answer: '2xx' }, 0);
   for (const outcome of ['retried', 'failed']) {
     for (const answer of ['3xx', '4xx', '5xx', ...Object.keys(failureMeanings)])

@@ -18,15 +18,17 @@ const COLOURED = /(\p{Extended_Pictographic})\ufe0f/gu;
 const WORD = /[\p{L}\p{M}\p{N}]+/gu;
 /**
  * Matches the letters and numbers that may be a styled form of another character, such as
- * mathematical or fullwidth letters. The micro sign is not matched: its script is Common, so names
- * like "µTorrent" may have it beside Latin letters.
+ * mathematical or fullwidth letters. The micro sign is not matched, because its plain form is a
+ * Greek letter. Otherwise, names like "µTorrent" would mix Greek and Latin letters and would be
+ * refused.
  */
 const STYLED = /(?!\u00b5)[\p{L}\p{N}]/gu;
 
 /**
- * Scripts that may occur together in one word, besides Common and Inherited: each combination of
- * the restriction level "Highly Restrictive" here, and each single script of the two lists below.
- * `recommended` has the recommended scripts of Unicode Standard Annex 31 (table 5).
+ * Scripts that may occur together in one word. These combinations are those of the restriction
+ * level "Highly Restrictive". A script in `recommended` or `limited` must be the only script of its
+ * word. The scripts Common and Inherited may occur in every word. `recommended` has the recommended
+ * scripts of Unicode Standard Annex 31 (table 5).
  */
 const combinations = [
   ['Latin', 'Han', 'Hiragana', 'Katakana'],
@@ -36,8 +38,8 @@ const combinations = [
 const recommended =
   'Arabic Armenian Bengali Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hebrew Kannada Khmer Lao Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan';
 /**
- * The scripts of small living communities: those of table 7, and Mongolian. All other scripts are
- * refused, because they are historic and some of them have blank characters.
+ * The scripts of small living communities: those of table 7 in the same annex, and Mongolian. All
+ * other scripts are refused, because they are historic and some of them have blank characters.
  */
 const limited =
   'Adlam Balinese Bamum Batak Canadian_Aboriginal Chakma Cham Cherokee Hanifi_Rohingya Javanese Kayah_Li Lepcha Limbu Lisu Mandaic Meetei_Mayek Miao Mongolian New_Tai_Lue Newa Nko Nyiakeng_Puachue_Hmong Ol_Chiki Osage Saurashtra Sundanese Syloti_Nagri Syriac Tai_Le Tai_Tham Tai_Viet Tifinagh Vai Wancho Yi';
@@ -60,10 +62,11 @@ const HIDDEN_DOT = /\p{Soft_Dotted}\u0307/u;
  * UTS 39 allows four marks on every character, but four marks can hide the line above or below.
  */
 const maxMarks: readonly [RegExp, number][] = [
-  // Four marks: (1) a medial, two vowels and a tone, (2) subjoined letters and a vowel.
+  // Four marks, for example a medial, two vowels and a tone in Myanmar, or subjoined letters and a
+  // vowel in Tibetan.
   [new RegExp(`[${classOf(['Myanmar', 'Tibetan', 'Tai_Tham'])}]`, 'u'), 4],
-  // Three marks: (1) breathing, accent and iota subscript, (2) dots and a vowel, (3) nukta, vowel
-  // and nasal sign.
+  // Three marks, for example breathing, accent and iota subscript in Greek, dots and a vowel in
+  // Hebrew, or nukta, vowel and nasal sign in Devanagari.
   [
     new RegExp(
       `[${classOf('Greek Arabic Hebrew Syriac Bengali Devanagari Gujarati Gurmukhi Kannada Khmer Lao Malayalam Oriya Sinhala Tamil Telugu Balinese Javanese Newa'.split(' '))}]`,

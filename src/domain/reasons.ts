@@ -31,8 +31,8 @@ export const renewalIssues = {
 } as const;
 
 /**
- * `endReason` of a subscription. Null while it has not ended, or if it was cancelled and ended
- * after its paid time.
+ * `endReason` of a subscription. Null while the subscription has not ended. Also null if the
+ * subscription was cancelled and then ended with its paid time.
  */
 export const endReasons = {
   past_due: 'The payment failed until the plan’s limit for unpaid subscriptions.',

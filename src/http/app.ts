@@ -67,7 +67,8 @@ const exposedHeaders = [
 const SECURITY_HEADERS = {
   'content-security-policy': "default-src 'none';frame-ancestors 'none'",
   'cross-origin-opener-policy': 'same-origin',
-  // Other sites may call the API. CORS_ORIGINS lists the allowed sites.
+  // This header lets browsers load responses for pages of other sites. CORS_ORIGINS decides which
+  // sites may read the responses.
   'cross-origin-resource-policy': 'cross-origin',
   'origin-agent-cluster': '?1',
   'referrer-policy': 'no-referrer',
@@ -145,7 +146,8 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
     trustProxy: createTrust(deps.trustProxy),
     clientErrorHandler: onClientError,
     // A proxy may send an absolute URL. The scheme and host of that URL are ignored. The URL `*`
-    // names no resource (RFC 9112, section 3.2.4), but the router would treat it as `/`.
+    // names no resource (RFC 9112, section 3.2.4), but the router would treat `*` as `/`. Therefore
+    // `*` becomes `/*`, which is the path of no resource.
     rewriteUrl: ({ url = '' }) =>
       url.startsWith('/') ? url : url === '*' ? '/*' : url.replace(/^https?:\/\/[^/?#]*/i, ''),
     // Fastify runs no hooks for framework errors, so this handler sets the headers.
@@ -178,8 +180,9 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.decorate('methodsOf', watchMethods(app));
   app.decorateRequest('caller', null);
   app.decorateRequest('startedAt', 0);
-  // Without this listener, Node itself would answer a request with an unknown Expect header, and
-  // its response has no envelope (docs/contract.md).
+  // A request with an unknown Expect header is handled like any other request. Without this
+  // listener, Node itself would respond, and the response of Node has no envelope
+  // (docs/contract.md).
   app.server.on('checkExpectation', (request, response) =>
     app.server.emit('request', request, response),
   );
@@ -280,8 +283,8 @@ function untrustedProxyWarning({ log }: ApiDeps): (request: FastifyRequest) => v
 }
 
 /**
- * Returns a function that counts the connections closed because a limit is reached. The function
- * logs at most one of these connections a minute.
+ * Returns a function that is called for each connection that was closed because a limit was
+ * reached. The function counts every such connection, and logs at most one a minute.
  */
 function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions['onRefused'] {
   let silentUntil = 0;

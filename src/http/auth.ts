@@ -14,8 +14,9 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
 /**
  * Returns the caller of a request. Throws UNAUTHORIZED for missing, forged, expired, unknown or
- * revoked credentials. If this process has not accepted the key lately, calls `checkBudget` before
- * the look-up. `checkBudget` may throw, so that a guessed key costs no statement.
+ * revoked credentials. Before the look-up of a key that this process has not accepted lately, calls
+ * `checkBudget`. `checkBudget` throws when the address has sent too many invalid credentials, so
+ * that guessing keys does not load the database.
  */
 export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
 

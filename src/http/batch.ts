@@ -14,8 +14,8 @@ interface Wanted<K, V> {
 
 /**
  * Returns a function that looks up a key in a batch. `load` receives the distinct keys of one
- * event-loop turn and returns the values found. `keyOf` returns the same string for a key and for
- * the value of this key. When `load` rejects, every look-up of the batch rejects.
+ * event-loop turn and returns the values found. `keyOf` returns a string that is the same for a key
+ * and for the value found for this key. When `load` rejects, every look-up of the batch rejects.
  */
 export function createBatch<K, V extends K>(
   load: (keys: K[]) => Promise<readonly V[]>,

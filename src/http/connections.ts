@@ -2,24 +2,25 @@
 // requests that wait, unanswered requests per connection (pipelining), and responses that a client
 // does not read.
 //
-// When a connection limit is reached, the server closes a connection that waits for its client,
-// chosen in this order: (1) the oldest connection without a complete request (head or body), (2)
-// the connection with the longest idle time, (3) only at the limit of the process, the oldest
-// connection with an unread response. If there is no such connection, the server closes the new
-// connection. A client therefore cannot lock out other clients with connections that do nothing.
+// When a connection limit is reached, the server makes room for a new connection. It closes one
+// connection on which it waits for the client, in this order: (1) the oldest connection without a
+// complete request (head or body), (2) the connection with the longest idle time, (3) only at the
+// limit of the process, the oldest connection with an unread response. If there is no such
+// connection, the server closes the new connection. A client therefore cannot lock out other
+// clients with connections that do nothing.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { addressSubject } from './addresses.ts';
 
 export interface ConnectionLimits {
   /**
-   * Maximum number of open connections of the process. A quarter of this number is the maximum
-   * number of requests that wait.
+   * Maximum number of open connections of the process. At most a quarter of this number of requests
+   * may wait for events, the chain or a merchant's server at the same time.
    */
   connections: number;
   /**
-   * Maximum number of open connections per address, except for trusted proxies. Half of this number
-   * is the maximum number of an address's requests that wait.
+   * Maximum number of open connections per address, except for trusted proxies. At most half of
+   * this number of requests of one address may wait at the same time.
    */
   perAddress: number;
   /** Maximum number of unanswered requests per connection. */
@@ -27,9 +28,9 @@ export interface ConnectionLimits {
   /** Milliseconds between two checks for clients that read their responses too slowly. */
   checkMs: number;
   /**
-   * Minimum number of bytes that a client must read between two checks while it receives a
-   * response. Node counts the bytes of a write only after all of them are sent, so a long write
-   * counts as unread until its end.
+   * Minimum number of bytes that a client must read between two checks while the client receives a
+   * response. Otherwise the connection is closed. Node counts the bytes of a write only when the
+   * whole write has been sent, so a long write counts as unread until its end.
    */
   bytesPerCheck: number;
 }
@@ -61,9 +62,9 @@ class Group {
   size = 0;
   waiting = 0;
   /**
-   * Connections on which the server waits for a request, because the connection has sent nothing,
-   * or only part of a head or body. The oldest connection is first. The body may have arrived
-   * since.
+   * Connections without a complete request: the client has sent nothing, or only part of a head or
+   * body. The oldest connection is first. When the rest of a body arrives, the connection stays in
+   * this set at first. #oldestIncomplete removes such a connection.
    */
   readonly incomplete = new Set<Socket>();
   /**
@@ -96,8 +97,8 @@ export class Connections {
   readonly #byAddress = new Map<string, Group>();
   readonly #open = new Map<Socket, Held>();
   /**
-   * Number of bytes that each connection had sent at the last check. Only connections with unsent
-   * bytes are listed.
+   * Connections that had unsent bytes at the last check, with the number of bytes that the server
+   * had sent by then.
    */
   #unread = new Map<Socket, number>();
 
@@ -129,12 +130,12 @@ export class Connections {
   }
 
   /**
-   * In each of its groups, puts the connection at the end of the set `idle` or `incomplete`, or
-   * into neither set.
+   * Updates the sets `idle` and `incomplete` in each group of the connection. The connection moves
+   * to the end of one of these sets, or is in neither set.
    */
   #sort(socket: Socket, { groups, requests, latest }: Held): void {
-    // Responses are sent in the order of the requests. If one request is unanswered, it is
-    // therefore the latest request.
+    // Responses are sent in the order of the requests. If only one request is unanswered, this
+    // request is therefore the latest request.
     const isIncomplete = requests === 1 && latest?.complete === false;
     for (const { incomplete, idle } of groups) {
       incomplete.delete(socket);

@@ -130,8 +130,9 @@ export type Caller = MerchantCaller | SubscriberCaller;
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * True for routes other than GET that a suspended account may call. A route for signed
-     * transactions also checks the purpose of the transaction.
+     * True if suspended accounts may call the route. GET routes do not need this, because suspended
+     * accounts may always read. A route for signed transactions also checks the purpose of the
+     * transaction.
      */
     openToSuspended?: true;
     /**
@@ -155,7 +156,10 @@ declare module 'fastify' {
   }
 }
 
-/** Returns the app and the address in whose budgets the caller's replays are counted. */
+/**
+ * Returns the app and the address for the daily limits of replays (domain/outbox/replay-quota.ts).
+ * The address is null for a Pro merchant, who has no limit per address.
+ */
 export function requesterOf(request: FastifyRequest, appId: string): Requester {
   const { tier } = merchantOf(request);
   return { appId, address: tier === 'pro' ? null : addressSubject(request.ip) };

@@ -20,7 +20,9 @@ export const bom = Type.Optional(
 export const csvHead = (columns: readonly string[], hasMark: boolean): string =>
   (hasMark ? '\uFEFF' : '') + stringify([[...columns]], options);
 
-/** Returns one line of CSV for each row, with its `columns` in this order. */
+/**
+ * Returns one line of CSV for each row. A line has the fields named in `columns`, in that order.
+ */
 export const csvLines = (rows: readonly object[], columns: readonly string[]): string =>
   stringify([...rows], { ...options, columns: [...columns] });
 

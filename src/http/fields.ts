@@ -8,7 +8,7 @@ import { invalidField } from '../errors.ts';
 import { isCalendarDay } from '../format.ts';
 
 const MAX_AMOUNT = 2n ** 63n - 1n;
-// Times from the year 9999 are refused, because a time zone could move such a time into the year
+// Times in the year 9999 or later are refused. A time zone could move such a time into the year
 // 10000, which has five digits.
 const LATEST_TIME = Date.UTC(9999, 0, 1);
 const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
@@ -125,8 +125,8 @@ export const Name = Type.String({
   examples: ['Coffee club'],
 });
 /**
- * A name that subscribers see. Responses do not use this schema, because names in the database may
- * be older than its rules.
+ * A name that subscribers see. Only requests use this schema. A stored name may be older than the
+ * rules of the schema, and a response must still return the name.
  */
 export const NameInput = Type.String({
   format: 'display-name',
@@ -188,7 +188,7 @@ export const TimeInput = Type.String({
   examples: ['2026-01-31T00:00:00Z'],
 });
 
-/** The id that the merchant gave the customer. */
+/** The customer's id in the merchant's own system. */
 export const ExternalId = Type.String({
   format: 'name',
   description: 'Your id of the customer, 1 to 120 characters. Several subscriptions may share it.',

@@ -1,9 +1,11 @@
 // Checks that run before a handler: credentials (401), rate limit (429), role and suspension (403).
 //
 // Each caller has a budget of requests per minute (docs/contract.md, Limits). Each address also has
-// budgets: for all its callers below the Pro tier, for pages and public data, for signing in, for
-// refused sign-ins, for offers of checkouts, for invalid credentials, and for POST and PATCH
-// requests in a day. A request is refused only when a budget in which the request counts is spent.
+// budgets: (1) for all its callers below the Pro tier, (2) for pages and public data, (3) for
+// signing in, (4) for refused sign-ins, (5) for offers of checkouts, (6) for invalid credentials,
+// (7) for POST and PATCH requests in a day. A spent budget refuses only requests of its own kind.
+// While budget (6) is spent, API keys that this process has not accepted lately are refused without
+// a look-up.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Account, findSuspensions, type Suspension } from '../db/suspensions.ts';
 import { suspended } from '../domain/accounts/suspended.ts';
@@ -16,20 +18,21 @@ import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts';
 
 /**
- * Rate limit of all callers below the Pro tier at one address together, as a multiple of one
- * caller's limit. Without this limit, one person could send more requests by creating more wallets.
+ * All callers below the Pro tier at one address share a rate limit. This is the limit as a multiple
+ * of one caller's limit. Without the shared limit, one person could send more requests by creating
+ * more wallets.
  */
 const CALLERS_PER_ADDRESS = 20;
 /**
- * Daily limit of an address for POST and PATCH requests, as a multiple of the Free tier's limit per
- * minute. The limit bounds the data that one address can store with many wallets. Requests of Pro
- * callers are not counted.
+ * Maximum number of POST and PATCH requests of an address in a day, as a multiple of the Free
+ * tier's limit per minute. The daily limit bounds the data that one address can store with many
+ * wallets. Requests of Pro callers are not counted.
  */
 const POST_MINUTES = 200;
 /**
- * Three rate limits of an address, as a multiple of the Free tier's limit: (1) for pages and public
- * data, (2) for signing in, (3) for offers. The limits are high, because many buyers may share one
- * address.
+ * An address has separate rate limits (1) for pages and public data, (2) for signing in, and (3)
+ * for offers. Each of these limits is this multiple of the Free tier's limit. The limits are high,
+ * because many buyers may share one address.
  */
 const PUBLIC_TO_FREE = 6;
 
@@ -40,13 +43,17 @@ export interface Gate {
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
   /**
-   * Counts the request in the address's budget for signing in. Throws RATE_LIMITED if this budget
-   * or the address's budget for refused sign-ins is used up.
+   * Counts the request in the address's budget for signing in. A POST request also counts in the
+   * address's daily budget. Throws RATE_LIMITED if one of these budgets or the address's budget for
+   * refused sign-ins is used up.
    */
   signIn(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** If the response has the status 401, counts it in the address's budget for refused sign-ins. */
   signInAnswered(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Counts the request in the address's budget for checkout offers. */
+  /**
+   * Counts the request in the address's budget for checkout offers. A POST request also counts in
+   * the address's daily budget.
+   */
   offer(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /**
    * Counts the request in the address's budget for pages and public data. A POST or PATCH request

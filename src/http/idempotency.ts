@@ -38,9 +38,11 @@ export function unusedKey({
 }
 
 /**
- * Responds with the result of the function that `prepare` returns. `prepare` runs before the
- * database transaction, so it may read the chain. The function runs inside the transaction, and
- * only once per key. Throws CONFLICT when the key was used for a different request.
+ * Calls `prepare`, runs the returned function in a database transaction and responds with its
+ * result. `prepare` runs before the transaction begins, so `prepare` may read the chain. With an
+ * Idempotency-Key, the function takes effect only once per key, and later requests get the stored
+ * response. Throws CONFLICT when the key was used for a different request, or when another request
+ * with the key is under way.
  */
 export async function respondOnce<T>(
   { sql, secretBox }: ApiDeps,

@@ -7,11 +7,11 @@ import { spendBudgets, type Budget } from '../db/rate-budgets.ts';
 
 const MINUTE_MS = 60_000;
 export const DAY_MS = 86_400_000;
-/** Number of windows in memory above which ended windows are deleted from memory. */
+/** When memory has this many windows, ended windows are deleted from memory. */
 const SWEEP_ABOVE = 10_000;
 /**
- * Number of windows in memory at which all windows are deleted from memory. No count is lost,
- * because Postgres has the counts.
+ * If memory has this many windows even after the ended windows were deleted, all windows are
+ * deleted from memory. No count is lost, because Postgres has the counts.
  */
 const MAX_WINDOWS = 200_000;
 /**

@@ -201,8 +201,9 @@ function amountIn(locale: string, units: bigint): string {
 }
 
 /**
- * A time in UTC, so that the receipt is the same for all readers. Its form is that of the pages
- * (pages/shared/time.tsx), whose script adds the reader's own time on the screen.
+ * Returns a time in UTC, so that the receipt is the same for all readers. The format is the same as
+ * in pages/shared/time.tsx. On the screen, the script of the receipt (pages/receipt/main.ts) adds
+ * the time in the reader's time zone.
  */
 function timeIn(locale: string, time: Date): string {
   const day = { year: 'numeric', month: 'short', day: 'numeric' } as const;

@@ -201,8 +201,9 @@ class Cache {
   }
 
   /**
-   * Returns the cached result of `load`. Calls `load` if the cache has no result and no earlier
-   * call is under way. A result stays in the cache for `ms` after its response.
+   * Returns the cached result of `load`. If the cache has no result, calls `load`. Calls that come
+   * before `load` has ended share its result. A result stays in the cache for `ms` after its
+   * response.
    */
   get<R>(method: string, about: string, ms: number, load: () => Promise<R>): Promise<R> {
     const key = `${method} ${about}`;

@@ -1,4 +1,5 @@
-// HTML of the browser pages, and of the page for a reached rate limit or an outage.
+// HTML of the browser pages, and of the page that is shown when a rate limit is reached or during
+// an outage.
 import { escapeHtml } from './open-graph.ts';
 import { dashboardWords, type SiteLanguage, siteWords } from './site-words.ts';
 

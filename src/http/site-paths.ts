@@ -3,8 +3,9 @@ import type { FastifyReply } from 'fastify';
 import type { Api } from './context.ts';
 
 /**
- * Crawlers may read a plan's page, so that chats can show a preview of a link to it. The page
- * itself forbids indexing, because the merchant decides where to link to the plan.
+ * Crawlers may read a plan's page, so that chats can show a preview of a link to the page. Search
+ * engines must not list the page, because the merchant decides where to link to the plan. A meta
+ * element of the page (site-documents.ts) therefore forbids indexing.
  */
 const ROBOTS = `User-agent: *
 Allow: /s/

@@ -1,5 +1,5 @@
 // Texts of the HTML that the server sends. A browser shows these texts until the page's script
-// runs. A page for a reached rate limit or an outage has only these texts.
+// runs. The page that is shown when a rate limit is reached or during an outage has no other texts.
 import type { FastifyRequest } from 'fastify';
 
 /** `fact` tells, until the page's script runs, that opening the page has changed nothing. */

@@ -131,8 +131,8 @@ export function siteRoutes(api: Api, deps: ApiDeps, gate: Gate): void {
         const tagged = await withTags(deps, html, request.params.planId);
         return sendPage(reply, tagged, 'no-cache', {
           connections: onPhone ? WALLET_APPS : [],
-          // The dashboard opens a statement as a blob, and the blob has the policy of the
-          // dashboard.
+          // The dashboard opens a statement as a blob. The dashboard's policy also applies to the
+          // blob, so the policy must allow the style of statements.
           styles: page === 'dashboard' ? [STATEMENT_STYLE] : [],
         });
       });

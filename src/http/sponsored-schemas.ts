@@ -17,7 +17,8 @@ export const sponsored = Type.Boolean({
 });
 
 /**
- * The field with which a request for a change of plan names the amounts that the user was shown.
+ * The field with which a request for a change of plan tells which amounts the user was shown. Its
+ * value is the `asOf` of these amounts.
  */
 export const shownAsOf = {
   ...TimeInput,
@@ -71,8 +72,8 @@ export const SponsoredOffer = Type.Object(
 export const notSponsored = (code: Refusal) => ({ code, message: refusals[code] });
 
 /**
- * Makes a sponsored offer if the request asked for one. `made` is the response with the offer.
- * `notSponsored` is the reason for a refusal; null if the request did not ask for an offer.
+ * Makes a sponsored offer if the request asked for one. `made` is the response with the offer. If
+ * the offer was refused, `notSponsored` is the reason. Otherwise `notSponsored` is null.
  */
 export async function askSponsor(
   deps: ApiDeps,

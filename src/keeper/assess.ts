@@ -74,9 +74,10 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 }
 
 /**
- * Reads the accounts (at `minSlot` or later) and decides about each row. If the database lacks the
- * pulls that a decision needs, `history` allows a look-up on chain, which takes long. Otherwise the
- * decision has `needs: 'pulls'`. `closed` lists the accounts that the keeper has just closed.
+ * Reads the accounts (at `minSlot` or later) and decides about each row. A decision may need pulls
+ * that are not in the database. With `history`, these pulls are looked up on chain, which takes
+ * long. Without `history`, the decision has `needs: 'pulls'`. `closed` lists the accounts that the
+ * keeper has just closed.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -115,8 +116,8 @@ export async function assessAll<Row extends KeeperSubscription>(
 }
 
 /**
- * Selects the rows whose next payment it is time to announce. For each of these rows, finds the
- * USDC that the wallet must pay for its other subscriptions before that payment.
+ * Selects the rows whose next payment must be announced now. For each of these rows, finds the USDC
+ * that the wallet must pay for its other subscriptions before that payment.
  */
 async function findOwed(
   { sql }: Context,
@@ -153,8 +154,9 @@ async function findInHistory(
       found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
-    // The search begins no earlier than the period of the registration, because earlier pulls
-    // belong to an earlier registration.
+    // The search begins at the end of the paid time. If the account's current period is already
+    // paid, the search begins at this period. If nothing is paid yet, the search begins at the
+    // account's current period or, without an account, at the period of the registration.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));

@@ -36,9 +36,9 @@ const BATCH = 200;
 const MAX_WAIT_MS = 5000;
 const LEAST_WAIT_MS = 100;
 /**
- * Claiming goes through the due subscriptions in order of due time. After this interval (ms) it
- * starts again at the earliest due time, because subscriptions may have become due with an earlier
- * due time.
+ * Each claim continues behind the last claimed subscription, in order of due time. After this
+ * interval (ms), claiming starts again at the earliest due time, because other subscriptions with
+ * an earlier due time may have become due.
  */
 const PASS_MS = 2000;
 
@@ -49,7 +49,8 @@ const PASS_MS = 2000;
 const LOOKUPS_AT_ONCE = 8;
 /**
  * Maximum number of look-ups that wait or run. Even if every look-up is slow, a look-up begins
- * within 40 s. It then renews its lease, which lasts 45 s.
+ * within 40 s. At the beginning, the look-up renews the lease of its subscription. A lease lasts
+ * 45 s, so the lease is still valid then.
  */
 const MAX_TAKEN = 32;
 
@@ -222,8 +223,8 @@ function furthest(due: readonly DuePlace[], after?: DuePlace): DuePlace | undefi
 
 /**
  * Claims a batch of open attempts that no keeper holds. Either the lease expired, or the API ended
- * the claim when it cancelled the subscription. Such an attempt may still land, so a keeper must
- * follow it. Resolves with true when more such attempts may be left.
+ * the claim when the API cancelled the subscription. Such an attempt may still land, so a keeper
+ * must follow the attempt. Resolves with true when more such attempts may be left.
  */
 export async function recover({ sql, log }: Context, queue: Queue): Promise<boolean> {
   const limit = Math.min(BATCH, queue.room());

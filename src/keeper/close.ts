@@ -1,8 +1,8 @@
 // Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. Closings
 // run outside the collect loop. A closing only returns the keeper's own rent, and the program
 // refuses a second closing, so these transactions are not written to Postgres before they are sent.
-// The rent of a sponsored account is also taken back by sponsor-rent.ts: of all keepers, the one
-// that has claimed the closing sends it.
+// sponsor-rent.ts also closes sponsored accounts. A keeper therefore claims the closing of such an
+// account first, so that only one keeper sends the closing.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
@@ -49,9 +49,9 @@ export const MAX_CLOSINGS = 4;
 export type Closed = ReadonlyMap<string, bigint>;
 
 /**
- * Tries to close the on-chain accounts of `rows` and logs failures. Leaves out accounts that
- * another keeper is closing. Returns the accounts that were closed. Throws RpcUnreachable or
- * RpcError, and throws when `signal` aborts.
+ * Tries to close the on-chain accounts of `rows` and logs failures. Leaves out accounts that this
+ * keeper may not close, for example because another keeper is closing them. Returns the accounts
+ * that were closed. Throws RpcUnreachable or RpcError, and throws when `signal` aborts.
  */
 export async function closeAccounts(
   context: Context,

@@ -143,8 +143,8 @@ async function read(
     decision !== undefined && isBraked(brake, decision, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
     const known = lookups.get(row.id);
-    // The records of pulls in the database can change only a decision that used lookup results.
-    // Without lookup results, the earlier decision is still valid.
+    // A decision that used lookup results is repeated, because the database may have recorded more
+    // pulls since. A decision without lookup results is still valid.
     const earlier = known === undefined ? decisions.get(row) : undefined;
     return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
   };

@@ -52,7 +52,8 @@ export interface Context {
   /** Budgets of sponsored transactions. Undefined if no new transaction is sponsored. */
   readonly sponsoring: SponsorLimits | undefined;
   /**
-   * Maximum lamports a day that this installation spends on closings whose rent has not come back.
+   * Maximum network fees (lamports a day) of this installation for closing sponsored accounts. Once
+   * the rent of an account has come back, the fee of its closing is no longer counted.
    */
   readonly closingBudget: bigint;
 }

@@ -48,8 +48,8 @@ const fitsTwice = ({ attempt, row }: Mortal) => attempt.amountGross * 2n <= row.
 /**
  * Finds the attempts that can never land: their blockhash has expired, and no endpoint knows their
  * signature at `slot` or later. If the program would allow a payment twice in one period, two
- * endpoints must confirm both facts. If only one endpoint is configured, it suffices. Takes at most
- * 256 transactions.
+ * endpoints must confirm both facts. If only one endpoint is configured, one confirmation is
+ * enough. Takes at most 256 transactions.
  */
 export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,

@@ -77,8 +77,8 @@ export class History {
   }
 
   /**
-   * Returns one text with the reason why no payment may be signed now and the existing holds on
-   * collection. Returns undefined when there is neither.
+   * Returns one text that lists (1) the reason why no payment may be signed now, if there is one,
+   * and (2) all holds on collection. Returns undefined when there are none.
    */
   note(): string | undefined {
     const reasons = this.#holds.map(heldInWords);
@@ -208,8 +208,9 @@ export class History {
   }
 
   /**
-   * Returns the plans of the keeper's pulls in this transaction. Returns none for an unreadable
-   * transaction, because anyone can send an unreadable transaction that names the keeper.
+   * Returns the plans of the keeper's pulls in this transaction. An unreadable transaction counts
+   * as a transaction without pulls. Otherwise anyone could stop the collection of payments with an
+   * unreadable transaction that names the keeper.
    */
   async #plansOf(keeper: string, signature: string): Promise<string[]> {
     const { rpc, programId } = this.#context;

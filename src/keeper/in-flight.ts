@@ -30,8 +30,9 @@ export interface InFlightPayment extends ClaimedRow {
     readonly account: SubscriptionAccount;
   } | null;
   /**
-   * Value of the row's counter `notices` at this process's last read of the accounts for this
-   * payment. Any change that concerns the payment raises the counter. Null before the first read.
+   * Every change that concerns the payment raises the row's counter `notices`. `checked` is the
+   * value of `notices` when this process last read the accounts for this payment. Null before the
+   * first read.
    */
   checked: number | null;
   /** Whether the last read of the chain showed that the payment must not be sent. */
@@ -70,7 +71,7 @@ export interface InFlightTransaction {
   sentAt: number;
   /**
    * Whether this process signed the transaction and has held the claims of its payments ever since.
-   * The poll schedule depends on this.
+   * Such a transaction is not polled before the first send (poll-schedule.ts).
    */
   isOwn: boolean;
   readonly takenAt: number;
@@ -159,9 +160,10 @@ export class InFlight {
   }
 
   /**
-   * Whether the account in a notification equals the expected account of a payment in flight. If
-   * so, the payment's transaction is assumed to have landed in `slot`. If not, the payment is
-   * marked as unexplained.
+   * Whether a payment in flight explains the account in a notification. The account must equal the
+   * payment's expected account, and the subscription must not have changed since this process last
+   * read the accounts. If so, the payment's transaction is assumed to have landed in `slot`. If
+   * not, the payment is marked as unexplained.
    */
   explains(address: string, account: SubscriptionAccount, slot: bigint): boolean {
     const id = this.#byAddress.get(address) ?? '';

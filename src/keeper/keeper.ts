@@ -63,7 +63,7 @@ const GRACE_MS = 8000;
  * turn handles all notifications that came since the previous turn.
  */
 const NOTICES_MS = 200;
-/** Milliseconds within which every endpoint shows the new time after the chain's clock jumped. */
+/** Time (ms) within which every endpoint shows the new time after the chain's clock jumped. */
 const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;

@@ -22,7 +22,8 @@ export interface StateAfter {
 /**
  * Returns the pull, or undefined when it is uncertain which period was paid. If the account is
  * still in the signed period, the payment paid that period. Otherwise the block time shows the paid
- * period. If `signedEnd` (Unix seconds) is given, only the period that ends then is accepted.
+ * period. With `signedEnd` (Unix seconds), the block time is not used: the account must still be in
+ * the signed period, and this period must end at `signedEnd`.
  */
 export function landedPull(
   attempt: AttemptRow,

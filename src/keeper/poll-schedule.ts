@@ -44,8 +44,8 @@ const LATEST_MS = 1000;
 const STREAMED_MS = 2000;
 /**
  * Poll interval of a landed transaction whose block is not rooted yet. A block is usually rooted
- * after 13 s. Polls before that notice if a fork dropped the block, or if the notification of the
- * landing was wrong.
+ * after 13 s. If the block is still not rooted, a poll shows whether a fork dropped the block, or
+ * whether the notification of the landing was wrong.
  */
 const LANDED_MS = 15_000;
 /**

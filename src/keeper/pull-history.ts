@@ -119,9 +119,9 @@ export async function findPulls(
 }
 
 /**
- * Determines the pull of a landed payment. The period comes from (1) the account, if the account
- * shows it with certainty, else from (2) the transaction's events, else from (3) the block time, if
- * the transaction is unreadable. Returns undefined when none of the three shows the period.
+ * Determines the pull of a landed payment. The account may show the paid period with certainty. If
+ * not, the transaction's events show the period. If the transaction is unreadable, the block time
+ * is used. Returns undefined when none of these shows the period.
  */
 export async function pullOfLanded(
   context: Context,

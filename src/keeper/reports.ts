@@ -15,8 +15,8 @@ import type { KeeperMetrics } from './metrics.ts';
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts and logs the payments of a committed update. `alert` is the reason why a payment cannot be
- * collected if the subscriber is not the cause. Such a reason raises an alert.
+ * Counts and logs the payments of a committed update. `alert` is set if a payment cannot be
+ * collected and the subscriber is not the cause. `alert` is then the reason, which raises an alert.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
@@ -99,7 +99,8 @@ export function reportTransaction(
   for (const { row } of charged) {
     const { merchantWallet: merchant, subscriberWallet: wallet } = row;
     metrics.merchantLamports.inc({ merchant, outcome }, share);
-    // The wallet is logged but is no metric label, because the number of wallets is unbounded.
+    // The subscriber's wallet is logged but is not a metric label, because the number of
+    // subscribers is unbounded.
     if (err !== null)
       log.warn({ wallet, merchant, signature, lamports: share }, 'payment failed on chain');
   }

@@ -52,8 +52,9 @@ export interface ResolveResult {
 }
 
 /**
- * Number of tries (75 s in total) after which an incomplete history may decide the outcome of an
- * attempt. The history decides if the account is already in a later period than the attempt.
+ * If the account is already in a later period than the attempt, the account's history decides the
+ * outcome. After this many tries (75 s in total), the history is used although it may lack
+ * transactions.
  */
 const PATIENT_TRIES = 4;
 /**
@@ -284,8 +285,8 @@ async function endInHistory(
   const isLater = account !== null && account.periodStart > signedFor;
   if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
   // If a new account has replaced the old account at the subscription's address, the attempt may
-  // have landed on the old account. Only a history that reaches the start of the new account shows
-  // that.
+  // have landed on the old account. Only a history that reaches the start of the new account can
+  // show such a landing.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
   return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
 }

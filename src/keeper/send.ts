@@ -141,8 +141,8 @@ async function sendOne(
 
 /**
  * Whether a payment may still be sent. The on-chain subscription must be the registered account and
- * not cancelled. The period's price must still equal the signed amount, because a discount may have
- * changed or a pause may have ended.
+ * not cancelled. The period's price must still equal the signed amount. A new discount or the end
+ * of a pause may have changed the price.
  */
 function mayBeSent(
   { attempt }: InFlightPayment,

@@ -18,9 +18,9 @@ interface Decided<Row> {
 }
 
 /**
- * Reschedules the payments that a wallet cannot afford after (1) its payments in `signed`, and (2)
- * its payments that come earlier in `decided`. A rescheduled payment does not count as failed. The
- * keeper decides about it again after the other payments have landed.
+ * Reschedules the payments that a wallet cannot afford. The wallet must first pay its payments in
+ * `signed`, then its payments in `decided` in their order. A rescheduled payment does not count as
+ * failed. The keeper decides about this payment again after the other payments have landed.
  */
 export function withinFunds<Row extends KeeperSubscription>(
   decided: readonly Decided<Row>[],

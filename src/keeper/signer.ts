@@ -23,8 +23,8 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { Collectable } from '../domain/collecting/decision.ts';
 
 /**
- * A payment gets a transaction of its own after this number of failed transactions. Only
- * transactions that failed because of another payment in the same transaction are counted.
+ * Number of failed transactions after which a payment is packed alone. A failed transaction counts
+ * only if another payment in the same transaction made it fail.
  */
 const MAX_FAILED_PACKS = 2;
 
@@ -70,8 +70,8 @@ export class Signer {
   }
 
   /**
-   * Determines transaction version, blockhash and priority fee for a batch. Before that, simulates
-   * the payments whose compute limit is unknown. Throws RpcUnreachable or RpcError.
+   * Determines transaction version, blockhash and priority fee for a batch. Then simulates the
+   * payments whose compute units are not measured yet. Throws RpcUnreachable or RpcError.
    */
   async terms(batch: readonly Due[]): Promise<SigningTerms> {
     const [version, blockhash, price] = await Promise.all([
@@ -84,11 +84,13 @@ export class Signer {
       await this.#learn(batch, terms);
       return terms;
     } catch (error) {
-      // If no endpoint can be reached, the generous default compute limits stay in use.
+      // No endpoint could be reached, so some compute units are not measured. These payments get
+      // the default compute limit, which is generous.
       if (error instanceof RpcUnreachable) return terms;
       if (!(error instanceof RpcError)) throw error;
-      // If an RPC endpoint refuses version 1 transactions, it would refuse the payments too. The
-      // version is therefore determined again.
+      // An endpoint may have refused the simulation because it does not support version 1
+      // transactions. It would then refuse the payments too, so this batch is signed with the
+      // version that is chosen after the refusal.
       this.#versions.refused(error);
       return { ...terms, version: await this.#versions.current() };
     }
@@ -118,9 +120,9 @@ export class Signer {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
-      // A payment with an expired attempt raises the priority fee of its whole transaction, so
-      // payments with expired attempts are packed together. Payments of one plan are packed
-      // together because they share addresses.
+      // If an earlier attempt of a payment expired, the payment raises the priority fee of its
+      // whole transaction. Such payments are therefore packed together. Payments of one plan are
+      // packed together because they share addresses.
       .sort(
         (a, b) =>
           this.#fees.expiries(periodOf(b)) - this.#fees.expiries(periodOf(a)) ||
@@ -189,9 +191,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
 });
 
 /**
- * Returns one payment's part of the text whose hash is the transaction's memo. The part differs
- * between attempts for the same period, so the attempts' transactions differ even if the blockhash
- * is the same.
+ * Returns a payment's line of the reference text. A hash of the reference text becomes the memo of
+ * the transaction. The line differs between attempts for the same period. The transactions of two
+ * attempts therefore differ even if their blockhash is the same.
  */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

@@ -23,9 +23,9 @@ interface Decided<Row> {
 }
 
 /**
- * Simulates the doubted payments (`isDoubted`) and returns all decisions. If a simulation fails,
- * the new decision is not to collect the payment. `signed` has the signed transactions by
- * subscription id.
+ * Simulates the payments with `isDoubted`. If a simulation fails or gets no response, the payment's
+ * decision is replaced by one that does not collect. Returns the decisions of all rows. `signed`
+ * has the signed transactions by subscription id.
  */
 export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,

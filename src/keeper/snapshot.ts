@@ -33,8 +33,9 @@ export const isReached = (view: View, slot: bigint) => view instanceof Error || 
 
 interface SnapshotOptions extends ReadOptions {
   /**
-   * Returns the slot that a read of the row's accounts should reach. If no endpoint has reached it,
-   * the snapshot has older accounts, and the `slot` of the row's view shows that.
+   * Returns the slot that a read of the row's accounts should reach. If no endpoint has reached
+   * this slot, the row's accounts are read at an older slot. The view of the row has the slot of
+   * the read.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
   /**

@@ -1,7 +1,8 @@
 // Decides about one signed offer. The keeper reads the accounts, builds the message again and
-// compares it with the message that the wallet signed. The keeper signs only if the two differ in
-// nothing but assertions that the wallet added. Before the send, the transaction, reserved lamports
-// and payment attempt are committed together.
+// compares it with the message that the wallet signed. Some wallets append assertion instructions
+// to a message. The keeper signs only if the messages are equal apart from such assertions. Before
+// the keeper sends the transaction, one database transaction stores the signed transaction, the
+// reserved lamports and the payment attempt.
 import type { Keypair } from '../chain/keypair.ts';
 import { subscriptionAddress } from '../chain/program/addresses.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
@@ -129,9 +130,9 @@ export async function decideOffer(
 }
 
 /**
- * Refuses an offer for good. If the offer was for a cancellation, still cancels the subscription,
- * but only in the database. Otherwise a wallet without SOL could not cancel. A lapsed offer is
- * asked for again.
+ * Refuses an offer for good. If the offer was for a cancellation, the subscription is still
+ * cancelled in the database, because a wallet without SOL could not cancel on chain. If the offer
+ * has lapsed, nothing is cancelled, because the wallet can sign a new offer.
  */
 async function refuseOffer(
   { sql, deliveries }: Context,
@@ -233,8 +234,8 @@ async function judge(
   const outcome = await simulateOffer(rpc, offer, brake.readsFromSlot);
   if (outcome === 'later') return outcome;
   if (outcome !== 'lands') {
-    // If another open transaction of the wallet has changed the accounts, the buyer is told that a
-    // transaction is under way.
+    // The simulation may fail because another open transaction of this wallet has changed the
+    // accounts. The buyer is then told that a transaction is under way.
     const { isUnderWay } = await readSponsorUsage(sql, termsOf(offer, merchant));
     return { refusal: isUnderWay ? 'under_way' : outcome };
   }
@@ -256,7 +257,10 @@ async function sessionOf({ sql }: Context, offer: SignedSponsoredOffer) {
   return isHeldByWallet ? session : undefined;
 }
 
-/** Returns the change of plan that an offer makes; undefined if the offer makes none. */
+/**
+ * Returns the change of plan that an offer makes, or a refusal. Returns undefined if the offer
+ * makes no change of plan.
+ */
 async function changeOf(
   { sql, rules }: Context,
   { replaces, creditAt, wallet, purpose }: SignedSponsoredOffer,
@@ -285,9 +289,10 @@ async function commitSponsored(
   const rent = async (isOpened: boolean, length: number) =>
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
-    // The keeper does not trust the block height and slot that the API wrote into the offer. The
-    // keeper stores the height and slot of the latest blockhash, which are at least as high. The
-    // transaction therefore never counts as expired while it can land.
+    // The keeper does not trust the block height and the slot in the offer, because the API wrote
+    // them. The keeper stores the height and the slot of the latest blockhash instead. These are
+    // never lower than those of the transaction's own blockhash, so the transaction never counts as
+    // expired while it can still land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),
@@ -329,10 +334,10 @@ async function commitSponsored(
 }
 
 /**
- * Locks the credit of a change of plan until the commit. Returns false if the payment was computed
- * with more than the credit is now: a refund or another change came between. Throws NotCommitted if
- * the wallet's credits do not add up, because the API (`serve`) may write them. Throws
- * PaymentUnderWay.
+ * Locks the credit of a change of plan until the commit. Returns false if the credit is now less
+ * than the payment spends, for example after a refund. Throws NotCommitted if the wallet's credits
+ * do not match its payments: the API (`serve`) can write credits, and the keeper does not trust
+ * them. Throws PaymentUnderWay if the credit is not known yet.
  */
 async function locksCredit(
   tx: Transaction,

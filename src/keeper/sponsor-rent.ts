@@ -1,5 +1,6 @@
-// Takes back the rent of sponsored accounts: closes subscriptions (1) that were cancelled and have
-// expired, or (2) whose authority was closed or replaced. Only the wallet can close an authority.
+// Takes back the rent of sponsored accounts. A subscription account is closed (1) if it was
+// cancelled and has expired, or (2) if its authority account was closed or replaced. Authority
+// accounts are not closed here, because only the wallet can close its authority account.
 import {
   authorityIn,
   type ChainAccount,
@@ -15,7 +16,10 @@ import { claimRentOut, markReturned, recheckRent, type RentOut } from '../db/spo
 import { closingInstructions, mayClose } from './close.ts';
 import type { Context } from './context.ts';
 
-/** Number of sponsorships that one turn checks. One request reads their accounts and the clock. */
+/**
+ * Number of sponsorships that one turn checks. One request for at most 100 accounts reads the clock
+ * and two accounts of each sponsorship.
+ */
 const CHECKED = 49;
 
 /** Which rent of a sponsorship has come back according to one endpoint. */
@@ -83,10 +87,10 @@ function backOf(
 }
 
 /**
- * Records which rent of the suspects has come back. All endpoints that respond must agree, at a
- * slot that is not older than `observedSlot`, because a single endpoint may lag or lie. If two or
- * more endpoints are configured, at least two must respond. Otherwise the check is repeated in a
- * minute.
+ * Records which rent has come back. In each of the `suspects`, one endpoint has shown returned
+ * rent. Because a single endpoint may lag or lie, all endpoints that respond at `observedSlot` or
+ * later must agree. If two or more endpoints are configured, at least two must respond. If these
+ * conditions are not met, the sponsorship is checked again in a minute.
  */
 async function bookReturned(context: Context, suspects: readonly RentOut[]): Promise<void> {
   const { sql, rpc } = context;
@@ -123,9 +127,9 @@ function witnessed(...args: Parameters<typeof backOf>): Back {
 }
 
 /**
- * If this keeper has claimed the closing of an account, sends the transaction once. The transaction
- * is not stored, because it only returns the sponsor's own rent, and the program cannot close an
- * account twice. A later check shows whether the transaction landed.
+ * Sends a transaction that closes a subscription account, unless another keeper has claimed this
+ * closing. The transaction is sent once and not stored: it only returns the sponsor's own rent, and
+ * the program cannot close an account twice. A later check shows whether the transaction landed.
  */
 async function close(
   context: Context,

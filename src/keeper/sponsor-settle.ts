@@ -1,6 +1,6 @@
 // Settles sponsored transactions whose outcome is final. After a sign-up has landed, one database
-// transaction registers the subscription and stores the payment, subscription_created and
-// payment_success.
+// transaction registers the subscription and stores the payment and the events subscription_created
+// and payment_success.
 import { randomUUID } from 'node:crypto';
 import { clockIn, planIn, subscriptionIn } from '../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
@@ -52,9 +52,10 @@ export async function settleFailed(
 }
 
 /**
- * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. If the
- * account exists and the sponsor paid its rent, the transaction did land, because no other
- * transaction opens such an account while the attempt is open.
+ * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. The
+ * transaction has landed nevertheless if its subscription account exists and the sponsor paid the
+ * account's rent. While the attempt is open, no other transaction opens this account with the
+ * sponsor's rent.
  */
 export async function settleExpired(
   context: Context,
@@ -76,8 +77,8 @@ export async function settleExpired(
 }
 
 /**
- * Returns the earliest period start (Unix seconds) of an account that the attempt's transaction may
- * have opened: one minute before the recorded start.
+ * Returns a time in Unix seconds, one minute before the period start that the attempt recorded. An
+ * account whose period starts before this time was not opened by the attempt's transaction.
  */
 const since = ({ periodStart }: Attempt) => unixSeconds(periodStart) - 60n;
 
@@ -243,8 +244,10 @@ async function registrationOf(
   };
   const { replaces, creditAt } = one;
   if (replaces === null || creditAt === null) return registration;
-  // The credit has not become smaller since the payment was computed: `hasOpenChange` blocks
-  // refunds and other changes of plan while the sponsorship is open.
+  // The payment was computed with the credit at `creditAt`. The credit is taken over as of the
+  // start of the paid period if that is earlier. An earlier time never gives less credit. Refunds
+  // and other changes of plan cannot reduce the credit, because `hasSponsoredChange`
+  // (db/plan-changes.ts) blocks them while the sponsorship is open.
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
   const change = { id: replaces, when: 'now', at, offerId: one.offerId } as const;
   return { ...registration, ...keptIds(replaced, registration), allowSecond: true, change };
@@ -275,16 +278,16 @@ async function register(
   if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
   const before = await findLiveRegistration(tx, registration.subscriptionPda);
   const id = await storeRegistration(tx, registration);
-  // The wallet resumed the replaced subscription before or after the change landed. The wallet has
-  // paid the price of a change, so the change is valid. Nothing is collected for the replaced
-  // subscription, and the merchant's list shows that it still runs.
+  // The replaced subscription still runs on chain, because its wallet has resumed it. The change of
+  // plan is valid all the same, because the wallet has paid the price of a change. Nothing is
+  // collected for the replaced subscription. The merchant's list shows that it still runs.
   if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
   const ended = { state: 'landed', reason: null, subscriptionId: id } as const;
   const chainNow = timeOf(view.now);
   if (before === id) {
-    // The database had lost this registration and its payment, and the subscription was registered
-    // again. No payment is recorded here, because the collect loop finds the payment on chain and
-    // records it.
+    // The account is already registered: the database lost the first registration with its payment,
+    // and the subscription was registered again. No payment is recorded here, because the collect
+    // loop finds the payment on chain and records it.
     await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
     await endSponsorship(tx, one, ended);
     await makeDue(tx, [id], { chainNow, slot: view.slot });

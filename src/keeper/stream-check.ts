@@ -32,7 +32,10 @@ export class StreamCheck {
   readonly #heard = new Map<string, bigint>();
   /** The newest slot that the stream reported. */
   #slot = 0n;
-  /** Slot after which the stream reported every signature. Undefined before the first slot. */
+  /**
+   * The stream has reported every signature after this slot. Undefined until the stream has
+   * reported its first slot.
+   */
   #completeFrom: bigint | undefined;
   /** The newest signature that was compared. */
   #last: string | undefined;
@@ -121,8 +124,8 @@ export class StreamCheck {
       });
       infos.push(...page);
       const { slot } = page.at(-1) ?? { slot: 0n };
-      // The first check has no last compared signature. The list of the first check ends at the
-      // stream's first slot.
+      // The first check has no last compared signature at which the list could end. Its list ends
+      // at the first slot that the stream reported.
       if (page.length < PAGE || slot <= (this.#completeFrom ?? 0n))
         return { infos, isComplete: true };
     }

@@ -24,7 +24,8 @@ import type { Sweep } from './sweep.ts';
 
 /**
  * Maximum number of notifications that are kept while the chain cannot be read. Further
- * notifications are dropped, and the sweep starts, because it finds the dropped changes.
+ * notifications are dropped, and the sweep starts, because the sweep also finds the changes of
+ * dropped notifications.
  */
 const MAX_PENDING = 10_000;
 /**
@@ -110,9 +111,9 @@ export class Notifications {
 
   /** Queues the notification of a transaction that called the program. */
   takeTransaction({ signature, slot, logs }: TransactionNotification): void {
-    // A program call that emits an event leaves the changed account open, so account notifications
-    // show the change. A call without an event may close an account, and no account notification
-    // shows the closing. Only transactions with a call without an event are read.
+    // Only a transaction with a program call that emits no event is read, because such a call may
+    // close an account, and no account notification shows the closing. A call that emits an event
+    // closes no account, so account notifications show all its changes.
     if (this.#options.inFlight.isOwn(signature) || !hasSilentCall(logs, this.#context.programId))
       return;
     this.#add((pending) => pending.transactions.set(signature, { slot, misses: 0 }));
@@ -201,16 +202,17 @@ export class Notifications {
       transactions.delete(one.signature);
       if (one.unreadable === 'missing' && misses < MAX_MISSES)
         this.#pending.transactions.set(one.signature, { slot, misses: misses + 1 });
-      // If an unreadable transaction changed an account, the sweep finds the change, or the keeper
-      // finds it when it decides about the next payment.
+      // The transaction may have changed an account. The sweep then finds the change, or the keeper
+      // sees the change when it decides about the next payment.
       else reportUnreadable([one]);
     }
     return addresses;
   }
 
   /**
-   * Returns the ids of the subscriptions to read: those of the wallets and account addresses in
-   * `certain`, and those whose notification shows a change.
+   * Returns the ids of the subscriptions to read: (1) the subscriptions of the wallets and account
+   * addresses in `certain`, (2) the subscriptions whose notification shows a change. `named` has
+   * the addresses from transactions.
    */
   async #changedIds(
     notifications: ReadonlyMap<string, ProgramNotification>,

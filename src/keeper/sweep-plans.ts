@@ -7,10 +7,11 @@ import { accountChanged } from '../domain/collecting/changes.ts';
 import type { Context } from './context.ts';
 
 /**
- * Reads the accounts of each plan with at least `from` active subscriptions among `ids`. Returns
- * `ids` without the active subscriptions whose account is unchanged. Keeps inactive subscriptions,
- * because a top-up shows only in the token account. If an endpoint refuses getProgramAccounts,
- * returns all `ids`. Throws RpcUnreachable.
+ * Reads all subscription accounts of a plan if at least `from` of its active subscriptions are in
+ * `ids`. Returns the `ids` that must still be read one by one: all except the active subscriptions
+ * whose account is unchanged. An inactive subscription may wait for a top-up, which only the token
+ * account shows, so its id is always returned. If an endpoint refuses getProgramAccounts, returns
+ * all `ids`. Throws RpcUnreachable.
  */
 export async function readByPlan(
   { sql, rpc, log, programId, onRead }: Context,

@@ -50,9 +50,11 @@ interface Mark extends DuePlace {
 }
 
 /**
- * Returns the position at which the sweep, starting now, has read every subscription once. At the
- * start of a pass, this position is `last`, the end of the pass. Otherwise it is the same place in
- * the next pass. A payment may move a subscription behind `last`, but reads its accounts.
+ * Returns the position at which the sweep has read every subscription once, counted from this step.
+ * If this step starts a pass, the position is `last`, the place of the last subscription. Otherwise
+ * the position is the place where this step starts, but in the next pass. A payment may move a
+ * subscription to a place after `last`. The sweep need not read this subscription again, because
+ * the payment has read its accounts.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
@@ -71,8 +73,8 @@ export class Sweep {
   /** Seconds in which every subscription is read once. */
   readonly #everySeconds: number;
   /**
-   * If a step has at least this many subscriptions of a plan, one request reads all accounts of the
-   * plan. 0: never.
+   * If a step has at least this many subscriptions of one plan, one request reads all subscription
+   * accounts of the plan. With 0, no step reads a whole plan.
    */
   readonly #listFrom: number;
   #isGap = false;
@@ -134,8 +136,8 @@ export class Sweep {
 
   /**
    * Reads the accounts of these subscriptions now. If an account changed, marks its subscription as
-   * due. `minSlot` is the slot of a notification. An endpoint that has not reached this slot would
-   * not show the notified change.
+   * due. `minSlot` is the slot of a notification. The accounts are read at this slot or later,
+   * because an older state would not show the notified change.
    */
   async readNow(ids: readonly string[], minSlot?: bigint): Promise<void> {
     const { sql, rules, log, clock, absence, onRead } = this.#context;
@@ -148,9 +150,9 @@ export class Sweep {
     const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);
     const seen = rows.filter(isChanged).map(({ id }) => id);
     if (seen.length === 0) return;
-    // Most changes come from payments in flight. The keeper records these changes when the payments
-    // are final, so they are left out here. A payment may have been settled since `rows` was read,
-    // so the rows are read again.
+    // Most changes come from payments in flight. These changes are left out here, because the
+    // keeper records them when the payments are final. The rows are read again, because a payment
+    // may have been settled since the first read.
     const underWay = new Map(
       (await readUnderWay(sql, seen)).map((one) => [one.subscriptionId, one]),
     );

@@ -30,22 +30,23 @@ const MAX_IN_FLIGHT = 8192;
  */
 const MAX_UNSENT = 1024;
 /**
- * If sends have a rate limit, the queue is full at as many transactions as the rate limit allows in
- * this many seconds. Waiting uses up the life of the blockhash: 150 blocks, or 60 s at 400 ms per
- * block.
+ * Limit of the send queue in seconds. If sends have a rate limit, the queue is full when sending
+ * all its transactions would take this time. A longer wait would use up too much of the life of the
+ * blockhash, which is 150 blocks (60 s at 400 ms per block).
  */
 const MAX_UNSENT_SECONDS = 10;
 /**
- * Numbers of concurrent send loops and settle loops. While one loop waits for the network, the
- * other loop uses Postgres.
+ * Two send loops and two settle loops run at the same time. While one loop of a kind waits for the
+ * network, the other uses Postgres.
  */
 const [SENDERS, SETTLERS] = [2, 2];
 /** Milliseconds until a send loop tries again after the rate limit allowed no send. */
 const SEND_PAUSE_MS = 200;
 const RESEND_SCAN_MS = 500;
 /**
- * The time between two polls is 1 ms per POLLED_PER_MS payments in flight, because each poll goes
- * through all payments. The time is never below SOONEST_POLL_MS.
+ * Each poll goes through all payments in flight. The more payments there are, the longer is the
+ * time between two polls: the number of payments divided by POLLED_PER_MS, in milliseconds, and at
+ * least SOONEST_POLL_MS.
  */
 const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
@@ -218,8 +219,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Renews the leases of the payments in these transactions. A payment whose claim was lost,
-   * through a cancellation or an expired lease, is removed from the index.
+   * Renews the leases of the payments in these transactions. If the claim of a payment was lost
+   * through a cancellation or an expired lease, the payment is removed from `inFlight`.
    */
   async #renew(old: readonly InFlightTransaction[], now: number): Promise<void> {
     const payments = old.flatMap(paymentsOf);
@@ -299,8 +300,8 @@ export class Tracker implements Queue {
   }
 
   /**
-   * Removes settled payments from the index. If the outcome of a transaction is unknown, settling
-   * is tried again with backoff.
+   * Removes settled payments from `inFlight`. A transaction whose outcome is unknown is settled
+   * again later, after a delay that doubles with each try.
    */
   #conclude({ done, unknown, isDue }: ResolveResult): void {
     this.#forget(done);

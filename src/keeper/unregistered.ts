@@ -1,7 +1,9 @@
-// Finds live subscriptions on chain that are not registered. The addresses come from (1) the
-// stream, (2) the offers and unregistered subscriptions in the database, every 5 minutes, and (3)
-// lists of all accounts of each plan, at most hourly after a stream was interrupted.
-// domain/subscribing/unregistered.ts registers the subscriptions or lists them for the merchant.
+// Finds live subscriptions on chain that are not registered. There are three sources of addresses:
+// (1) The stream reports addresses. (2) Every 5 minutes, the offers and the unregistered
+// subscriptions are read from the database. (3) After a start or an interruption of a stream, all
+// live accounts of each active plan are listed, at most once an hour.
+// domain/subscribing/unregistered.ts registers the found subscriptions, or lists them for the
+// merchant.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,
@@ -63,8 +65,8 @@ export class Unregistered {
   }
 
   /**
-   * Lists the accounts of one plan if a listing has begun, and reads the accounts at the queued
-   * addresses. Throws if the chain or the database is unreachable.
+   * Reads the accounts at the queued addresses. While a listing of all plans runs, first lists the
+   * accounts of its next plan. Throws if the chain or the database is unreachable.
    */
   async turn(): Promise<boolean> {
     await this.#listPlan();

@@ -2,9 +2,9 @@
 import { encode } from 'uqr';
 
 export interface QrCode {
-  /** Length of the code's side in modules, including the border. */
+  /** Length of the code's side, including the border. The unit is one module (one small square). */
   readonly size: number;
-  /** SVG path of the dark modules. */
+  /** SVG path of all dark modules. */
   readonly path: string;
 }
 

@@ -40,9 +40,10 @@ export class EgressProxy {
   }
 
   /**
-   * Tries the host's addresses in order. Opens a tunnel to the first address that the proxy can
-   * reach. As with a direct connection, an address gets ADDRESS_TIMEOUT_MS, and the last one the
-   * rest of the time. Rejects with ProxyFailed, or with the error of the look-up.
+   * Tries the host's addresses in order, and opens a tunnel to the first address that the proxy can
+   * reach. Each attempt may take ADDRESS_TIMEOUT_MS. The attempt on the last address may take the
+   * rest of the constructor's `timeoutMs`. Rejects with ProxyFailed, or with the error of the
+   * look-up.
    */
   async open(
     { hostname, port }: { hostname: string; port: string },

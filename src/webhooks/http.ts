@@ -15,14 +15,15 @@ export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
 /**
- * Until undici has parsed the headers of a response, the response's first bytes are kept. After
- * this number of bytes, no further chunk is kept.
+ * The first bytes of a response are kept until undici has parsed the headers. If undici fails, the
+ * status line is read from these bytes. Once this number of bytes is kept, further chunks are not
+ * kept.
  */
 const MAX_HEAD_BYTES = 4096;
 /**
- * An idle connection is closed after this time (ms). Servers close idle connections after 5 s
- * (Node's default) or later, and a request must not start on a connection that the server is
- * closing.
+ * An idle connection is closed after this time (ms). Most servers close idle connections after 5 s
+ * (Node's default) or later. The client closes them earlier, so that no request starts on a
+ * connection that the server is closing.
  */
 const KEEP_ALIVE_MS = 4000;
 
@@ -75,7 +76,7 @@ export class WebhookClient {
     });
   }
 
-  /** Resolves with the response or the error; never rejects. */
+  /** Sends a POST. Resolves with the response or the error; never rejects. */
   async post(request: WebhookRequest): Promise<Answer> {
     const first = await this.#send(request, this.#take(request.origin), DEADLINE_MS);
     if (!first.isLost) return first.answer;
@@ -239,8 +240,8 @@ export class WebhookClient {
 }
 
 /**
- * Resolves after the event loop has polled all sockets once more. Only this further poll detects
- * that the server closed the connection directly after its response.
+ * Resolves after the event loop has polled all sockets once more. If the server closed the
+ * connection directly after its response, only this next poll detects it.
  */
 function nextPoll(): Promise<void> {
   // The first callback may run before the next poll. The second callback always runs after it.

@@ -19,10 +19,10 @@ export function signingKeys(secret: string): SigningKeys {
 }
 
 /**
- * Returns the headers of one request as name, value, name, value. `id` is the event's id, the same
- * for every attempt. `timestamp` is in Unix seconds. webhook-signature also has a signature by the
- * previous secret if `previous` is given (secret rotation). X-Service-Signature is always by the
- * newest secret.
+ * Returns the headers of one request as name, value, name, value. `id` is the event's id, which is
+ * the same for every attempt. `timestamp` is in Unix seconds. `previous` is given only during a
+ * secret rotation. webhook-signature then has two signatures, one with each secret.
+ * X-Service-Signature always has only the signature with the newest secret.
  */
 export function signedHeaders(
   [newest, previous]: readonly [SigningKeys, (SigningKeys | undefined)?],

@@ -55,7 +55,7 @@ type Cidr = ReturnType<typeof ipaddr.parseCIDR>;
 
 const globalUnicast = ipaddr.parseCIDR('2000::/3');
 
-/** Public addresses that reach the host machine: Azure's metadata and wire server. */
+/** Public addresses by which a virtual machine reaches its host, such as Azure's wire server. */
 const hostAddresses = ['168.63.129.16/32'].map((cidr) => ipaddr.parseCIDR(cidr));
 
 /**

@@ -20,8 +20,9 @@ export interface ChainAccount {
 }
 
 /**
- * Whether the account was closed or never opened. RPC reports such an account as null. If someone
- * has sent lamports to the address, RPC reports an empty account of the System program instead.
+ * Whether the account was closed or never opened. RPC usually returns null for such an account, and
+ * callers handle null themselves. If someone has sent lamports to the address, RPC returns an empty
+ * account of the System program. This function detects the empty account.
  */
 export function isClosed({ owner, data }: ChainAccount): boolean {
   return owner === SYSTEM_PROGRAM && data.length === 0;

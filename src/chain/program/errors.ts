@@ -1,6 +1,6 @@
-// Classifies the failure of a payment (docs/chain.md, "Errors at a pull"). A doubtful failure is
-// classified as `unknown`, because a subscription becomes past due only when the subscriber
-// certainly caused the failure.
+// Classifies the failure of a payment (docs/chain.md, "Errors at a pull"). A subscription becomes
+// past due only when the subscriber certainly caused the failure. Therefore a doubtful failure is
+// classified as `unknown`.
 import { ASSOCIATED_TOKEN_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from './addresses.ts';
 import type { TokenAccount } from './layouts.ts';
 import { PROGRAM_ERRORS } from './program-errors.ts';
@@ -126,8 +126,8 @@ export function describeTransactionError(err: unknown): string {
 /**
  * Classifies the failure of a payment. `err` is the field `err` in a response of
  * getSignatureStatuses, getTransaction or simulateTransaction. Error codes from 100 up come from
- * the Subscriptions program. Lower codes come from a program that the pull called, and the logs
- * show which program.
+ * the Subscriptions program. Lower codes come from a program that the Subscriptions program called.
+ * The logs show which program that was.
  */
 export function classifyPullError(err: unknown, context: PullContext): PullFailure {
   const detail = describeTransactionError(err);

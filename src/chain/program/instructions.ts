@@ -14,7 +14,8 @@ import { i64, u64, u8 } from './bytes.ts';
 
 /**
  * Value of `initId` (i64::MIN) in a subscribe instruction whose transaction also opens the
- * SubscriptionAuthority.
+ * SubscriptionAuthority. The real init id is not known when the transaction is built, because it is
+ * the slot in which the authority is opened.
  */
 export const UNKNOWN_INIT_ID = -(2n ** 63n);
 
@@ -197,9 +198,10 @@ export function resumeSubscription(
 }
 
 /**
- * Closes an expired subscription account for the subscriber or the payer of the rent. If the plan
- * has ended, was closed or was changed, the payer may also close an account that has not expired.
- * The payer gets the rent. If `authority` is not the payer, `receiver` must be the payer.
+ * Closes a subscription account. `authority` signs and is the subscriber or the payer of the rent.
+ * Both may close the account once the subscription has expired. The payer may also close the
+ * account when the plan has ended, was closed or was changed. The payer always gets the rent, so
+ * `receiver` must be the payer if `authority` is not the payer.
  */
 export function revokeDelegation(
   programId: string,
@@ -343,8 +345,8 @@ export function instruction(
   });
 }
 /**
- * Closes a subscription account. `authority` is the subscriber or the payer of the rent, and signs.
- * The rent goes to the payer.
+ * Builds the instruction that closes a subscription account. The wallet `payer` paid the rent and
+ * gets the rent back. `authority` signs, and must be the subscriber or `payer`.
  */
 export function closeInstruction(
   programId: string,

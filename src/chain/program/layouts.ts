@@ -101,8 +101,9 @@ const PLAN_MINT_OFFSET = 43;
 const AUTHORITY_MINT_OFFSET = 33;
 
 /**
- * Checks the length and kind of account data. Data of a program account may be longer than
- * `length`, because later versions of the program append fields.
+ * Checks the length of account data, and the kind if `kind` is given. Data with a kind belongs to
+ * the Subscriptions program and may be longer than `length`, because later versions of the program
+ * append fields. Data without a kind must have exactly this length.
  */
 function view(data: Uint8Array, name: string, length: number, kind?: number): Buffer {
   if (kind === undefined ? data.length !== length : data.length < length)
@@ -146,15 +147,16 @@ export function accountFilters(mint: string): { offset: number; bytes: string }[
 }
 
 /**
- * Offsets of the fields `delegator` and `initId` in an account of a subscription or another
- * delegation.
+ * Offsets of the fields `delegator` and `initId`. The offsets are the same in subscription accounts
+ * and in the program's other delegation accounts.
  */
 const DELEGATOR_OFFSET = 3;
 const INIT_ID_OFFSET = 99;
 
 /**
- * Returns the filters for a wallet's delegation accounts with the init id `initId`, including
- * subscriptions. Only these accounts can move tokens through the authority with this init id.
+ * Returns the filters for all delegation accounts of a wallet that have the init id `initId`.
+ * Subscription accounts are delegation accounts. Only these accounts can move tokens through the
+ * authority with this init id.
  */
 export function delegationFilter(wallet: string, initId: bigint) {
   return [

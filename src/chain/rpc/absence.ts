@@ -1,6 +1,7 @@
-// Decides whether an account was closed when one RPC endpoint does not return it. A closed account
-// ends a subscription or plan for good, but a single endpoint may fail to return an existing
-// account. Therefore several endpoints have to confirm that the account is missing.
+// When one RPC endpoint does not return an account, this file decides whether the account was
+// closed. A closed account ends a subscription or plan for good, but a single endpoint may fail to
+// return an existing account. Therefore several endpoints have to confirm that the account is
+// missing.
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
@@ -47,8 +48,9 @@ export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
   /**
-   * Records how many subscription accounts were read from one endpoint. If at least 1% of the
-   * accounts read within ten minutes are missing, the alarm `accounts_vanished` is raised.
+   * Records how many subscription accounts were read from one endpoint. The alarm
+   * `accounts_vanished` is raised when at least three accounts are missing and they are at least 1%
+   * of the accounts read in the last ten minutes.
    */
   read(subscriptions: number): void;
   /**
@@ -76,11 +78,11 @@ const TOGETHER_MS = 600_000;
  */
 const ALONE_MS = 900_000;
 /**
- * Time (ms) for which endpoints may disagree about an account without an alarm. Endpoints finalize
- * the same slot seconds apart.
+ * Time (ms) for which endpoints may disagree about an account without an alarm. Short disagreements
+ * are normal, because one endpoint finalizes a slot some seconds before another endpoint does.
  */
 const DISPUTE_MS = 120_000;
-/** Minimum number of missing accounts that count as a mass disappearance. */
+/** A mass disappearance has at least this number of missing accounts. */
 const MIN_MASS = 3;
 /**
  * After a mass disappearance, the missing accounts are not treated as gone for this time (ms). An
@@ -88,8 +90,9 @@ const MIN_MASS = 3;
  */
 const MASS_DELAY_MS = 86_400_000;
 /**
- * An account counts as present again if no caller reports it missing within this time (ms). The
- * slowest caller, which settles expired attempts, reports every 5 minutes.
+ * If no caller reports an account as missing for this time (ms), the account counts as present
+ * again. The time must be longer than 5 minutes, because the slowest caller, which settles expired
+ * attempts, runs every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
 const ALARM_MS = 3_600_000;

@@ -11,8 +11,8 @@ export interface RpcOptions extends FailoverOptions {
   /** URLs of the endpoints that transactions are sent to. Default: `urls`. */
   readonly sendUrls?: readonly string[] | undefined;
   /**
-   * Maximum number of transactions per second to each endpoint. Without it and without `sendUrls`,
-   * transactions count as requests of `requestsPerSecond`.
+   * Maximum number of transactions per second to each endpoint. If both `sendsPerSecond` and
+   * `sendUrls` are missing, `requestsPerSecond` limits reads and transactions together.
    */
   readonly sendsPerSecond?: Rate | undefined;
   /**
@@ -23,10 +23,10 @@ export interface RpcOptions extends FailoverOptions {
 }
 
 /**
- * Creates the endpoints for sending. After a 429 they pause apart from the endpoints for reading,
- * so that a 429 on a send does not delay reads. The genesis hash of `sendUrls` is not checked,
- * because send-only endpoints lack getGenesisHash. If an endpoint serves another chain, its nodes
- * drop a transaction with an unknown blockhash.
+ * Creates the endpoints for sending. A 429 on a send pauses only these endpoints, so that reads are
+ * not delayed. The genesis hash of `sendUrls` is not checked, because send-only endpoints lack
+ * getGenesisHash. Sending to an endpoint of another chain is harmless: that chain does not know the
+ * transaction's blockhash and drops the transaction.
  */
 function createSends(
   { sendUrls, sendsPerSecond, ...options }: RpcOptions,

@@ -219,8 +219,8 @@ export class RpcEndpoint {
   }
 
   /**
-   * Imports undici on the first request. Loading undici is a large part of the startup time of
-   * `serve`, and `serve` listens before it calls the chain.
+   * Imports undici on the first request, because loading undici takes long. `serve` first listens
+   * and only later calls the chain, so `serve` can listen sooner.
    */
   async #openPool(): Promise<Pool> {
     const { default: undici } = await import('undici');
@@ -250,8 +250,8 @@ export class RpcEndpoint {
     const now = performance.now();
     if (failure.fault === 'rate_limited')
       this.rateLimit.pauseUntil(now + (failure.pauseMs ?? DEFAULT_429_PAUSE_MS));
-    // When requests that were in flight at the same time fail, they count as one failure of the
-    // endpoint, even if the last request fails much later.
+    // Requests that were in flight at the same time often fail together. Such failures count as one
+    // failure of the endpoint, even if the last request fails much later.
     else if (!HARMLESS.has(failure.fault) && started >= this.#downUntil) {
       this.#failures += 1;
       this.#downUntil = now + backoff(this.#failures, { base: 500, cap: 30_000 });

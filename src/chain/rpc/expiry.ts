@@ -25,10 +25,11 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 const MAX_BEHIND = 150n;
 
 /**
- * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if an endpoint reports at
- * commitment finalized that the blockhash is invalid and the block height is above
- * `lastValidBlockHeight`. Endpoints that report `live` overrule this report, unless they lag by
- * more than MAX_BEHIND slots. Throws RpcUnreachable or RpcError when no endpoint responds.
+ * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if an endpoint reports two
+ * facts at commitment finalized: the block height is above `lastValidBlockHeight`, and the
+ * blockhash is invalid. If another endpoint reports `live`, the lifetime has not expired. A report
+ * `live` is ignored if its endpoint lags by more than MAX_BEHIND slots. Throws RpcUnreachable or
+ * RpcError when no endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,

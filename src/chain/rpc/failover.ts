@@ -18,7 +18,10 @@ export interface FailoverOptions {
   readonly timeoutMs?: number | undefined;
   /** Maximum number of requests per second to each endpoint. */
   readonly requestsPerSecond?: Rate | undefined;
-  /** A client of the same URLs. Requests of both together stay within its requestsPerSecond. */
+  /**
+   * Another client of the same URLs. The requests of this client count against the other client's
+   * `requestsPerSecond`.
+   */
   readonly within?: Failover | undefined;
   /**
    * Interval (ms) at which the Clock account of each endpoint is read. The account is read only
@@ -163,17 +166,17 @@ export class Failover {
   }
 
   /**
-   * Calls every endpoint that is up, in parallel, and returns the results of all successful calls.
-   * Throws RpcUnreachable or RpcError when every call fails.
+   * Calls every endpoint that is up and within its rate limit, in parallel. Returns the results of
+   * all successful calls. Throws RpcUnreachable or RpcError when every call fails.
    */
   async callAll<T>(method: string, params: readonly unknown[], read: Read<T>): Promise<T[]> {
     return this.callEach(method, (ask) => ask(method, params, read));
   }
 
   /**
-   * Runs `work`, which may make several calls, for every endpoint that is up. Returns the results
-   * of the endpoints at which all calls succeeded. If no endpoint succeeds, throws an error that
-   * names the work as `what`.
+   * Runs `work` for every endpoint that is up and within its rate limit. `work` may make several
+   * calls. Returns the results of the endpoints at which all calls succeeded. If no endpoint
+   * succeeds, throws an error that names the work as `what`.
    */
   async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
     const settled = await Promise.allSettled(this.#ready().map(work));
@@ -186,8 +189,8 @@ export class Failover {
   }
 
   /**
-   * Calls every endpoint that is up and resolves with the first result. The requests to the other
-   * endpoints continue.
+   * Calls every endpoint that is up and within its rate limit, and resolves with the first result.
+   * The requests to the other endpoints continue.
    */
   async callAny<T>(
     method: string,
@@ -229,8 +232,9 @@ export class Failover {
     read: Read<T>,
     last: number,
   ): Promise<T> {
-    // The request has to count against the rate limit in the event-loop turn that chose the
-    // endpoint. Therefore this method awaits only if the endpoints' slots are not known yet.
+    // The request has to count against the rate limit at once. During an await, other calls could
+    // choose the same endpoint and exceed its limit. Therefore this method awaits only if the
+    // endpoints' slots are not known yet.
     const known = this.#places.known();
     if (known !== undefined) await known;
     const judge = (result: unknown) => {
@@ -288,8 +292,8 @@ export class Failover {
 
   /**
    * Resolves once the endpoint's genesis hash is accepted. Rejects with EndpointFailure when the
-   * hash is refused. If the hash was accepted before or is not checked, returns undefined, so that
-   * the call continues without an await and counts against the rate limit at once.
+   * hash is refused. Returns undefined if the hash was accepted before or is not checked. The call
+   * then continues without an await, so that it counts against the rate limit at once.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;

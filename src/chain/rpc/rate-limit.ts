@@ -63,8 +63,9 @@ export function createRateLimit(rate: Rate = Infinity): RateLimit {
 }
 
 /**
- * Creates a limit whose requests also count against `other`, for a second kind of requests to the
- * same endpoint. A pause that the endpoint requests holds for this kind alone.
+ * Creates a limit for a second kind of requests to the same endpoint. These requests also count
+ * against `other`, the limit of the first kind. A pause that the endpoint requests for the second
+ * kind does not stop the first kind.
  */
 export function createRateLimitWithin(other: RateLimit): RateLimit {
   const own = createRateLimit();

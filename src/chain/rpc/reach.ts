@@ -5,9 +5,9 @@ import { newestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
- * Reads chain state at least as new as `minSlot` and all `slots`. A slot that no endpoint has
- * reached is ignored; the caller then skips the row of this slot. Throws RpcUnreachable or
- * RpcError.
+ * Calls `read` for chain state at least as new as `minSlot` and all `slots`. If no endpoint is as
+ * new as one of the `slots`, reads again without the slots that no endpoint has reached. The caller
+ * then skips the rows of these slots. Throws RpcUnreachable or RpcError.
  */
 export async function readReachable<T>(
   rpc: Pick<Rpc, 'getSlot'>,

@@ -124,9 +124,9 @@ function commitment(value: unknown): Commitment {
 }
 
 /**
- * Returns the commitment in a transaction status. A node that omits the commitment still reports
- * `confirmations`: null means finalized, and a number counts as processed. A missing
- * `confirmations` is malformed.
+ * Returns the commitment in a transaction status. Some nodes omit the commitment. Then the field
+ * `confirmations` decides: null means finalized, and a number counts as processed. A status that
+ * lacks both fields is malformed.
  */
 function commitmentOf({ confirmations, confirmationStatus }: Json): Commitment {
   const stated = orNull(confirmationStatus, commitment);
@@ -236,7 +236,8 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
 
   const loaded = orNull(loadedAddresses, (value) => object(value, 'loadedAddresses'));
   // An account index in a versioned transaction is a position in this list: first the transaction's
-  // own keys, then the writable keys from lookup tables, then the read-only keys from them.
+  // own keys, then the writable keys from lookup tables, then the read-only keys from lookup
+  // tables.
   const keys = [accountKeys, loaded?.writable ?? [], loaded?.readonly ?? []].flatMap((part) =>
     array(part, 'account keys').map((key) => text(key, 'account key')),
   );

@@ -47,8 +47,9 @@ export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;
   /**
-   * One entry per requested blockhash. `live`: transactions with the blockhash may still land. A
-   * slot: at this finalized slot the blockhash had expired. Undefined: the endpoint cannot tell.
+   * One entry per requested blockhash. The entry is `live` if transactions with the blockhash may
+   * still land. The entry is a slot if the blockhash had expired at this finalized slot. The entry
+   * is undefined if the endpoint cannot tell.
    */
   readonly ends: readonly ('live' | bigint | undefined)[];
 }
@@ -79,10 +80,10 @@ export interface Rpc {
     options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
   ): Promise<{ slot: bigint; witnesses: number; statuses: (SignatureStatus | null)[] }>;
   /**
-   * Sends a signed transaction with maxRetries 0 and without preflight. Resolves with the
-   * transaction's signature once one endpoint accepts the transaction. With `to: 'one'`, endpoints
-   * are tried one after the other. After `withinMs` (ms) the transaction is not sent to further
-   * endpoints.
+   * Sends a signed transaction with maxRetries 0 and without preflight, by default to all endpoints
+   * that are up. With `to: 'one'`, tries one endpoint after the other. Resolves with the
+   * transaction's signature once one endpoint accepts the transaction. After `withinMs` (ms) the
+   * transaction is not sent to further endpoints.
    */
   sendTransaction(
     bytes: Uint8Array,
@@ -105,9 +106,8 @@ export interface Rpc {
   isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
   /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
-   * endpoint. A blockhash is live until the endpoint's finalized block height is above the last
-   * valid block height. An endpoint checks up to 64 of the blockhashes that have passed this
-   * height.
+   * endpoint. While an endpoint's finalized block height is not above the last valid block height
+   * of a blockhash, the blockhash is live. An endpoint checks at most 64 of the other blockhashes.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that serve reads. */

@@ -106,9 +106,9 @@ export function historyMethods(
           .catch((error: unknown) => unreadableTransaction(signature, error));
       };
       const found = await readWith(1);
-      // An endpoint that does not know version 1 transactions may refuse a maximum version of 1.
-      // The same endpoint still returns older versions, so the request is repeated with a maximum
-      // version of 0.
+      // An endpoint that does not know version 1 transactions may refuse the request, because the
+      // request allows versions up to 1. The same endpoint still returns older versions. Therefore
+      // the request is repeated with a maximum version of 0.
       return 'unreadable' in found && found.unreadable === 'refused' ? readWith(0) : found;
     },
     async getSignaturesForAddress(
@@ -132,8 +132,9 @@ export function historyMethods(
 
 /**
  * Merges the lists of several endpoints, newest first, without duplicates. Each endpoint lists at
- * most `limit` transactions, so after `limit` entries the merged list may have gaps. The list is
- * cut there, so that a caller that continues after the last entry misses no transaction.
+ * most `limit` transactions, so the merged list may lack transactions after the first `limit`
+ * entries. Therefore only the first `limit` entries are returned. A caller that continues after the
+ * last entry then misses no transaction.
  */
 function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
   const [first = [], ...others] = lists;
@@ -156,9 +157,9 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
 }
 
 /**
- * Reads a finalized transaction that an endpoint has listed for an address. That endpoint is up, so
- * an HTTP error or a malformed response makes the transaction unreadable and is not an outage.
- * Throws RpcUnreachable when no endpoint responds.
+ * Reads a finalized transaction that an endpoint has listed for an address. If an endpoint responds
+ * with an HTTP error or a malformed response, the result is an UnreadableTransaction, because such
+ * a response is no sign of an outage. Throws RpcUnreachable when no endpoint responds at all.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,

@@ -18,9 +18,10 @@ const REPORT_MS = 3_600_000;
 export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
- * Creates a check of clock readings. A reading is rejected if it is more than ten minutes off both
- * this machine's clock and the time expected after the last trusted reading. All endpoints are then
- * read (`readAll`) in the background. If two confirm the reading, it is the new trusted reading.
+ * Creates a check of clock readings. A reading is accepted if it is within ten minutes of this
+ * machine's clock, or of the time expected after the last trusted reading. After a rejected
+ * reading, `readAll` reads the clocks of all endpoints in the background. If two endpoints confirm
+ * the rejected reading, it becomes the last trusted reading.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,
@@ -31,8 +32,8 @@ export function createTrustedClock(
   }: TrustedClockOptions,
 ): BelievesClock {
   // The last trusted reading: near this machine's clock, or confirmed by two endpoints. A reading
-  // that is only near the expected time is accepted but not stored. Otherwise an endpoint with a
-  // wrong clock could move the expected time in small steps.
+  // that is only near the expected time is accepted but not stored. If it were stored, an endpoint
+  // with a wrong clock could move the expected time in small steps.
   let last: { seconds: number; at: number } | undefined;
   let reportedAt = -Infinity;
   let isAsking = false;

@@ -57,9 +57,9 @@ export function placeIn(result: unknown): ClockAccount {
 }
 
 /**
- * Rejects a slot that is too far ahead of the last slot of another endpoint (or of the same
- * endpoint if it is the only one). The allowed distance grows with the age of that last slot, so
- * that new slots are still accepted while one endpoint hangs.
+ * Rejects a slot that is too far ahead of the last known slots of all other endpoints. A single
+ * endpoint is compared with its own last slot. The allowed distance grows with the age of the last
+ * slot, so that new slots are still accepted while another endpoint hangs.
  */
 export class TrustedSlots<Endpoint extends object> {
   readonly #options: TrustedSlotsOptions;
@@ -71,8 +71,9 @@ export class TrustedSlots<Endpoint extends object> {
   }
 
   /**
-   * Records the slot and the clock that an endpoint reports, even if the slot is implausible. If
-   * two endpoints report a similar slot, both reports become plausible.
+   * Records the slot and the clock that an endpoint reports, even if the slot is implausible. The
+   * record makes similar slots of other endpoints plausible. Two endpoints with similar slots
+   * therefore confirm each other.
    */
   record(endpoint: Endpoint, { slot, unixTimestamp }: ClockAccount): void {
     this.#readings.set(endpoint, { slot, seconds: Number(unixTimestamp), at: this.#now() });

@@ -1,6 +1,6 @@
 // Follows single accounts over WebSockets. Nodes and providers limit the number of followed
-// accounts. When a node refuses to follow a further account, the accounts followed so far are still
-// followed. Changes that happen while a connection is down are missed.
+// accounts. A node that refuses a further account still reports changes of the accounts followed so
+// far. Changes that happen while a connection is down are missed.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, big, type Commitment, integer, object, text } from '../rpc/responses.ts';
@@ -126,8 +126,8 @@ class AccountsConnection {
   readonly #addresses = new Set<string>();
   readonly #waiting = new Set<string>();
   /**
-   * `#asked` maps the id of a request in flight to the request's address. `#followed` maps the
-   * node's subscription number to the followed address.
+   * `#asked` maps the id of an unanswered request to the address that the request is about.
+   * `#followed` maps the node's subscription number to the followed address.
    */
   readonly #asked = new Map<number, string>();
   readonly #followed = new Map<number, string>();
@@ -212,7 +212,8 @@ class AccountsConnection {
     const id = integer(message.id, 'id');
     const address = this.#asked.get(id);
     this.#asked.delete(id);
-    // If the response's id was not in `#asked`, the response belongs to an unsubscribe request.
+    // `#asked` has only subscribe requests. If `#asked` has no address for the response's id, the
+    // response belongs to an unsubscribe request and is ignored.
     if (address === undefined) return;
     if ('error' in message) this.#refused(message.error, address);
     else this.#subscribed(address, integer(message.result, 'subscription'));

@@ -1,5 +1,5 @@
-// A WebSocket connection to a node that reconnects automatically. The caller sends the subscription
-// requests and handles the messages.
+// Keeps a WebSocket connection to a node open and reconnects when the connection is lost. The
+// caller sends the subscription requests and handles the messages.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, ping, WebSocket } from 'undici';
@@ -23,8 +23,8 @@ export interface StreamOptions {
   /** Called when the connection is open and requests can be sent. */
   readonly onOpen: () => void;
   /**
-   * Called with each message. If this function throws, the stream reconnects, because the
-   * unreadable message may have been a notification.
+   * Called with each message. If this function throws, the message was unreadable. The stream then
+   * reconnects, because the message may have been a notification that is now lost.
    */
   readonly onMessage: (message: Readonly<Record<string, unknown>>) => void;
   /** Called when the connection is lost. The stream then reconnects. */
@@ -45,8 +45,8 @@ const CLOSING_MS = 1000;
 /** undici reports pongs only on this diagnostics channel. */
 const PONG_CHANNEL = 'undici:websocket:pong';
 /**
- * After this many consecutive failures the stream retries only every minute or two. The keeper's
- * sweep finds the changes that the stream misses meanwhile.
+ * After this many consecutive failures the stream retries only every minute or two. Changes that
+ * the stream misses meanwhile are found when the keeper's sweep reads all subscriptions.
  */
 const FAILURES_BEFORE_PAUSE = 10;
 const RETRY_MS = { base: 250, cap: 15_000 };

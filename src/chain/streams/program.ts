@@ -1,6 +1,7 @@
 // Follows a program over a WebSocket: changes of its accounts, and transactions that name the
-// program. When an account is closed, it leaves the program, so only the transaction shows the
-// closing. Notifications may be lost, but the keeper's sweep finds lost changes later.
+// program. A closed account no longer belongs to the program, so only the transaction shows that
+// the account was closed. Notifications may be lost. The keeper's sweep, which regularly reads all
+// subscriptions, finds lost changes later.
 import type { Log } from '../../log.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { account, array, big, type Commitment, integer, object, text } from '../rpc/responses.ts';

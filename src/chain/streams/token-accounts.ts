@@ -11,7 +11,7 @@ import { type AccountFollower, type AccountNotification, followAccounts } from '
 export interface Follows {
   readonly id: string;
   readonly subscriberWallet: string;
-  /** Past-due amount in base units. Null when the subscription is not past due. */
+  /** Amount in base units that is past due. Null when the subscription is not past due. */
   readonly pastDue: bigint | null;
   readonly delegationRevokedAt: Date | null;
   /** Slot of the chain state that decided the subscription's status. */

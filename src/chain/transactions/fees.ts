@@ -18,7 +18,7 @@ const MIN_PRICE = 1_000n;
 const PERCENTILE = 0.75;
 const MAX_DOUBLINGS = 20;
 const PRICE_AGE_MS = 10_000;
-/** For each value of `Shape.pulls`, this number of payments is simulated. */
+/** Number of payments that are simulated for each value of `Shape.pulls`. */
 const SAMPLES = 4;
 /**
  * After all endpoints failed to simulate a transaction, no payment is simulated for this time (ms).
@@ -39,8 +39,8 @@ const RAISE_PAUSE_MS = 30_000;
 export const OWN_DATA_BYTES = 4096;
 const MAX_DATA_BYTES = TRANSACTION_LIMITS[1].loadedDataBytes;
 /**
- * Bytes that the runtime counts for at most 64 accounts of a transaction, in addition to the data
- * of these accounts: 64 bytes per account (SIMD-0186).
+ * In addition to the data of each account, the runtime counts 64 bytes per account (SIMD-0186). A
+ * transaction has at most 64 accounts.
  */
 const ACCOUNTS_BYTES = 64 * 64;
 
@@ -126,9 +126,9 @@ export class Fees {
   }
 
   /**
-   * Returns the number of expired attempts of this payment. Attempts for an earlier period do not
-   * count. They may still be recorded, because a payment by another keeper does not reset this
-   * count.
+   * Returns the number of expired attempts of this payment. `#expiries` may still have the attempts
+   * for an earlier period, because a payment by another keeper does not reset the count here. These
+   * attempts do not count.
    */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);
@@ -158,8 +158,8 @@ export class Fees {
   }
 
   /**
-   * Returns the limit in bytes for the accounts that every payment loads (programs and mint). Each
-   * payment of a transaction adds OWN_DATA_BYTES.
+   * Returns the limit in bytes for the accounts that all payments share (programs and mint). The
+   * limit of a transaction is this value plus OWN_DATA_BYTES for each payment.
    */
   sharedData(): number {
     const max = MAX_DATA_BYTES - TRANSACTION_LIMITS[1].addresses * OWN_DATA_BYTES;
@@ -176,8 +176,9 @@ export class Fees {
   }
 
   /**
-   * Simulates the transaction of one payment and learns its compute units and loaded bytes. A
-   * failed simulation is ignored. Throws RpcUnreachable or RpcError.
+   * Simulates the transaction of one payment and learns its compute units and loaded bytes. Learns
+   * nothing if the simulated transaction fails. Throws RpcUnreachable or RpcError if no endpoint
+   * runs the simulation.
    */
   async sample({ pulls, tries }: Shape, bytes: Uint8Array): Promise<void> {
     const response = await this.#rpc.simulateTransaction(bytes).catch((error: unknown) => {

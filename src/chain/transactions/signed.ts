@@ -53,7 +53,7 @@ export interface Decoded {
 
 /**
  * Decodes a legacy or version 0 message without lookup tables. Returns undefined for any other
- * message. Also returns undefined when encoding the decoded message gives other bytes.
+ * message, and for a message whose bytes change when it is decoded and encoded again.
  */
 export function decodeMessage(bytes: Buffer): Decoded | undefined {
   try {

@@ -1,6 +1,7 @@
-// Sponsored transactions: a wallet's transactions for which a keeper's key, the sponsor, pays. The
-// wallet signs first. The sponsor signs only the message that the service built, or this message
-// with appended assertions. Import this module on demand, because it loads web3.js.
+// Sponsored transactions: a wallet's transactions whose costs are paid by the sponsor. The sponsor
+// is a key of a keeper. The wallet signs first. The sponsor signs only the message that the service
+// built, or this message with appended assertions. Import this module on demand, because it loads
+// web3.js.
 import { createHash } from 'node:crypto';
 import { VersionedMessage } from '@solana/web3.js';
 import { isSigned, type Keypair, SIGNATURE_LENGTH, signatureOf } from '../keypair.ts';
@@ -16,8 +17,8 @@ import {
 } from './system-instructions.ts';
 
 /**
- * Number of Base64 digits of the hash in the memo. 96 bits identify an offer. A longer hash would
- * leave fewer bytes for assertions.
+ * Number of Base64 digits of the hash in the memo. 16 digits have 96 bits, which are enough to
+ * identify an offer. A longer hash would leave fewer bytes for assertions.
  */
 const MEMO_DIGITS = 16;
 /** Number of bytes that a message leaves free for the assertions that a wallet may append. */
@@ -67,9 +68,9 @@ export function sponsoredMessage(
 }
 
 /**
- * Whether a transaction with this message has at most 1,010 bytes, which leaves ASSERTION_BYTES
- * free. A sign-up exceeds this length only if the sign-up closes an expired account whose rent a
- * third party paid. Such a transaction has 1,031 to 1,042 bytes.
+ * Whether a transaction with this message has at most 1,010 bytes, so that ASSERTION_BYTES are
+ * free. Of the transactions that open a subscription, only one kind is longer (1,031 to 1,042
+ * bytes): those that also close an expired account whose rent a third party paid.
  */
 export const leavesRoom = (message: Buffer): boolean =>
   message.length + ASSERTION_BYTES <= MAX_MESSAGE_LENGTH;

@@ -144,8 +144,9 @@ interface Resume extends SubscriptionParties {
 }
 
 /**
- * Builds the instructions that undo a cancellation. If `approves` is set, the wallet's authority is
- * approved again first. If `hasTokenAccount` is false, the token account is created before that.
+ * Builds the instructions that undo a cancellation. If `hasTokenAccount` is false, the first
+ * instruction creates the wallet's token account. If `approves` is true, the next instruction
+ * approves the wallet's SubscriptionAuthority again. The last instruction undoes the cancellation.
  */
 export function resumeInstructions(programId: string, resume: Resume): Instruction[] {
   const { subscriber: user, mint, approves = false, hasTokenAccount = true } = resume;
@@ -190,8 +191,9 @@ interface Revoke {
 
 /**
  * Builds the instruction that revokes the approval of the wallet's token account. If
- * `authorityPayer` is given, the instruction also closes the authority and returns the rent to the
- * wallet `authorityPayer`. The authority's subscriptions can then never be collected again.
+ * `authorityPayer` is given, the instruction also closes the SubscriptionAuthority and returns the
+ * rent to the wallet `authorityPayer`. Subscriptions under a closed authority can never be
+ * collected again.
  */
 export function revokeInstructions(
   programId: string,

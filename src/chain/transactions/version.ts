@@ -19,8 +19,8 @@ const FEATURE = 'txv1aq4pp281K9um3tnPgkfX8UqtFT6wcVW3hNezGLL';
 const FEATURE_PROGRAM = 'Feature111111111111111111111111111111111111';
 const ACTIVATED = 1;
 /**
- * Time (ms) for which a transaction version is used once it is chosen. The version is chosen when
- * the feature account is read, or when an endpoint refuses a version 1 transaction.
+ * Time (ms) for which a chosen transaction version is used. A version is chosen when the feature
+ * account is read, and when an endpoint refuses a version 1 transaction.
  */
 const KNOWN_MS = 600_000;
 const INVALID_PARAMS = -32602;

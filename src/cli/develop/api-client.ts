@@ -107,9 +107,9 @@ export async function openApi(flags: DeveloperFlags, signal: AbortSignal): Promi
 }
 
 /**
- * Returns the profile whose key a command uses, or undefined when the key comes from elsewhere.
- * Throws an OperatorError (exit code 2) when --profile and --api-url do not match, because the key
- * of a profile is only sent to the profile's URL.
+ * Returns the profile whose key a command uses, or undefined when the key comes from elsewhere. The
+ * key of a profile is only sent to the profile's URL. Therefore the function throws an
+ * OperatorError (exit code 2) when --api-url is not the URL of the profile that --profile names.
  */
 function storedKey(
   { apiUrl, apiKeyFile, profile: named }: DeveloperFlags,

@@ -114,7 +114,10 @@ export interface Forwarding extends Pick<ListenFlags, 'json' | 'events' | 'bodie
   ready: (secret: string) => unknown;
 }
 
-/** Forwards the app's events until `signal` aborts. Then prints the number of events. */
+/**
+ * Forwards the app's events until `signal` aborts. Then prints how many events were forwarded and
+ * how many failed.
+ */
 export async function forwardAll(
   client: ApiClient,
   { app, target, ready, ...flags }: Forwarding,
@@ -134,7 +137,8 @@ export async function forwardAll(
   await ready(secret);
 
   let failures = 0;
-  // `isOver` is a function because signal.aborted changes while a request is awaited.
+  // `isOver` is a function so that TypeScript does not assume that signal.aborted stays false. The
+  // value can change while a request is awaited.
   const isOver = () => signal.aborted;
   while (!isOver()) {
     try {

@@ -14,7 +14,10 @@ interface Operation {
   operationId: string;
   summary?: string;
   description?: string;
-  /** Undefined if an API key may call the operation. */
+  /**
+   * Undefined if an API key may call the operation, because the document's default then applies.
+   * Set if the operation needs a wallet's token or no credentials.
+   */
   security?: unknown;
   parameters?: Parameter[];
   requestBody?: { required?: boolean; content: Record<string, { schema: Json }> };
@@ -47,7 +50,10 @@ export interface ApiRequest {
 
 const JSON_TYPE = 'application/json';
 const IDEMPOTENCY_KEY = 'idempotency-key';
-/** The values of `format` in JSON Schema. Clients may refuse a schema with any other format. */
+/**
+ * The values of `format` that tools may use. Clients may refuse a schema with a format that JSON
+ * Schema does not define.
+ */
 const STANDARD_FORMATS = ['date-time', 'email', 'ipv4', 'ipv6', 'uri', 'uuid'];
 
 /**

@@ -101,9 +101,9 @@ export function sendAndConfirm(
   const signature = signatureOf(bytes);
   return withRpc(url, async (rpc) => {
     for (;;) {
-      // The blockhash is checked first. If the blockhash had expired and there is still no status,
-      // the transaction can never land. If the status were read first, the transaction could land
-      // between the two reads.
+      // The blockhash is checked before the status. If the blockhash has already expired and there
+      // is still no status, the transaction can never land. In the other order, the transaction
+      // could land between the two checks and would wrongly count as expired.
       const isLive = await rpc.isBlockhashValid(blockhashOf(bytes), { commitment: 'processed' });
       if (isLive) await rpc.sendTransaction(bytes);
       const { statuses } = await rpc.getSignatureStatuses([signature]);

@@ -48,8 +48,8 @@ export function dev(flags: DevFlags): Promise<number> {
         await client.close();
       }
     } catch (error) {
-      // A signal aborts the pending operation. The error of the aborted operation is then expected
-      // and ignored. An OperatorError is still thrown.
+      // If a signal arrived, the pending operation failed because it was aborted. This error is
+      // ignored. An OperatorError is still thrown.
       if (!signal.aborted || error instanceof OperatorError) throw error;
     } finally {
       await rm(envFile, { force: true });
@@ -60,8 +60,8 @@ export function dev(flags: DevFlags): Promise<number> {
 }
 
 /**
- * Creates the directory. Removes the env file of a killed run, because other programs wait until
- * the file exists.
+ * Creates the directory. Removes the env file that a killed run left behind, because other programs
+ * take this file as the sign that `billing dev` is ready.
  */
 async function prepare(directory: string, envFile: string): Promise<void> {
   try {

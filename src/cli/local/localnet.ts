@@ -41,8 +41,8 @@ export function addLocalnet(command: Command, finish: Finish): void {
     )
     .option('--json', 'print addresses as one line of JSON')
     .action(async (flags: LocalnetFlags) => finish(await localnet(flags)))
-    // `localnet` and `fund` both have --json. With positional options, a flag belongs to the last
-    // command before the flag.
+    // `localnet` and `fund` both have --json. With enablePositionalOptions(), a flag after `fund`
+    // belongs to `fund`.
     .enablePositionalOptions();
   command
     .command('fund')

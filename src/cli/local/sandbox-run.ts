@@ -19,7 +19,7 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
-  /** Whether the line that --json prints when the sandbox is ready includes secrets. */
+  /** Whether --json includes secrets in the line that it prints when the sandbox is ready. */
   secrets?: boolean;
   writeWallets?: string;
   play: boolean;
@@ -27,16 +27,16 @@ export interface SandboxFlags {
 
 /**
  * Runs the sandbox until SIGINT, SIGTERM or SIGHUP arrives or the user leaves the screen. With
- * --once, plays the scenario and returns 0 only if every invariant held. If a signal arrives during
- * the start or a --once run, stops all processes and throws Interrupted.
+ * --once, plays the scenario, then stops and returns 0 if every invariant held, else 1. If a signal
+ * arrives during the start or a --once run, stops all processes and throws Interrupted.
  */
 export function sandbox(flags: SandboxFlags): Promise<number> {
   return interruptible(true, async (signal) => {
     try {
       return await runSandbox(flags, signal);
     } catch (error) {
-      // An interruption makes the running steps of the scenario fail. The error of such a step
-      // becomes the cause of an Interrupted error.
+      // A signal makes the running steps of the scenario fail. The command then throws Interrupted,
+      // with the error of the failed step as its cause.
       if (signal.aborted)
         throw Interrupted.by(signal, flags.once === true ? CUT_SHORT : 'Interrupted.', {
           cause: error,

@@ -7,9 +7,9 @@ import { messageOf, OperatorError } from '../../errors.ts';
 import type { Sandbox } from '../../local/sandbox/start.ts';
 
 /**
- * Creates the directory and removes the file `env` of an earlier run, because other programs wait
- * for `env` as the sign that the sandbox is up. Throws an OperatorError (exit code 2) when the
- * directory cannot be used.
+ * Creates the directory. Removes the file `env` that an earlier run left behind, because other
+ * programs take this file as the sign that the sandbox is ready. Throws an OperatorError (exit code
+ * 2) when the directory cannot be used.
  */
 export async function prepareWallets(directory: string): Promise<void> {
   try {

@@ -1,5 +1,5 @@
-// `billing collection hold|resume`: stops and continues the signing of payments. A hold covers all
-// payments, one merchant or one plan.
+// `billing collection hold|resume`: `hold` stops the signing of new payments, `resume` ends the
+// hold. A hold applies to all payments, or only to those of one merchant or one plan.
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
 import { runCommand } from '../../daemon/run.ts';
@@ -42,8 +42,9 @@ export function addCollection(collection: Command, finish: Finish): void {
 }
 
 /**
- * Places a hold on collection. After the hold is stored, keepers commit no new payment. Payments
- * committed before the hold are still sent and settled. Returns the exit code.
+ * Places a hold on collection. A keeper stores each signed payment in Postgres before sending the
+ * payment. After the hold, keepers store no new payment, but payments that are already stored are
+ * still sent and settled. Returns the exit code.
  */
 function hold(flags: CollectionFlags): Promise<number> {
   return changeHolds(flags, async (sql, change) => {

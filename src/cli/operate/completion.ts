@@ -55,8 +55,8 @@ const words = ({ commands, flags }: Node) =>
 const valued = ({ flags }: Node) =>
   flags.flatMap(({ name, takesValue }) => (takesValue ? [name] : [])).join(' ');
 /**
- * Quotes a text for bash, zsh and fish. A backslash becomes a slash, because only fish treats a
- * backslash in single quotes as an escape.
+ * Quotes a text for bash, zsh and fish. A backslash becomes a slash, because in single quotes fish
+ * treats a backslash as an escape, but bash and zsh do not.
  */
 const quoted = (text: string) => `'${text.replaceAll("'", '’').replaceAll('\\', '/')}'`;
 /** Joins the paths of all commands below the root to one pattern for `case`. */

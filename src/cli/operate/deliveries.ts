@@ -38,8 +38,8 @@ export function addDeliveries(command: Command, finish: Finish): void {
     )
     .option('--json', 'print one line of JSON per delivery');
   withApi(command).action(async (flags: DeliveriesFlags) => finish(await deliveries(flags)));
-  // `deliveries` and `deliveries cancel` have the same filter flags. With positional options, a
-  // flag belongs to the last command before the flag.
+  // `deliveries` and `deliveries cancel` have the same filter flags. With
+  // enablePositionalOptions(), a flag after `cancel` belongs to `cancel`.
   addCancel(command.enablePositionalOptions(), finish);
 }
 

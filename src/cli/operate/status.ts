@@ -1,6 +1,6 @@
 // `billing status`: shows the health of payments and webhooks, as a screen or as one JSON object
-// for monitors. The exit code is 1 when a value is past its limit. If Postgres does not respond,
-// the facts of the chain are still shown. If the chain does not respond, the facts of Postgres are.
+// for monitors. The exit code is 1 when a value is past its limit. If only Postgres or only the
+// chain does not respond, the facts of the other one are still shown.
 import type { Command } from 'commander';
 import { loadConfig, required, type Config } from '../../config/config.ts';
 import { describeDatabase } from '../../config/postgres-url.ts';

@@ -20,8 +20,8 @@ function outcome({
 }
 
 /**
- * Returns the columns that fit into `width`. The result excludes the leftmost column, which shows
- * the marked rows, but `width` includes it.
+ * Returns all columns except the leftmost column, which shows the cursor and the marks. All columns
+ * together, including the leftmost column, take `width`.
  */
 function columns(
   width: number,

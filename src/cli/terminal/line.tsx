@@ -69,7 +69,7 @@ export function Ends({
 
 /**
  * The frame of every screen. `children` get the rows between head and foot. One row of the terminal
- * stays free, because ink clears a full terminal before each drawing.
+ * stays free. If the drawing filled the terminal, ink would clear the terminal before each drawing.
  */
 export function Frame({
   size,

@@ -13,9 +13,9 @@ export interface Polling {
 }
 
 /**
- * Polls until stopped, and reports the age of the data whenever it changes. The next poll starts at
- * once when `read` returns true. Otherwise it starts after `idleMs` or ten times the duration of
- * the last poll, whichever is longer.
+ * Polls until stopped, and reports the age of the data whenever it changes. If `read` returns true,
+ * the next poll starts at once. Otherwise the pause before the next poll is `idleMs` or ten times
+ * the duration of the last poll, whichever is longer.
  */
 export function startPolling(
   read: (publish: () => void) => Promise<boolean>,

@@ -44,7 +44,7 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
 }
 
 /**
- * Returns stdout without the escape sequence that erases the scrollback, because the scrollback
+ * Wraps stdout and removes the escape sequence that erases the scrollback, because the scrollback
  * belongs to the user. ink writes this sequence when the number of rows decreases.
  */
 function quiet(stdout: NodeJS.WriteStream): NodeJS.WriteStream {

@@ -54,7 +54,7 @@ export interface ConnectOptions {
   name: string;
   /** Planner settings of the sessions. If undefined, Postgres's own settings apply. */
   planning?: Planning | undefined;
-  /** Undefined for commands and migrations, which may run for any time without a timeout. */
+  /** Timeouts. Undefined for commands and migrations, because these may run for any time. */
   limits?: ConnectionLimits | undefined;
   /**
    * If `url` leads to a pooler in transaction mode: the URL of the same database without the
@@ -235,8 +235,9 @@ function counted<T extends Queryable>(
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
       const made = make();
-      // `made` may also be a fragment, which is a promise too. No code awaits a fragment, so the
-      // methods that `count` replaces are never called on a fragment.
+      // `made` may also be an SQL fragment, which is a promise too. `count` replaces the methods
+      // `then`, `catch` and `finally`. No code calls these methods of a fragment, so `count` does
+      // no harm.
       if (made instanceof Promise)
         count(made as Statement, make as () => Statement, silence, connection);
       return made;
@@ -260,9 +261,9 @@ function count(
     // On a closed connection, postgres.js would send the statement over the next connection,
     // outside the transaction.
     if (connection?.isClosed === true) throw transactionClosed();
-    // After too long a wait, `silence` drops the connections and calls this callback. The callback
-    // cancels only a statement that has no connection yet. A sent statement is rejected by the
-    // drop.
+    // If the statement waits too long, `silence` drops the silent connections and calls this
+    // callback. A statement that was sent fails when its connection is dropped. The callback
+    // cancels a statement that was not sent yet.
     const end = silence?.begin(() => made.state === null && made.cancel());
     try {
       return await new Promise((resolve, reject) => void sendFirst(resolve, reject));
@@ -283,9 +284,9 @@ function count(
 }
 
 /**
- * Tells whether the error is one with which the server ends a connection. A statement that fails
- * with such an error was not sent and is safe to retry: if the connection ends after a statement
- * was sent, the statement fails with CONNECTION_CLOSED.
+ * Tells whether this is an error with which the server ends a connection. In postgres.js, such an
+ * error rejects only a statement that was not sent, so a retry is safe. A statement that was sent
+ * before the connection ended fails with CONNECTION_CLOSED instead.
  */
 function isStale(error: unknown): boolean {
   return (
@@ -307,9 +308,10 @@ function isConnectionClosed(error: unknown): boolean {
 type Work = (tx: Transaction) => unknown;
 
 /**
- * A `sql.begin` that survives a lost connection. postgres.js 3.4 writes the rollback or commit to a
- * connection without a socket, which crashes the process (github.com/porsager/postgres/issues/1154
- * and 1208). To prevent that write, the callback never settles after its connection has closed.
+ * A `sql.begin` that survives a lost connection. After `work` has ended, postgres.js 3.4 writes the
+ * rollback or commit. If the connection was lost, this write crashes the process
+ * (github.com/porsager/postgres/issues/1154 and 1208). To prevent the write, the callback given to
+ * `begin` then never settles. The transaction itself is still rejected.
  */
 function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
   const begin = sql.begin.bind(sql) as (

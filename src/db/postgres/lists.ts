@@ -28,9 +28,8 @@ export interface Key {
 }
 
 /**
- * Returns the WHERE condition, ORDER BY and LIMIT of one page of a list. With a plain `=`, or
- * without `column` in ORDER BY, the planner might walk the primary key (docs/postgres-notes.md).
- * The condition therefore is `= any(array[...])`.
+ * Returns the WHERE condition, ORDER BY and LIMIT of one page of a list. `= any(array[...])`, and
+ * `column` in ORDER BY, keep the planner from scanning the primary key (docs/postgres-notes.md).
  */
 export function pageOf(
   sql: Queryable,

@@ -74,8 +74,9 @@ async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
 }
 
 /**
- * Throws an OperatorError if tables cannot be created in the schema `public`, or if another schema
- * has an installation. A second installation beside it would be empty.
+ * Throws an OperatorError if tables cannot be created in the schema `public`. Also throws one if
+ * another schema already has the tables of an installation, because `migrate` would then create a
+ * second, empty installation in `public`.
  */
 async function refuseElsewhere(sql: Queryable): Promise<void> {
   const [row] = await sql<{ database: string; user: string; creates: boolean | null }[]>`

@@ -16,7 +16,8 @@ export const SUBSCRIPTIONS_DUE = 'billing_due';
 const MAX_NAMED = 200;
 
 /**
- * In a payload, means "any endpoint". A sender that does not know the endpoints sends this text.
+ * Text that means "any endpoint" in a payload. A sender that does not know the endpoints sends this
+ * text.
  */
 export const ANY_ENDPOINT = '*';
 
@@ -40,7 +41,9 @@ export interface Notifier {
  */
 export function createNotifier(sql: Sql, channel: string, intervalMs = 10): Notifier {
   let timer: NodeJS.Timeout | undefined;
-  /** The names to send with the next NOTIFY; undefined when none is needed. */
+  /**
+   * The names to send with the next NOTIFY, or 'anything' for all; undefined if none is waiting.
+   */
   let pending: Set<string> | 'anything' | undefined;
   let sending: Promise<unknown> = Promise.resolve();
   const send = () => {

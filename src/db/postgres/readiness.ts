@@ -115,9 +115,9 @@ function poolerFound(url: string): OperatorError {
 }
 
 /**
- * Throws an OperatorError (1) with exit code 2 if DATABASE_DIRECT_URL leads to a pooler; (2) with
- * exit code 1 if DATABASE_DIRECT_URL leads to another database than DATABASE_URL, because a
- * failover may be the reason.
+ * Throws an OperatorError if (1) DATABASE_DIRECT_URL leads to a pooler (exit code 2), or (2)
+ * DATABASE_URL and DATABASE_DIRECT_URL lead to different databases (exit code 1, because a failover
+ * may be the cause and a restart may then help).
  */
 export async function assertDirect(
   pooled: { sql: Sql; url: string },

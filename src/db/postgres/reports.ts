@@ -19,7 +19,10 @@ export interface Reports {
 
 /** Maximum number of connections. Further reports wait for a connection. */
 const CONNECTIONS = 3;
-/** Maximum number of connections behind a pooler, because a pooler limits connections per role. */
+/**
+ * Maximum number of connections behind a pooler. A pooler has few connections for each role, and
+ * the daemon's other statements need them too.
+ */
 const POOLED_CONNECTIONS = 1;
 const REPORT = { planning: 'report', limits: reportLimits } as const;
 

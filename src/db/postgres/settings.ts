@@ -77,8 +77,9 @@ export const reportLimits: ConnectionLimits = {
 };
 
 /**
- * Limits for work that must end within `ms`. The server's limits are shorter than the client's, so
- * a responsive server cancels the statement and the connection stays open.
+ * Limits for work that must end within `ms`. The server's timeout for statements is shorter than
+ * the client's. A responsive server therefore cancels the statement first, and the connection stays
+ * open.
  */
 export function limitsWithin(ms: number): ConnectionLimits {
   const serverMs = Math.ceil(ms * 0.8);
@@ -86,17 +87,17 @@ export function limitsWithin(ms: number): ConnectionLimits {
 }
 
 /**
- * Kinds of pools, which differ in their planner settings. `queue` is the pool of the dispatcher. It
- * prepares no statements, because a cached plan made for an empty queue takes 200 ms on a full
- * queue. `report` allows sequential scans, and the other kinds do not.
+ * Kinds of pools, which differ in their planner settings. `queue` is for the dispatcher's pool.
+ * That pool prepares no statements, because a plan that was cached for an empty queue takes 200 ms
+ * on a full queue. Only `report` allows sequential scans.
  */
 export type Planning = 'daemon' | 'queue' | 'report';
 
 const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
-  // Foreign key checks and PL/pgSQL cache a plan per session. If a plan is made while `events` is
-  // small, each new delivery scans the whole table until the next ANALYZE. jit is off, because
-  // before Postgres 18 a disabled sequential scan has a high cost, which would start JIT
-  // compilation.
+  // enable_seqscan is off, because foreign key checks and PL/pgSQL cache a plan per session. With a
+  // sequential scan planned while `events` is small, each new delivery would scan the whole table
+  // until the next ANALYZE. jit is off, because before Postgres 18 a disabled sequential scan has a
+  // high cost, which would start JIT compilation.
   daemon: { enable_seqscan: 'off', jit: 'off' },
   // Before the first ANALYZE the planner assumes a short queue. With sorts enabled, each claim
   // would read and sort the whole backlog.

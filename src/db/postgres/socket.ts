@@ -1,6 +1,6 @@
-// Sockets of a Postgres pool. Each socket is a stream around TCP or TLS that selects the host, and
-// works around bugs of postgres.js 3.4. While all hosts are down, statements of postgres.js never
-// settle. After a lost connection, statements hang or get the rows of other statements, and the
+// Sockets of a Postgres pool. Each socket is a stream around TCP or TLS. The socket selects the
+// host and works around two bugs of postgres.js 3.4: (1) While all hosts are down, statements never
+// settle. (2) After a lost connection, statements hang or get the rows of other statements, and the
 // pool keeps connections that never work again.
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
@@ -24,9 +24,9 @@ export interface Place {
 export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
 
 /**
- * Creates a function that opens sockets. A socket tries the hosts in turn until one has the wanted
- * role. Unless the order is shuffled, the host of the last session is tried first, so a frozen host
- * delays only the first connections.
+ * Creates a function that opens sockets. Each socket tries the hosts in turn until one has the
+ * wanted role. Unless the hosts are shuffled, each socket starts with the host of the last session.
+ * A frozen host therefore delays only the first connections.
  */
 export function createSocketOpener(place: Place): OpenSocket {
   let last = 0;
@@ -63,8 +63,9 @@ class PostgresSocket extends Duplex {
   readonly #listeners: Listeners;
   readonly #ended = new AbortController();
   /**
-   * Authentication requests that the driver has not answered yet, including requests of earlier
-   * hosts.
+   * Authentication requests that the driver has not answered yet: for each request, a callback for
+   * the response. Requests of hosts that have failed stay in the list, because the driver answers
+   * them too.
    */
   readonly #requests: ((response: Buffer) => void)[] = [];
   /** The socket of the session; undefined until the session begins. */
@@ -121,18 +122,19 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Before postgres.js is answered, reports the error: a normal end would make postgres.js
-   * reconnect without end (github.com/porsager/postgres/issues/1193). Later, reports a normal end:
-   * after an error, postgres.js would accept statements until the close, and such statements hang
-   * or get the rows of other statements.
+   * Reports the error only if postgres.js has received neither a greeting nor a refusal yet.
+   * Without the error, postgres.js would then reconnect without end
+   * (github.com/porsager/postgres/issues/1193). Later, reports a normal end. After an error,
+   * postgres.js would accept more statements until the close, and these would hang or get the rows
+   * of other statements.
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#ended.abort();
     this.#session?.tcp.destroy();
     const reported = this.#isAnswered ? null : error;
     done(reported);
-    // In the current event-loop turn, postgres.js may still write a message that it holds
-    // (#closeUnlessGreeted). The close is therefore reported in the next turn.
+    // postgres.js may still write an unsent message in the current turn of the event loop (see
+    // #closeUnlessGreeted). The close is therefore reported in the next turn.
     setImmediate(() => this.emit('close', reported !== null));
   }
 
@@ -225,10 +227,10 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Closes the socket if postgres.js has not sent the StartupMessage. After a lost connection,
-   * postgres.js may send nothing until its unsent messages fill 1,024 bytes
-   * (github.com/LanternOps/breeze/issues/3225). After a few closed sockets, postgres.js drops these
-   * messages and sends the StartupMessage.
+   * Closes the socket if postgres.js does not send the StartupMessage at once. After a lost
+   * connection, postgres.js may still hold unsent messages, and then sends nothing until they fill
+   * 1,024 bytes (github.com/LanternOps/breeze/issues/3225). After a few closed sockets, postgres.js
+   * drops these messages and sends the StartupMessage.
    */
   #closeUnlessGreeted(): void {
     setImmediate(() =>
@@ -245,8 +247,8 @@ interface Failure {
 }
 
 /**
- * Combines the failures of all hosts into one error that names each host with its failure. If there
- * is only one failure and it is no WrongRole, returns this failure unchanged.
+ * Combines the failures of all hosts into one error that names each host with its failure. A single
+ * failure is returned unchanged, unless it is a WrongRole.
  */
 function summary(failures: readonly Failure[]): Error {
   const [only] = failures;

@@ -47,7 +47,9 @@ export function coveredUntil({
 const isRefunded = ({ paidThrough, refundedThrough }: AccessTerms): boolean =>
   paidThrough !== null && refundedThrough !== null && paidThrough <= refundedThrough;
 
-/** Returns the terms; without `paidThrough` if the last paid period gives no access. */
+/**
+ * Returns the terms. If the last paid period gives no access, `paidThrough` is null in the result.
+ */
 const counted = (terms: AccessTerms): AccessTerms =>
   isRefunded(terms) ? { ...terms, paidThrough: null } : terms;
 

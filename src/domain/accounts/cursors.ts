@@ -8,8 +8,8 @@ export interface Cursors {
   /** Returns the id in a cursor; undefined when the cursor was not issued for this scope. */
   read(cursor: string, scope: string): string | undefined;
   /**
-   * Issues a cursor of any text, for a list whose position is not a row id. `unseal` returns the
-   * text; undefined when the cursor was not issued for this scope.
+   * `seal` issues a cursor that contains a text, for a list whose position is not a row id.
+   * `unseal` returns the text, or undefined when the cursor was not issued for this scope.
    */
   seal(place: string, scope: string): string;
   unseal(cursor: string, scope: string): string | undefined;

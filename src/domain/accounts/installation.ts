@@ -53,8 +53,9 @@ export function differences(recorded: RecordedInstallation, own: Installation): 
 
 /**
  * Records the configured installation if none is recorded. If the recorded installation differs,
- * throws an OperatorError (exit code 2) that lists the differences. Without KEEPER_ADDRESS, the
- * configuration names only one keeper, and one of the recorded keepers suffices.
+ * throws an OperatorError (exit code 2) that lists the differences. If KEEPER_ADDRESS is not set,
+ * only the address of the configured keypair is known. It is enough that this address is one of the
+ * recorded keepers.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
   const own = await installationOf(config);

@@ -1,11 +1,13 @@
 // Envelopes of off-chain messages (Solana's "off-chain message signing" proposal, wallet-standard's
 // solana:signOffchainMessage). Hardware wallets sign a text only inside such an envelope.
 //
-//   legacy     header, 0, format, u16 length, text
-//   version 0  header, 0, application domain (32), format, 1, signer (32), u16 length, text
-//   version 1  header, 1, 1, signer (32), text
+//   legacy     header, 0, format, length, text
+//   version 0  header, 0, application domain (32 bytes), format, 1, signer (32 bytes), length, text
+//   version 1  header, 1, 1, signer (32 bytes), text
 //
-// `header` is the byte ff and "solana offchain"; lengths are little-endian.
+// `header` is the byte ff and "solana offchain". The byte after the header is the version. The 1
+// before the signer is the number of signers. `length` is the length of the text (u16,
+// little-endian).
 import bs58 from 'bs58';
 
 const HEADER = Buffer.from('\xffsolana offchain', 'latin1');
@@ -30,8 +32,8 @@ export function textsOf(signed: Buffer, wallet: string): string[] {
 }
 
 /**
- * Returns the text of a legacy envelope. Wallets set format 0 in this envelope, although a sign-in
- * text has line feeds.
+ * Returns the text of a legacy envelope. Accepts format 0 although a sign-in text has line feeds,
+ * because wallets set format 0 in this envelope.
  */
 function legacyText(bytes: Buffer): Buffer | undefined {
   const formatPlace = BODY_PLACE;

@@ -25,9 +25,9 @@ import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './trans
 /** How one payment attempt ended. */
 export type AttemptEnd =
   /**
-   * The attempt's transaction landed, and `pull` is its payment. If the transaction landed after
-   * the period for which it was signed, `earlier` has the payments of other pullers in that period
-   * and the later ones, up to the period of `pull`.
+   * The attempt's transaction landed, and `pull` is its payment. The payment may be for a later
+   * period than the one for which it was signed. `earlier` then has the other on-chain payments
+   * from the signed period up to the period before that of `pull`.
    */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }
@@ -44,9 +44,9 @@ export type AttemptEnd =
   | { readonly kind: 'unexplained' };
 
 /**
- * Returns whether this payment caused the failure `err` of its transaction. True if `err` names an
- * instruction of this payment, if `err` names no instruction, or if the transaction has no other
- * payment.
+ * Returns whether this payment counts as the cause of its transaction's failure `err`. True (1) if
+ * `err` names an instruction of this payment, (2) if `err` names no instruction, or (3) if the
+ * transaction has no other payment.
  */
 export function isCharged(
   programId: string,
@@ -86,7 +86,10 @@ interface Seen {
   view: View;
   /** The chain's clock when the accounts were read, in Unix seconds. */
   now: bigint;
-  /** Returns an on-chain payment together with what the books have about it (Books.mark()). */
+  /**
+   * Adds to an on-chain payment whether it is recorded and whether its period is paid
+   * (Books.mark()).
+   */
   mark: (pull: Pull) => KnownPull;
 }
 
@@ -104,8 +107,8 @@ export function outcomeOf(
 ): Assessment & { alert?: string } {
   const update = updateOf(row);
   const { state } = update;
-  // Later reads of the accounts at an older slot are ignored. They could lack the payment, and the
-  // keeper would sign the payment again.
+  // Stores the newest slot, so that the keeper ignores accounts from an older slot. Such accounts
+  // could lack this payment, and the keeper would sign the payment again.
   const slots = [signed.observedSlot, view instanceof Error ? 0n : view.slot];
   state.observedSlot = newestSlot([state.observedSlot, ...slots]);
   const resolve = (resolved: Resolution['state'], error: string | null) => ({

@@ -45,8 +45,8 @@ export class Books {
 
   /**
    * Returns whether a payment must not be inserted, because its transaction is already recorded for
-   * this subscription, or because another payment has paid its period. A `further` payment does not
-   * pay its period, so only the first reason applies to it.
+   * this subscription, or because another payment has paid its period. A `further` payment is an
+   * additional payment in a paid period, so only the first reason applies to it.
    */
   refuses({ subscriptionPda, status, txSignature, further, periodStart }: PaymentRow): boolean {
     if (status === 'failed' || txSignature === null) return false;

@@ -17,9 +17,9 @@ import { hasUnknownPull } from './pulls.ts';
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // The need for a look-up of payments is a change. If the look-up has failed before, it is
-  // repeated after its backoff, so the need is no new change. Exception: the account is closed, and
-  // the row does not have the cancellation yet.
+  // If the decision needs further work (`needs`), that is a change. Exception: the keeper repeats a
+  // failed look-up of payments after a backoff, so a repeated look-up is no new change. It still is
+  // a change if the account is closed and the row does not have the cancellation yet.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;

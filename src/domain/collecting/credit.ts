@@ -24,9 +24,10 @@ interface PaidPart {
 }
 
 /**
- * Returns the unused part of a payment at the time `at` (Unix seconds), rounded down: the amount
- * paid, with credit and without refunds, times the unused share of the covered time. Of cash that
- * was refunded up to the net amount, nothing is left: the platform fee is not refunded.
+ * Returns the unused part of a payment at the time `at` (Unix seconds), rounded down. The unused
+ * part is the value of the payment times the unused share of the covered time. The value is the
+ * collected amount minus refunds, plus the spent credit. If the net amount was refunded in full,
+ * the collected amount counts as 0. The platform fee, which is not refunded, then gives no credit.
  */
 export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint): bigint {
   const [from, end] = [unixSeconds(paid.coversFrom), unixSeconds(paid.periodEnd)];
@@ -38,8 +39,9 @@ export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint):
 }
 
 /**
- * Returns the part of `due` that the credit pays. The credit leaves 0 or at least `minimum` to
- * collect. If `due` is at most `minimum`, the credit pays all of `due` or nothing.
+ * Returns the part of `due` that the credit pays. The rest of `due` is collected, so the rest must
+ * be 0 or at least `minimum`. If `due` is at most `minimum`, the credit pays all of `due` or
+ * nothing.
  */
 export function creditFor(credit: bigint, due: bigint, minimum: bigint): bigint {
   if (credit >= due) return due;
@@ -47,7 +49,7 @@ export function creditFor(credit: bigint, due: bigint, minimum: bigint): bigint 
   return due > minimum ? due - minimum : 0n;
 }
 
-/** A subscription that a change of plan has replaced, now or earlier. */
+/** A subscription that this change of plan or an earlier change of plan replaces. */
 interface ReplacedTerms {
   readonly id: string;
   readonly status: string;
@@ -72,9 +74,9 @@ export interface Taken {
 /**
  * Returns what a change of plan at the time `at` (Unix seconds) takes over. `rows` begins with the
  * replaced subscription. If the first payment of a row is still deferred, the next row is the
- * subscription that this row replaced. `paid` has the payments of each row's running period.
- * Undefined while a refund of these payments is pending: the credit would be too small if the
- * merchant declines the transfer, and too large if the transfer lands.
+ * subscription that this row replaced. `paid` has the payments of each row's running period. With
+ * `when` = `now`, returns undefined while a refund of these payments is pending, because the credit
+ * depends on whether the refund's transfer lands.
  */
 export function takenFrom(
   rows: readonly ReplacedTerms[],

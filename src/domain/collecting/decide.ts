@@ -56,9 +56,12 @@ import { CLOSING_SECONDS, collectAt } from './window.ts';
  * cancellation sooner.
  */
 const PAUSED_READ_SECONDS = 86_400n;
-/** Seconds until the next read of a subscription if an RPC endpoint lacks one of its accounts. */
+/** Seconds until the next read after one RPC endpoint lacked an account that may still exist. */
 const DOUBT_SECONDS = 60n;
-/** Age (seconds) of a registration from which a missing account counts as closed. */
+/**
+ * If a registration is older than this (seconds), a missing account counts as closed, even if no
+ * keeper has read the account before.
+ */
 export const YOUNG_SECONDS = 120;
 
 /**
@@ -95,11 +98,12 @@ export function decide(
       if (hasUnknownPull(state, account)) {
         unread = pullNotFound(row);
         if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
-        // The look-up did not find every pull. If the account's period is paid, the missing pull is
-        // a further pull. After three keeper failures, it no longer delays later payments.
+        // The look-up did not find every pull that the account counts. If the account's period is
+        // paid, the missing pull is an additional payment in a paid period. After three keeper
+        // failures, the missing pull counts as known, so that it no longer delays later payments.
         if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
-        // The RPC history may lack the pull for good. After the keeper has given up the search,
-        // only a pull of the current period delays the payment of the current period.
+        // The RPC history may never show the missing pull. After the keeper has given up the
+        // search, the missing pull delays a payment only if both are in the current period.
         if (!isGivenUp(row) || account.periodStart >= period.start)
           return { ...keeperFailure(update, view), ...unread };
       }
@@ -139,9 +143,10 @@ export function registeredAccount<T extends SubscriptionTerms>(
 
 /**
  * Whether the registered account, which `view` lacks, counts as closed. If another account has the
- * address, the registered account is closed. If the address is empty, the RPC endpoint may only
- * lag. The account then counts as closed if (1) the read is newer than the row's slot and (2) a
- * keeper has read the account before or the registration is old enough.
+ * address, the registered account is closed. If no account has the address, the RPC endpoint may
+ * only lag behind. The registered account then counts as closed if (1) `view` is from a newer slot
+ * than the row, and (2) a keeper has read the account before or the registration is older than
+ * YOUNG_SECONDS.
  */
 function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   if (view.subscription !== null) return true;
@@ -156,8 +161,8 @@ function observeDelegation(
   account: SubscriptionAccount,
 ): void {
   const obstacle = delegationObstacle(view, account);
-  // If the token account is missing, the delegation is unknown: it counts neither as revoked nor as
-  // restored.
+  // A missing token account does not show whether the approval was revoked or restored, so the row
+  // stays as it is.
   if (obstacle === undefined && view.subscriberTokens === null) return;
   applyDelegation(update, obstacle, view.now);
 }
@@ -188,9 +193,9 @@ function observeCancel(
 ): void {
   const { state, row } = update;
   if (account?.expiresAt === 0n) {
-    // Because the account is live, the subscriber has undone any cancellation made on chain.
-    // Cancellations by others stay. If the subscription was replaced, its cancellation also stays,
-    // because only another subscription keeps the account live.
+    // The account is not cancelled on chain, so the subscriber has undone any cancellation made on
+    // chain. Cancellations made in another way stay. The cancellation of a replaced subscription
+    // also stays, because the live account belongs to a newer subscription.
     const { replacedBy } = row;
     if (state.cancelRequestedBy === 'subscriber' && replacedBy === null && period !== null)
       applyResume(update, dueAgain(update, period));
@@ -198,9 +203,10 @@ function observeCancel(
   }
   if (state.cancelRequestedBy === 'subscriber_here') state.cancelRequestedBy = 'subscriber';
   if (state.cancelRequestedAt !== null) return;
-  // If the account is still there, it was cancelled. If the account is missing and the plan has not
-  // ended, no keeper saw the cancellation. If the plan has ended, the account was closed because of
-  // the plan, and this is no cancellation.
+  // If the account exists, the subscriber has cancelled it. If the account is missing, the
+  // subscriber has cancelled and closed it, and no keeper saw the cancellation. Exception: if the
+  // account is missing and the plan has ended, the account was closed because of the plan, which is
+  // no cancellation.
   if (account !== null || planEnd(row, view, account, period) === null)
     applyCancelSeen(update, view.now);
 }
@@ -328,7 +334,8 @@ function collection(
     return awaitNextPeriod(update, view, account, period, ahead);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
   const keeper = pullerAmong(view.plan, funded);
-  // No alert here: the balance check raises one alert for all waiting subscriptions.
+  // Every keeper that may collect this payment is out of SOL. No alert is raised here, because the
+  // check of the keepers' balances raises one alert for all waiting subscriptions.
   if (keeper === undefined) return keeperFailure(update, view);
   const { start: periodStart, end: periodEnd } = period;
   const isDoubted = failedOnChain(state, periodStart);

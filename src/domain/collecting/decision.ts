@@ -15,8 +15,8 @@ export interface Rules {
   readonly isOutOfSol: (keeper: string) => boolean;
   readonly pastDueDays: number;
   /**
-   * The operator's default platform fee in basis points. It applies to merchants without a fee of
-   * their own.
+   * The operator's default platform fee in basis points. Each merchant pays this fee unless the
+   * operator has set another fee for the merchant.
    */
   readonly feeBps: number;
   /**
@@ -66,14 +66,15 @@ export interface Decision {
 }
 
 /**
- * Seconds until the accounts are read again while their state is confirmed but not finalized.
- * Finality takes about 13 s on a cluster. The wait does not count as a keeper failure.
+ * Seconds until the accounts are read again if their state is confirmed but not finalized yet.
+ * Finality takes about 13 s, so the accounts are read several times. These waits do not count as
+ * keeper failures.
  */
 const FINALITY_READ_SECONDS = 4n;
 
 /**
- * Counts a keeper failure and reschedules the subscription with backoff. The status of the
- * subscription does not change.
+ * Counts a keeper failure, that is, a failure that the subscriber did not cause. Reschedules the
+ * subscription with backoff. The status of the subscription does not change.
  */
 export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): Decision {
   update.state.setbacks += 1;

@@ -23,7 +23,9 @@ export interface Difference {
     | 'no_subscription'
     /** No RPC history shows how an attempt ended, so its payment may be missing in the database. */
     | 'unexplained'
-    /** A customer's credit from changes of plan differs from the spent plus the unspent credit. */
+    /**
+     * The credit that a customer got from changes of plan differs from spent plus unspent credit.
+     */
     | 'credits_differ'
     /** A refund is recorded, but the chain has no such transfer. */
     | 'refund_not_on_chain'
@@ -50,8 +52,8 @@ export interface KeeperPull {
 }
 
 /**
- * Returns the payments that keepers collected in one transaction. If one of its events cannot be
- * decoded, returns the transaction as unreadable.
+ * Returns the payments that keepers collected in one transaction. If an event of the transaction
+ * cannot be decoded, returns the transaction as unreadable.
  */
 export function keeperPullsIn(
   transaction: ConfirmedTransaction,

@@ -25,7 +25,7 @@ import {
 import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
-/** Seconds between reads of a cancelled subscription that a change of plan may have replaced. */
+/** Seconds between reads of a cancelled subscription while a change of plan is under way. */
 const CHANGE_SECONDS = 10n;
 
 /** The input of a decision about the end of a subscription, besides its row and its accounts. */
@@ -109,8 +109,9 @@ export function end(
 
 /**
  * Decides about a subscription that has ended. The keeper still records on-chain payments from
- * before the end, unless a newer registration of the same account records them. If the account was
- * closed, its payments are read from the history of its address.
+ * before the end. If the same account has a newer registration, that registration records these
+ * payments instead. If the account was closed, the payments are read from the history of the
+ * account's address.
  */
 export function afterTheEnd(
   update: SubscriptionUpdate,
@@ -160,8 +161,8 @@ function recordLastPulls(
   const { row } = update;
   if (known.kind === 'not_final') return awaitFinality(update, view);
   if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
-  // No keeper has read the account while it existed. Its period boundaries are unknown, so no
-  // payment can be assigned to it.
+  // Without periodAnchor, no keeper read the account while the account existed. The account's
+  // period boundaries are then unknown, so no payment can be assigned to the account.
   if (row.periodAnchor === null) return undefined;
   if (known.kind === 'needed') return { update, needs: 'pulls' };
   const [anchor, length] = [unixSeconds(row.periodAnchor), periodSeconds(BigInt(row.periodHours))];

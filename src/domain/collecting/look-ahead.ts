@@ -33,7 +33,9 @@ function noticeTimes(
     .sort((a, b) => a.getTime() - b.getTime());
 }
 
-/** Number of notices of the payment due at `due` whose time has come by `now`. */
+/**
+ * Counts the notices whose time has come by `now`. They announce the payment that is due at `due`.
+ */
 export function noticesUntil(
   now: Date,
   due: Date,
@@ -81,10 +83,10 @@ export function isDueSoon(
 }
 
 /**
- * Returns the chain time at which the keeper next reads a subscription with nothing due. If a
- * notice is left: the end of the notice's window (window.ts), or the time of the notice if the
- * payment is due before the window ends. If no notice is left: the time to collect the next
- * payment, or null.
+ * Returns the chain time at which the keeper next reads a subscription with nothing due. If no
+ * notice of the next payment is left, this is the time to collect the payment, or null if there is
+ * no next payment. If a notice is left, this is the end of the notice's window (window.ts). If the
+ * payment is due by the end of the window, it is the time of the notice itself.
  */
 export function nextRead(
   state: SubscriptionState,

@@ -50,8 +50,8 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   payments.push(payment);
   if (pull.source === 'keeper')
     spend(update, period, pull.gross + (pull.feeOwed ?? 0n), creditSpent);
-  // A pull of an earlier period that was found late is recorded, but paidThrough and the status do
-  // not change.
+  // A pull that was found late may belong to a period that ended by paidThrough. Such a pull
+  // changes neither paidThrough nor the status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
     settleUp(update, periodEnd, pull.gross, next);
   events.push({
@@ -80,8 +80,9 @@ const termsOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>) => (
 });
 
 /**
- * Returns the credit that was spent on the period, besides `pull`. If a keeper made the pull and no
- * attempt is known for it, this is the part of the price that the pull does not cover.
+ * Returns the credit that paid for the period in addition to `pull`. Only a pull of a keeper is
+ * combined with credit. If no attempt is known for the pull, the credit is assumed to have paid the
+ * part of the price that the pull does not cover.
  */
 function creditSpentBeside(terms: PriceTerms & { readonly credit: bigint }, pull: Pull): bigint {
   if (pull.source !== 'keeper') return 0n;
@@ -91,7 +92,10 @@ function creditSpentBeside(terms: PriceTerms & { readonly credit: bigint }, pull
   return missing < terms.credit ? missing : terms.credit;
 }
 
-/** Uses up the credit, and one payment of a limited discount, for a period that is paid. */
+/**
+ * Subtracts the credit that was spent on a paid period. If the payment got a limited discount, also
+ * reduces the number of payments that still get the discount.
+ */
 function spend(
   update: Pick<SubscriptionUpdate, 'row' | 'state'>,
   period: { readonly start: bigint; readonly end: bigint },
@@ -153,8 +157,9 @@ function recordCredit(
 /**
  * Marks a period as paid by a payment that an earlier registration of the same address has recorded
  * and reported. If this payment was refunded or turned into credit, the period gives no access.
- * Exception: if the payment was turned into credit and the wallet changes back to this plan, the
- * new credit pays for the rest of the period, because the chain allows no more pulls in it.
+ * Exception: the payment was turned into credit, and the wallet then changed back to this plan. The
+ * credit of the change back then pays for the rest of the period, because the chain allows no more
+ * pulls in this period.
  */
 export function applyCover(
   update: SubscriptionUpdate,

@@ -29,9 +29,9 @@ interface Blocking {
 }
 
 /**
- * Locks the plans that `outcomes` block. Call this before locking subscriptions. While this
- * transaction makes subscriptions wait for a plan, no other transaction can unblock the plan.
- * Unblocking therefore finds every waiting subscription.
+ * Locks the plans that `outcomes` block. Call this before locking subscriptions. Because of the
+ * lock, no other transaction can unblock a plan while this transaction makes subscriptions wait for
+ * the plan. Unblocking therefore finds every waiting subscription.
  */
 export async function lockBlocked(tx: Transaction, outcomes: readonly Blocking[]): Promise<void> {
   const ids = outcomes.flatMap(({ update, blocks }) =>

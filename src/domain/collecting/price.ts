@@ -72,9 +72,9 @@ export function priceOf(
 }
 
 /**
- * The amount due for a period, in base units. If the plan ends or the charge begins inside the
- * period, only a part is due. Times are in Unix seconds; `end` is the end of the time that the
- * payment covers.
+ * The amount due for a period, in base units. Only a part of the price is due if the charge begins
+ * inside the period, or if the plan ends inside the period. In the second case, `end` is the plan's
+ * end. Times are in Unix seconds.
  */
 export function amountDue(
   terms: PriceTerms,
@@ -86,9 +86,9 @@ export function amountDue(
 }
 
 /**
- * The amount to collect for a period: the amount due. If only a part of the period is charged and
- * the amount due is below `minimum`, the amount to collect is 0, because each collection costs the
- * operator lamports.
+ * The amount to collect for a period. This is the amount due, with one exception: if only a part of
+ * the period is charged and the amount due is below `minimum`, nothing is collected, because each
+ * collection costs the operator lamports.
  */
 export function amountToCollect(
   terms: PriceTerms,
@@ -132,7 +132,8 @@ export function chargedInside(
 }
 
 /**
- * Whether a payment of `gross` for this period uses up one of the payments of a limited discount.
+ * Whether a payment of `gross` for this period counts as one of the payments that get a limited
+ * discount.
  */
 export function usesDiscount(
   terms: PriceTerms,
@@ -145,8 +146,8 @@ export function usesDiscount(
 
 /**
  * The amount of the next payment, without the part that a credit pays. Null when no payment is due.
- * Assumes that the plan does not end inside the payment's period. `minimum` has the same meaning as
- * in creditFor().
+ * Assumes that the plan does not end inside the payment's period. `minimum` is the minimum amount
+ * to collect: it limits the part that the credit pays (creditFor).
  */
 export function nextAmount(
   terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
@@ -164,8 +165,8 @@ const lessCredit = ({ credit = 0n }: Pick<PriceTerms, 'credit'>, due: bigint, mi
 
 /**
  * The amount that a past-due subscription owes for its unpaid period. Null when the subscription is
- * not past due or has no next attempt. The unpaid period is found from the second before the next
- * attempt, because an attempt is made inside the unpaid period or exactly at its end.
+ * not past due or has no next attempt. The next attempt is inside the unpaid period or exactly at
+ * its end. The second before the next attempt is therefore always inside the unpaid period.
  */
 export function amountPastDue(
   terms: PriceTerms & {
@@ -200,8 +201,9 @@ export function periodAt(
 }
 
 /**
- * Returns when a payment is due that the chain allows from `next` on. The payment waits until the
- * trial has ended and until the paid time before a change of plan has ended.
+ * Returns the due time of a payment. `next` is the time from which the chain allows the payment.
+ * The payment is not due before the trial has ended, and not before `startsAt`, to which a change
+ * of plan has deferred the payment.
  */
 export function notInTrial(
   { trialEndsAt, startsAt = null }: Pick<PriceTerms, 'trialEndsAt' | 'startsAt'>,

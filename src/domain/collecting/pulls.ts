@@ -61,7 +61,7 @@ export type PullLookup =
       readonly pulls: readonly KnownPull[];
       /** Whether all transactions of the history could be read. */
       readonly isComplete: boolean;
-      /** Whether all payments that the on-chain account counts are finalized or recorded. */
+      /** Whether all payments in the account's `amountPulled` are finalized or recorded. */
       readonly isFinal: boolean;
     };
 
@@ -170,9 +170,10 @@ export function startOfNext(period: PullPeriod): Date | null {
 }
 
 /**
- * Finds the on-chain payments of newly registered subscriptions in the database. The RPC history
- * may not reach back far enough, and is not needed if earlier registrations have recorded the full
- * amount that the on-chain account counts. The result contains only such subscriptions.
+ * Finds the on-chain payments of newly registered subscriptions in the database, because the RPC
+ * history may not reach back far enough. The result contains a subscription only if earlier
+ * registrations have recorded the account's full `amountPulled`. The RPC history is then not
+ * needed.
  */
 export async function findInBooks(
   sql: Sql,
@@ -266,8 +267,8 @@ export function pullsIn(
   return [...periods.values()].sort((a, b) => Number(a.periodStart - b.periodStart));
 }
 
-// The events of programs before 0.4.0 do not name the puller. The instruction names the puller in
-// all versions.
+// The program's events do not name the puller in versions before 0.4.0. The instruction names the
+// puller in all versions.
 function pullerOf(
   event: TransferEvent & { instruction: number },
   transaction: ConfirmedTransaction,
@@ -287,8 +288,8 @@ export interface LookupResult {
    */
   readonly unreadable?: true;
   /**
-   * All payments that the account counts are finalized or recorded. If the RPC history still lacks
-   * a payment now, it may lack that payment for good.
+   * All payments in the account's `amountPulled` are finalized or recorded. If the RPC history
+   * still lacks one of these payments, the history may lack the payment for good.
    */
   readonly pulledFinally?: true;
   /**
@@ -296,11 +297,14 @@ export interface LookupResult {
    * be finalized either, so they cannot be read yet.
    */
   readonly closingNotFinal?: true;
-  /** One RPC endpoint lacks an account of the subscription. The account may still exist. */
+  /**
+   * The endpoint that was read lacks an account of the subscription. The account may still exist at
+   * another endpoint.
+   */
   readonly absenceDoubted?: true;
   /**
-   * One RPC endpoint lacks the token account of the merchant or the treasury. The token account may
-   * still exist.
+   * The endpoint that was read lacks the token account of the merchant or the treasury. The token
+   * account may still exist at another endpoint.
    */
   readonly receiverDoubted?: true;
   /** What the wallet owes to other plans before the next payment (owed.ts); 0 when missing. */

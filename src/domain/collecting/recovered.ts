@@ -9,8 +9,8 @@ type NewEvent = SubscriptionUpdate['events'][number];
 
 /**
  * Returns a function that adds `recovered` to the event of a keeper's payment if the database has
- * no attempt with the payment's signature. A keeper commits each attempt before it sends the
- * transaction, so Postgres has lost this attempt.
+ * no attempt with the payment's signature. Postgres has then lost the attempt, because a keeper
+ * commits each attempt before the keeper sends the transaction.
  */
 export async function markRecovered(
   sql: Queryable,

@@ -32,8 +32,9 @@ export function failUnsent(
 }
 
 /**
- * A payment whose simulation failed. `reason` is the failure if the subscriber caused it. Null if
- * the subscriber did not cause the failure or no RPC endpoint answered.
+ * A payment whose simulation failed. `reason` is the reason of the failure if the subscriber caused
+ * the failure. `reason` is null if the subscriber did not cause the failure, or if no RPC endpoint
+ * answered.
  */
 export interface Refused {
   readonly update: SubscriptionUpdate;
@@ -42,9 +43,10 @@ export interface Refused {
 }
 
 /**
- * Decides after a failed simulation. (1) If `reason` is null, counts a keeper failure and no early
- * try. (2) If the subscriber caused the failure of a payment that a top-up made due early, the
- * payment waits for its scheduled retry, without an event. (3) Any other payment counts as failed.
+ * Decides after a failed simulation. (1) If `reason` is null, counts a keeper failure. If a top-up
+ * made the payment due early, this try does not count as an early try. (2) If the subscriber caused
+ * the failure and a top-up made the payment due early, the payment waits for its scheduled retry,
+ * without an event. (3) Otherwise the payment counts as failed.
  */
 export function refuse(
   { update, collect: { amounts }, reason }: Refused,

@@ -51,8 +51,9 @@ export interface Beginning {
 }
 
 /**
- * Returns the payments of a subscription that begins at `startsAt`. Leaves out each charge for a
- * part of a period that is below `minimum` (base units), because such a charge is not collected.
+ * Returns the payments of a subscription that begins at `startsAt`. If only a part of a period is
+ * charged and the charge is below `minimum` (base units), the result has no payment for this
+ * period, because such a charge is not collected.
  */
 export function scheduleOf(
   terms: ScheduleTerms,
@@ -71,7 +72,7 @@ export function scheduleOf(
   const runs: PaymentRun[] = [];
   let left = terms.discountPeriods;
   let { credit } = beginning;
-  // Nothing is due before the period in which the trial ends.
+  // Begins with the period in which the trial or the deferral ends. Nothing is due before.
   let start = anchor + ((charged - anchor) / length) * length;
   while (planEnd === null || start < planEnd) {
     const now = { ...price, discountPeriods: left, credit };
@@ -112,7 +113,10 @@ function spendsPart(terms: PriceTerms & { readonly credit: bigint }, minimum: bi
   return terms.credit < price && creditFor(terms.credit, price, minimum) > 0n;
 }
 
-/** The bill of a running period in which the chain collects nothing more. */
+/**
+ * The bill of a running period in which the chain allows no more pulls. If the period is `paid`,
+ * nothing is due. If the period is `credited`, only the credit can pay for the rest.
+ */
 function restOfCredited(
   state: 'paid' | 'credited',
   terms: PriceTerms & { readonly credit: bigint },

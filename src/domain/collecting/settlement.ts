@@ -30,7 +30,10 @@ import { addReceipts } from './receipts.ts';
 import { markRecovered } from './recovered.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
-/** Length of a lease in seconds. A payment's transaction is usually finalized after about 15 s. */
+/**
+ * Length of a lease in seconds. This is longer than a payment's transaction usually takes to be
+ * finalized (about 15 s).
+ */
 export const LEASE_SECONDS = 45;
 
 /**
@@ -210,7 +213,7 @@ const TRIES = 3;
  */
 export type AssessRows<A extends ClaimedAssessment> = (
   rows: readonly KeeperSubscriptionForEvents[],
-  /** The books that earlier tries have read. Empty at the first try. */
+  /** Recorded payments and paid periods that earlier tries have read. Empty at the first try. */
   books: Books,
 ) => readonly A[] | Promise<readonly A[]>;
 
@@ -266,7 +269,8 @@ export async function settleRows<A extends ClaimedAssessment>(
 
 /**
  * Turns `assess`, a pure function for one row, into AssessRows. If `assess` returns undefined, the
- * row is not written. `mark` is Books.mark() for the row's on-chain subscription.
+ * row is not written. `mark` adds to a pull what the database has recorded about the pull and its
+ * period (Books.mark).
  */
 export function rowByRow<O extends Assessment>(
   claims: readonly ClaimedRow[],
@@ -282,9 +286,9 @@ export function rowByRow<O extends Assessment>(
 }
 
 /**
- * Whether the row can stay unwritten when its attempt is committed: the row has no event, and only
- * observedSlot would change, which is written at the end of the attempt. The lease then keeps the
- * expiry time that the claim has set.
+ * Whether the row can stay unwritten when its attempt is committed. This is so if the row has no
+ * event and nothing but observedSlot would change. observedSlot is written at the end of the
+ * attempt. If the row stays unwritten, the lease keeps the expiry time that the claim has set.
  */
 function isUntouched({ attempt, update: { row, state, events } }: Assessment): boolean {
   if (attempt === undefined || events.length > 0) return false;
@@ -308,8 +312,8 @@ async function storeNewEvents(
   ]);
   const marked = (subscriptionId: string, event: SubscriptionUpdate['events'][number]) =>
     receipted(subscriptionId, recovered(event));
-  // The update of the subscription's state has already assigned a sequence number to the first
-  // event. A separate update for the sequence number would write another version of the row.
+  // The statement that wrote the subscription's state has also assigned the sequence number of the
+  // first event. A separate statement for this number would write the row a second time.
   const first = outcomes.flatMap(({ update: { state, events }, row }) => {
     const { eventId = null, createdAt = new Date(0), sequence = 0n } = written.get(row.id) ?? {};
     const [event] = events;

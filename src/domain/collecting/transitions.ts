@@ -190,8 +190,9 @@ export function applyDelegation(
 }
 
 /**
- * Ends the subscription after its paid time. With `endReason` (the plan is gone) the status becomes
- * `expired`, otherwise `cancelled`. The end reason of a replaced subscription is `replaced`.
+ * Ends the subscription after its paid time. If the plan is gone, `endReason` says why, and the
+ * status becomes `expired`. If `endReason` is null, the status becomes `cancelled`. If a change of
+ * plan has replaced a subscription that becomes `cancelled`, the stored end reason is `replaced`.
  */
 export function applyEnd(
   { row, state, events }: SubscriptionUpdate,

@@ -19,8 +19,9 @@ export type WindowTerms = Pick<
 >;
 
 /**
- * The subscription's window in seconds: the installation's window, but at most a fortieth of the
- * period and a quarter of the grace. 0: payments are collected as soon as they are due.
+ * The length of the subscription's window in seconds. This is the installation's window, but at
+ * most a fortieth of the period, and at most a quarter of the grace period. If it is 0, payments
+ * are collected as soon as they are due.
  */
 export function windowSeconds(terms: WindowTerms): bigint {
   const { collectionWindow, periodHours } = terms;
@@ -39,9 +40,9 @@ export function windowEnd(time: Date, terms: WindowTerms): Date {
 
 /**
  * Returns the chain time at which the next payment is collected; null when no payment is due. A
- * renewal is collected at the end of its window. Every other payment is collected at
- * nextPaymentDue, and so is a renewal whose period or plan ends by CLOSING_SECONDS after the
- * window.
+ * renewal is collected at the end of its window. If the period or the plan would then be over, or
+ * have at most CLOSING_SECONDS left, the renewal is collected at nextPaymentDue. Every other
+ * payment is also collected at nextPaymentDue.
  */
 export function collectAt(
   terms: WindowTerms,

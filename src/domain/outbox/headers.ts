@@ -52,5 +52,5 @@ export function customHeaders(
   return Object.fromEntries(headers);
 }
 
-/** Returns the headers as one list: name, value, name, value. */
+/** Returns the headers as one list, in which each name precedes its value. */
 export const flatHeaders = (headers: Headers): string[] => Object.entries(headers).flat();

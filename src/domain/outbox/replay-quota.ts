@@ -7,8 +7,9 @@ import { ServiceError } from '../../errors.ts';
 
 const DAY_MS = 86_400_000;
 /**
- * Maximum number of deliveries that are queued again in a day (1) for an app, (2) by all callers
- * below the Pro tier at one address. Runs of the operator (`billing replay`) are not counted.
+ * Maximum number of deliveries that are queued again in a day. The maximum applies to each app. It
+ * also applies to each network address, for all callers below the Pro tier together. Runs of the
+ * operator (`billing replay`) are not counted.
  */
 const MAX_REPLAYED = 50_000;
 
@@ -37,9 +38,9 @@ export async function countReplay(
 }
 
 /**
- * Counts the `count` deliveries that an endpoint missed and gets when it is created or enabled.
- * Throws CONFLICT only if a budget was used up before. If a budget is too small, the endpoint still
- * gets all deliveries.
+ * Counts the `count` missed deliveries that an endpoint gets when it is created or enabled. Throws
+ * CONFLICT only if nothing was left of a budget. If a budget had fewer than `count` left, the
+ * endpoint still gets all deliveries.
  */
 export async function countMissed(
   tx: Transaction,

@@ -185,9 +185,9 @@ function startReplay(
 }
 
 /**
- * Starts a replay run for a merchant, and counts the deliveries that the run queues. A run with the
- * status `retrying` and a run that continues an interrupted run queue no new deliveries, so they
- * are not counted.
+ * Starts a replay run for a merchant, and counts the deliveries that the run queues. Nothing is
+ * counted if the selection has the status `retrying`, because such a run queues no new deliveries.
+ * Nothing is counted either if the run continues an interrupted run.
  */
 export async function requestReplay(
   tx: Transaction,
@@ -226,10 +226,10 @@ export async function requeueForNext(
   const replaced = await findReplaced(tx, endpoint);
   if (replaced === undefined) return 0;
   let total = 0;
-  // The first round queues pending deliveries. If the request of a claimed delivery fails
-  // meanwhile, the delivery becomes cancelled, and the second round finds it. Only the newest
-  // delivery of an event is selected, so the second round, with its later `until`, skips events
-  // that the first has queued.
+  // The first round queues pending deliveries. If the request of a pending delivery fails during
+  // this round, the delivery becomes cancelled, and the second round finds the delivery. The second
+  // round skips events that the first round has queued, because only the newest delivery of an
+  // event is selected and the second round has a later `until`.
   for (const status of ['pending', 'cancelled']) {
     // Deliveries that an operator cancelled while the previous endpoint was in use are not queued.
     const finishedSince = status === 'cancelled' ? replaced.endedAt : null;

@@ -1,7 +1,8 @@
-// A sponsored change of plan. One transaction cancels the replaced subscription, opens the new one
-// and pays for its first period, minus the credit. The credit shrinks until the transaction lands,
-// but the wallet signs a fixed payment. The payment is therefore computed with the smaller credit
-// of a later time. The new subscription keeps the credit that is left when the transaction lands.
+// A sponsored change of plan. One transaction cancels the replaced subscription, opens the new
+// subscription and pays for its first period, minus the credit. The credit shrinks with time until
+// the transaction lands, but the wallet signs a fixed payment. The payment is therefore computed
+// with the smaller credit of a later time. If the transaction lands before that time, the credit is
+// larger than assumed. The new subscription keeps the difference.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { findApp } from '../../db/apps.ts';
 import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
@@ -14,13 +15,20 @@ import { readTakenOver } from '../subscribing/plan-credit.ts';
 import type { Refusal } from './limits.ts';
 
 /**
- * Seconds from now to `creditAt`, the chain time for which a credit is computed. In the first 150
- * seconds the wallet's owner can read the amounts and decide.
+ * Seconds from now to `creditAt`, the chain time for which a credit is computed. The wallet's owner
+ * has 150 of these seconds to read the amounts and decide. The last LEAST_CREDIT_SECONDS are left
+ * for the transaction.
  */
 const CREDIT_SECONDS = 240n;
-/** Minimum seconds from the offer to `creditAt`. A blockhash is valid for about a minute. */
+/**
+ * Minimum seconds from the offer to `creditAt`. The transaction cannot land after `creditAt`,
+ * because its blockhash is valid for only about a minute.
+ */
 const LEAST_CREDIT_SECONDS = 90n;
-/** Maximum seconds that a keeper accepts from its read of the accounts to `creditAt`. */
+/**
+ * Maximum seconds from a keeper's read of the accounts to `creditAt`. A keeper refuses an offer
+ * whose `creditAt` is later.
+ */
 const MAX_CREDIT_SECONDS = 300n;
 
 /** The change of plan that a sponsored transaction makes. */

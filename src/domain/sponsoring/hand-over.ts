@@ -13,8 +13,9 @@ import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
 
 /**
- * The owner of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are those
- * from which the request may come (null: a program, which sends none).
+ * The holder of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are the
+ * origins from which the page's request may come. Null stands for a request without an origin, such
+ * as a request of a program.
  */
 export type OfferHolder =
   | { readonly wallet: string }
@@ -74,10 +75,11 @@ export async function handOver(
 /**
  * - `offered`: the wallet has not signed.
  * - `signed`: the transaction waits for a keeper, who signs and sends it.
- * - `sent`: an RPC endpoint has accepted the transaction. Also after a fork has dropped it.
+ * - `sent`: an RPC endpoint has accepted the transaction. A transaction that a fork has dropped is
+ *   `sent` again.
  * - `final`: the transaction landed and cannot be undone.
  * - `unsponsored`: a limit of sponsoring is reached, so the keeper did not sign. The wallet may
- *   pay.
+ *   pay for the transaction itself.
  * - `refused`: the keeper did not sign for another reason.
  * - `lapsed`: the transaction expired without landing, or was not signed in time.
  */
@@ -100,8 +102,8 @@ export interface OfferProgress {
   /** Why the keeper did not sign. Null if the keeper has signed or has not decided yet. */
   refusal: Refusal | null;
   /**
-   * True if the offer was for a cancellation and the keeper refused it. The service has then
-   * recorded the cancellation without sponsoring it.
+   * True if the offer was for a cancellation and the keeper did not sign. The service has then
+   * recorded the cancellation in the database, without a transaction.
    */
   cancelled: boolean;
   subscriptionId: string | null;

@@ -102,15 +102,15 @@ export function sponsorLimits(config: Config): SponsorLimits | undefined {
 }
 
 /**
- * Minimum of the budget for closings, in lamports a day. A low `sponsorLeaving` does not stop
+ * Minimum of the budget for closings, in lamports a day. A low `sponsorLeaving` must not stop
  * closings, because each closing brings back far more rent than it costs.
  */
 const LEAST_CLOSING = 1_000_000n;
 
 /**
  * Returns the budget for closings whose rent has not come back, in lamports a day. Closings also
- * count in the budget `leaving`. They get only half of it, so that the other half is left to
- * wallets.
+ * count in the budget `leaving`. The budget for closings is half of `leaving`, so that the other
+ * half is left to wallets, but at least LEAST_CLOSING.
  */
 export function closingBudget({ sponsorLeaving }: Pick<Config, 'sponsorLeaving'>): bigint {
   const half = BigInt(sponsorLeaving) / 2n;
@@ -154,7 +154,8 @@ export function overBudget(
   const lamports = cost.fee + cost.rent;
   const rest = balance - usage.reserved - lamports;
   if (usage.isUnderWay) return 'under_way';
-  // A neighbour at the network address must not keep a wallet from leaving.
+  // A failed transaction of another wallet at the same network address must not prevent this wallet
+  // from cancelling, closing or revoking.
   const hasFailed = isLeaving(purpose) ? usage.walletHasFailed : usage.hasFailed;
   if (hasFailed) return 'failed_lately';
   if (isLeaving(purpose))

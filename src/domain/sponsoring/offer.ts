@@ -56,9 +56,12 @@ export interface OfferRequest {
 }
 
 export interface SponsoredChangeRequest extends ChangeRequest {
-  /** PLAN_MINIMUM_AMOUNT. */
+  /** Minimum amount to collect, in base units (PLAN_MINIMUM_AMOUNT). */
   readonly leastPayment: bigint;
-  /** Time (`asOf`) for which the amounts were computed that the wallet's owner was shown. */
+  /**
+   * The `asOf` of the amounts that the wallet's owner was shown. The amounts were computed for this
+   * time.
+   */
   readonly shown?: Date | undefined;
 }
 

@@ -9,9 +9,12 @@ const UNIT_PRICE = 20_000n;
 /** Maximum compute limit. The longest sign-up uses about 70,000 units. */
 const MAX_COMPUTE_UNITS = 250_000;
 const MAX_LOADED_BYTES = 16 * 1024 * 1024;
-/** Compute units for the assertions that a wallet may append. */
+/**
+ * Compute units for assertions. Wallets append these instructions, which make the transaction fail
+ * when its effect differs from the wallet's simulation.
+ */
 const ASSERTION_UNITS = 40_000;
-/** Bytes of loaded data for the assertions that a wallet may append, and for their program. */
+/** Bytes of loaded data for the assertions and their program. */
 const ASSERTION_LOADED_BYTES = 1024 * 1024;
 const MARGIN = 1.2;
 const SIGNATURES = 2n;

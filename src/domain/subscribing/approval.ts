@@ -54,9 +54,9 @@ async function readApproval(
 
 /**
  * Returns the number of on-chain accounts, other than `except`, that can still move tokens through
- * the authority. The accounts are counted at two commitments, and the larger number is returned:
- * `confirmed` includes new accounts, `finalized` includes accounts whose closing may be undone.
- * Undefined when the number is unknown.
+ * the authority. The accounts are counted at two commitments, and the larger number is returned.
+ * `confirmed` includes accounts that are new. `finalized` includes accounts that were just closed,
+ * because a fork may undo their closing. Undefined when the number is unknown.
  */
 async function countUsers(
   chain: Pick<ChainReader, 'getProgramAccounts'>,

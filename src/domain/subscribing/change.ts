@@ -94,8 +94,8 @@ export async function sessionChange(
 }
 
 /**
- * Computes the costs of a change that lands now or, if given, at the chain time `timeFrom(now)`.
- * Throws PaymentUnderWay, and the errors of openingTransaction().
+ * Computes the costs of a change that lands at the chain time `timeFrom(now)`. Without `timeFrom`,
+ * the change lands now. Throws PaymentUnderWay, and the errors of openingTransaction().
  */
 export async function readChange(
   parts: Parts,

@@ -33,10 +33,11 @@ interface Registered {
 }
 
 /**
- * Returns the chain time from which the current period is charged: the time of the resume if an
- * offer resumed the account, otherwise the time of the registration. Returns null, for the whole
- * period, if a new account is registered at once or an offer opened it in this period. Throws
- * INTERNAL_ERROR when the chain is unreachable.
+ * Returns the chain time from which the current period is charged. For an account that an offer
+ * resumed, this is the time of the resume; otherwise it is the time of the registration. Null means
+ * that the whole period is charged. This is so (1) if a new account is registered promptly, (2) if
+ * an offer opened the account in this period, (3) if the account was resumed before this period.
+ * Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function startOfCharge(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },

@@ -16,8 +16,8 @@ export interface SessionTerms extends DiscountTerms {
 }
 
 /**
- * Hours of the trial that the checkout session offers. If the session offers none, the plan's
- * trial.
+ * Hours of the offered trial: the trial of the checkout session or, if the session has none, the
+ * trial of the plan.
  */
 export function offeredTrial(
   plan: Pick<PlanRow, 'trialHours'>,

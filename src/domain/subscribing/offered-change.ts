@@ -39,8 +39,9 @@ export function keptIds(
 
 /**
  * Returns the offered change of plan with the row of the replaced subscription. If the
- * transaction's offer is known, `change` is the change in that offer (null: none). If the offer is
- * not known, `change` is undefined, and the newest unused offer decides, with a change or without.
+ * transaction's offer is known, `change` is the change in that offer, or null if that offer has no
+ * change. If the offer is not known, `change` is undefined. The change is then taken from the
+ * wallet's newest unused offer. If that offer has no change, older offers are not searched.
  */
 export async function offeredChange(
   sql: Queryable,

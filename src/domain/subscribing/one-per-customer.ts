@@ -59,9 +59,9 @@ export async function refuseSecondOf(
 }
 
 /**
- * Reserves the customer for an offer, in the transaction that stores the offer. Throws CONFLICT
- * when the customer has a live subscription, or when an earlier offer to the customer for another
- * address may still land.
+ * Reserves the customer for an offer, in the database transaction that stores the offer. Throws
+ * CONFLICT when the customer has a live subscription. Also throws CONFLICT when the transaction of
+ * an earlier offer to the customer may still land and would open a subscription at another address.
  */
 export async function reserveCustomer(
   sql: Transaction,

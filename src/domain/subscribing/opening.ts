@@ -59,7 +59,8 @@ interface Parts {
 }
 
 /**
- * The transaction that opens or resumes a subscription. `resumes`: it resumes a cancelled account.
+ * The transaction that opens or resumes a subscription. `resumes` tells whether the transaction
+ * resumes a cancelled account.
  */
 export interface Opening extends Unsigned {
   subscriptionPda: string;
@@ -91,10 +92,11 @@ export interface OpeningGround {
 }
 
 /**
- * Builds the transaction (base64) with which the wallet subscribes, including missing accounts and
- * a missing approval. With `replaced`, it first cancels that subscription. Throws CONFLICT when (1)
- * the plan takes no subscriptions, (2) the wallet is frozen or already subscribed, (3) the merchant
- * has ended the wallet's subscription. Throws INTERNAL_ERROR when the chain is unreachable.
+ * Builds the transaction (base64) with which the wallet subscribes. The transaction also creates
+ * missing accounts and a missing approval. If `replaced` is given, the transaction first cancels
+ * the replaced subscription. Throws CONFLICT when (1) the plan takes no subscriptions, (2) the
+ * wallet is frozen or already subscribed, (3) the merchant has ended the wallet's subscription.
+ * Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function openingTransaction(
   parts: Parts,

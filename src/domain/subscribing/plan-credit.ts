@@ -1,7 +1,8 @@
 // Computes and stores what a new subscription takes over from the subscription that it replaces.
+// The two cases are the values of ChangeWhen.
 //
-//   now: the unused part of the paid period becomes credit, and the replaced subscription ends
-//   period_end: the first payment is deferred to the end of the paid time
+//   `now`: the unused part of the paid period becomes credit, and the replaced subscription ends
+//   `period_end`: the first payment is deferred to the end of the paid time
 //
 // In both cases the new subscription also takes over the replaced subscription's unspent credit.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -88,9 +89,9 @@ async function takenOver<Db extends Queryable>(
 }
 
 /**
- * Returns the row of the subscription and the rows of earlier subscriptions whose paid time still
- * runs. If the first payment of a row is still deferred, the row of the subscription that it
- * replaced follows.
+ * Returns the row of the subscription `id` and the rows of earlier subscriptions whose paid time
+ * still runs. While the first payment of a row's subscription is deferred, the paid time of the
+ * subscription that it replaced still runs. The row of the replaced subscription then follows.
  */
 async function replacedRows(
   sql: Queryable,

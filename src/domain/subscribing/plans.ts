@@ -216,7 +216,7 @@ export async function adoptPlan(
 
 /**
  * Maximum number of pending plans of a merchant. Pending plans are limited because a keeper polls
- * each of them until it is published or ends, 7 days after its creation.
+ * each pending plan until the plan is published. A plan that is not published within 7 days ends.
  */
 const PENDING_PLANS = 20;
 

@@ -4,7 +4,8 @@ import { walletFee } from '../../chain/transactions/wallet.ts';
 import { type ChainReader, readAccounts, reaching } from './chain-reads.ts';
 
 /**
- * The transaction has up to two instructions: create the wallet's token account, create the plan.
+ * Network fee in lamports. The transaction has up to two instructions. The first creates the
+ * wallet's token account, the second creates the plan.
  */
 const FEE = walletFee(2);
 

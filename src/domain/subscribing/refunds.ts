@@ -2,7 +2,8 @@
 // records the finalized transfer.
 //
 //   pending -> succeeded (the transfer is finalized)
-//   pending -> expired (not on chain, blockhash dead) -> succeeded (found later)
+//   pending -> expired (the transfer is not on chain, and its blockhash has expired)
+//   expired -> succeeded (the transfer is found on chain later)
 //
 // Each transfer contains an address of its own, the refund's reference. If the history of the
 // reference cannot be read completely, the refund stays pending, because the transfer may be in the
@@ -169,8 +170,8 @@ export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
 
 async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
   const { sql, rpc, log } = parts;
-  // First check the blockhash, then read the history. A transfer that lands after the read and
-  // before the blockhash expires would be missed in the other order.
+  // The blockhash is checked before the history is read. If the history were read first, a transfer
+  // could land after the read and before the blockhash expires, and would be missed.
   const isDead = refund.isOverdue && (await cannotLand(rpc, refund));
   const found = await findTransfer(rpc, refund);
   if (found === 'unknown') {

@@ -222,10 +222,11 @@ function judgeRegistration(
 }
 
 /**
- * Stores a registration with its event in the caller's transaction and returns its id. Ends the
- * registration of an earlier account at the address. If only a keeper has registered this account,
- * returns the keeper's registration. Throws CONFLICT when the wallet has registered the account or
- * the merchant has force-cancelled it, and FORBIDDEN when wallet or merchant is suspended.
+ * Stores a registration with its event in the caller's transaction and returns the registration's
+ * id. Ends the registration of an earlier account at the address. If a keeper has registered this
+ * account and the wallet has not, returns the id of the keeper's registration. Throws CONFLICT when
+ * the wallet has registered the account or the merchant has force-cancelled it, and FORBIDDEN when
+ * wallet or merchant is suspended.
  */
 export async function storeRegistration(
   sql: Transaction,

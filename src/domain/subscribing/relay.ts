@@ -186,10 +186,10 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
 }
 
 /**
- * Whether the transaction can no longer land on any fork. With the offer's blockhash, the finalized
- * height must be past lastValidBlockHeight. If the wallet chose another blockhash, this blockhash
- * must be invalid. This is checked only at the end of the request (`isLate`), because a lagging
- * endpoint may not know a new blockhash yet.
+ * Whether the transaction can no longer land on any fork. If the transaction has the offer's
+ * blockhash, the finalized height must be past lastValidBlockHeight. If the wallet chose another
+ * blockhash, that blockhash must be invalid. Another blockhash is checked only at the end of the
+ * request (`isLate`), because a lagging endpoint may not know a new blockhash yet.
  */
 async function hasLapsed(
   chain: ChainSender,

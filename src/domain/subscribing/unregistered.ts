@@ -3,8 +3,8 @@
 //
 //   live on chain, one offer fits -> registered with the offer's session
 //   live on chain, no offer, the app has registerUnclaimed -> registered without ids
-//   live on chain, no offer, a change of plan has replaced it -> in the merchant's list, because
-//     the wallet would pay for both plans
+//   the same, but a change of plan has replaced the subscription -> in the merchant's list, because
+//     the wallet would pay for both plans if the subscription were registered again
 //   live on chain otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
@@ -26,8 +26,9 @@ interface Parts {
 }
 
 /**
- * `absent`: to be tried again later, because the RPC endpoint lacks the account, a sponsored
- * sign-up is open, or a payment or a refund of a replaced subscription may still land.
+ * `absent`: the account was not registered now and must be tried again later. The RPC endpoint
+ * lacks the account, a sponsored sign-up is open, or a payment or a refund of a replaced
+ * subscription may still land.
  */
 export type SeenOutcome = 'registered' | 'listed' | 'absent';
 

@@ -231,9 +231,9 @@ function assertMayUseTransaction(role: RoleName): void {
 }
 
 /**
- * Throws UNAUTHORIZED unless the wallet signed the issued message. A merchant signs the message as
+ * Throws UNAUTHORIZED unless the wallet signed the issued message. A wallet signs the message as
  * plain text or in the envelope of an off-chain message. A subscriber may also sign a transaction
- * that contains the message. Throws FORBIDDEN if a merchant does so.
+ * that contains the message. Throws FORBIDDEN if a merchant signed such a transaction.
  */
 async function assertSigned(
   { chain }: ApiDeps,

@@ -32,7 +32,10 @@ const Customer = Type.Object(
   { title: 'Customer' },
 );
 
-/** Registers the route that adds up what one customer has in an app. */
+/**
+ * Registers the route that reads the totals of one customer in an app: live subscriptions, amounts
+ * paid and refunded, and credit.
+ */
 export function customerRoutes(api: Api, deps: ApiDeps): void {
   api.get(
     '/apps/:appId/customer',

@@ -119,7 +119,10 @@ const filtersOf = ({ status, type, since, until, httpStatus }: Filters) => ({
   answer: answerOf(httpStatus),
 });
 
-/** Parses a filter such as `503`, `5xx` or `none` into a range of HTTP statuses. */
+/**
+ * Parses a filter for the HTTP status of a delivery. Converts `503` or `5xx` to a range of
+ * statuses. `none` (no response) stays `none`.
+ */
 function answerOf(text: string | undefined): DeliveryFilters['answer'] {
   if (text === undefined) return null;
   if (text === 'none') return text;

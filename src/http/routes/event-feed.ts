@@ -19,8 +19,9 @@ import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
 /** Maximum time in seconds that a request waits for events. Common proxies time out later. */
 const MAX_WAIT_SECONDS = 15;
 /**
- * After the maximum wait of its request, a reader has this many seconds to forward the events and
- * poll again. If the reader does not poll by then, it no longer counts as present.
+ * A reader is a client of the event feed, such as `billing listen`. A request of a reader lasts at
+ * most `wait` seconds. The reader then has this many seconds to forward the events and to send the
+ * next request. Otherwise the reader no longer counts as a current reader of the app.
  */
 const BETWEEN_SECONDS = 15;
 /** Maximum number of waiting requests per merchant in this process. */
@@ -179,8 +180,9 @@ class WaitingPlaces {
   }
 
   /**
-   * Runs `work` and counts the request as waiting. The signal aborts when the client disconnects or
-   * the server closes. If `waitSeconds` is above 0 and the limit is reached, throws RATE_LIMITED.
+   * Runs `work` and counts the request as waiting until `work` ends. The signal that `work`
+   * receives aborts when the client disconnects or the server closes. Throws RATE_LIMITED if
+   * `waitSeconds` is above 0 and MAX_WAITING requests of the merchant already wait.
    */
   async use<T>(
     request: FastifyRequest,

@@ -13,8 +13,8 @@ import { PathId } from '../fields.ts';
 import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
 /**
- * Rows per page. Pages are small so that V8 frees their rows in the cheap collections of young
- * objects.
+ * Rows per page. Pages are small so that V8 frees the rows early, in its fast garbage collections
+ * of young objects.
  */
 const ROWS_AT_ONCE = 200;
 /**
@@ -57,8 +57,9 @@ export function exportRoutes(api: Api, deps: ApiDeps, exports: Exports): void {
   api.get(
     '/apps/:appId/transactions/export',
     {
-      // Fastify's own HEAD route would read every row without backpressure. Without the HEAD route,
-      // a HEAD request goes to the route of one transaction, with `export` as the transaction's id.
+      // Fastify's own HEAD route would read every row without backpressure. Without this HEAD
+      // route, a HEAD request goes to the route of one transaction. `export` is no valid
+      // transaction id, so the response is 404.
       exposeHeadRoute: false,
       onRequest: async (request) => {
         if (merchantOf(request).tier !== 'pro')

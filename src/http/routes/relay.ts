@@ -91,7 +91,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
       )
         throw refusedCheckout();
-      // A keeper that sees the subscription first registers it with the change that was signed.
+      // A keeper may see and register the new subscription before this process does. The keeper
+      // takes the change of plan from the newest offer, so the signed offer must be the newest.
       await repeatSignedOffer(sql, signed.offer.id);
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';

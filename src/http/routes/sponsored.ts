@@ -204,8 +204,8 @@ function progressRoute(
   holder: (request: FastifyRequest) => OfferHolder,
   security?: { walletJwt: [] }[],
 ): void {
-  // The waiting requests read their progress at the same times, so one statement reads the progress
-  // of all.
+  // All waiting requests read their progress at the same moments (multiples of POLL_MS), so one
+  // statement reads the progress of all these requests.
   const progressOf = createBatch<{ id: string }, OfferProgress & { id: string }>(
     (offers) =>
       offersProgress(
@@ -246,8 +246,8 @@ const offerIdOf = ({ params: given }: FastifyRequest) =>
   idOf((given as { offerId: string }).offerId, 'offer');
 
 /**
- * Returns the Origin of the request, or null if it has none. Throws FORBIDDEN if pages of this
- * Origin are not allowed.
+ * Returns the Origin of the request, or null if the request has no Origin. Throws FORBIDDEN if
+ * pages of this Origin must not ask for offers.
  */
 function originOf({ headers: { origin } }: FastifyRequest, deps: ApiDeps): string | null {
   if (origin === undefined) return null;

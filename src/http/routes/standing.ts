@@ -138,7 +138,7 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
           : await checkoutSessionOf(sql, checkoutSessionId, found.id);
       const { running, ...standing } = await readStanding(deps, plan, wallet, session);
       // Sign-ups are read before registrations. If a sign-up ends between the two reads, the second
-      // read finds its registration.
+      // read finds the new registration. In the opposite order, both reads could find nothing.
       const signingUp = await isSignupOpen(sql, standing.subscriptionPda);
       const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
       const change = session === undefined ? undefined : await sessionChange(sql, plan, session);

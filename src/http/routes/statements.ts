@@ -82,7 +82,10 @@ const columns = [
   'id',
 ] as const;
 
-/** Registers the routes of monthly statements. A CSV file or page counts as an export. */
+/**
+ * Registers the routes of monthly statements. The CSV file and the printable page each count as a
+ * running export of the merchant (createExports in export.ts).
+ */
 export function statementRoutes(api: Api, deps: ApiDeps, exports: Exports): void {
   api.get(
     '/apps/:appId/statements/:month',

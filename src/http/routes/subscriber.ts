@@ -219,8 +219,9 @@ const transactions = {
 };
 
 /**
- * Cancels in the service if a limit of sponsoring is reached, or if the wallet has too little SOL
- * for its own transaction: otherwise its cancellation would be lost. Returns whether it did.
+ * Records the cancellation in the service if (1) a limit of sponsoring is reached, or (2) the
+ * wallet has too little SOL to send the cancelling transaction. Otherwise the cancellation could be
+ * lost. Returns whether the cancellation was recorded.
  */
 async function holdsHere(
   { sql, chain, wakeDispatchers }: ApiDeps,

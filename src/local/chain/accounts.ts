@@ -24,9 +24,9 @@ export function blockAt(chain: Chain, height: number): Block | undefined {
 }
 
 /**
- * Returns the height of the newest block at a commitment. Processed means the block being built,
- * confirmed means the last sealed block, and finalized means the block FINALITY_BLOCKS below the
- * block being built. The returned height is lower by `lag` blocks.
+ * Returns the height of the newest block at a commitment: for processed the block being built, for
+ * confirmed the last sealed block, for finalized the block FINALITY_BLOCKS below the block being
+ * built. `lag` is subtracted from this height. The result is never below `chain.floor`.
  */
 export function heightOf(chain: Chain, commitment: Commitment, lag = 0): number {
   const back = commitment === 'processed' ? 0 : commitment === 'confirmed' ? 1 : FINALITY_BLOCKS;

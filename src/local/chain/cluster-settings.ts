@@ -1,6 +1,6 @@
 // The settings of a cluster that can change while the cluster runs: the rent, and the feature that
-// enables version 1 transactions. Both settings are stored in accounts. When a fork or a restart
-// restores the accounts, it therefore also restores the settings.
+// enables version 1 transactions. Both settings are stored in accounts. A fork or a restart
+// restores the accounts, and thereby the settings.
 import { SYSTEM_PROGRAM } from '../../chain/program/addresses.ts';
 import { current, noteChange, overwrite } from './accounts.ts';
 import { addressKey } from './keys.ts';

@@ -132,10 +132,11 @@ export function hasLiveBlockhash(
 }
 
 /**
- * Runs a transaction in the block being built. A transaction that fails lands and pays its fee. If
- * `undoFailure` is set (preflight), such a transaction is refused instead and changes nothing. A
- * wrong signature, or a payer without SOL for the fee, is always refused. If `verified` is set, the
- * signatures are known to be valid and are not checked.
+ * Runs a transaction in the block being built. A failed transaction is in the block too and pays
+ * its fee. If `undoFailure` is set (preflight), a failed transaction is refused instead and changes
+ * nothing. A transaction with a wrong signature, or whose payer lacks the SOL for the fee, is
+ * always refused. If `verified` is set, the signatures are not checked, because they are known to
+ * be valid.
  */
 export function execute(
   chain: Chain,
@@ -158,8 +159,8 @@ export function execute(
   const [payer] = keys;
   const { err, record } = chain.vm.execute(transaction.bytes, !verified);
   if (err !== null && payer !== undefined) {
-    // Of a failed transaction, LiteSVM keeps only the payment of the fee. If the payer could not
-    // pay the fee, the transaction is refused.
+    // When a transaction fails, LiteSVM undoes everything except the payment of the fee. If the
+    // payer could not pay the fee, the transaction is refused.
     const charged = chain.vm.lamports(payer) < (before[0] ?? 0n);
     if (charged && undoFailure) refund(chain, payer, before[0] ?? 0n);
     if (!charged || undoFailure) return { refused: err, record };
@@ -195,8 +196,9 @@ export function execute(
 
 /**
  * Returns the state of an account before a transaction runs. Returns undefined if an earlier
- * transaction of this block changed the account and nothing has read the account since. Reading the
- * state here would take 7 us, although it may never be needed.
+ * transaction of this block changed the account and nothing has read the account since. The state
+ * is not read from LiteSVM in this case, because a read takes 7 us and the state may never be
+ * needed.
  */
 function stateBefore(chain: Chain, key: Key): AccountState | null | undefined {
   const known = chain.hot.get(key);

@@ -1,5 +1,6 @@
-// Gives SOL and USDC to test wallets, in transactions that the faucet's keypair signs. A random
-// memo gives two equal transfers in one block different signatures.
+// Gives SOL and USDC to test wallets, in transactions that the faucet's keypair signs. Each
+// transaction has a random memo. Without the memo, two equal transfers in one block would have the
+// same signature, and the second would be refused.
 import { randomBytes } from 'node:crypto';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
 import type { Instruction } from '../../chain/program/instructions.ts';

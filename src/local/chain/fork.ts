@@ -31,8 +31,8 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // A fork lowers the newest height, from which the finalized height is computed. Because of
-  // `floor`, blocks that are finalized before the fork stay finalized.
+  // The finalized height is computed from the newest height, which a fork lowers. `floor` keeps the
+  // blocks finalized that are finalized before the fork.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = transactionsAbove(chain, target);
   const restored = new Map<Key, AccountState | null>();

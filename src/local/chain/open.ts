@@ -89,7 +89,7 @@ export function openChain(
         epochStart: chain.epochStart.time,
         time: chain.epochStart.time,
       });
-      // When the first block is sealed, the store takes its first snapshot.
+      // This call seals the first block. The store then takes its first snapshot.
       produceBlock(chain, 1);
     } else {
       const last = head(chain);

@@ -125,8 +125,8 @@ export interface HeldTransaction {
 }
 
 /**
- * The faults that are switched on. Each use of a fault lowers its count by one, and the fault ends
- * at 0. A fault with the count Infinity lasts until it is cleared.
+ * The faults that are switched on. If a fault has a count, each use lowers the count by one, and
+ * the fault ends at 0. A fault with the count Infinity lasts until it is cleared.
  */
 export interface Faults {
   drop: number;

@@ -18,8 +18,8 @@ export interface Submission {
 /**
  * Accepts a transaction as sendTransaction does. With preflight, returns a Refusal if the
  * transaction would fail, or if its blockhash is newer than the block at `preflightHeight`. Without
- * preflight, returns null for every transaction. An expired, unsigned or repeated transaction never
- * lands.
+ * preflight, always returns null, even for a transaction that never lands because it is expired,
+ * unsigned or repeated.
  */
 export function submit(
   chain: Chain,
@@ -43,9 +43,9 @@ function knownAt(chain: Chain, transaction: WireTransaction, height: number): bo
 }
 
 /**
- * Drops or delays a transaction while the fault 'drop' or 'hold' is on, as a real node can lose or
- * delay a transaction that it accepted. If preflight is not skipped and fails, returns its Refusal
- * and changes nothing.
+ * Drops or delays a transaction while the fault 'drop' or 'hold' is on. A real node can also lose
+ * or delay a transaction that it accepted. Unless `skipPreflight` is set, preflight runs first. If
+ * preflight fails, returns its Refusal and does not count this use of the fault.
  */
 function divert(
   chain: Chain,

@@ -48,8 +48,8 @@ export function addControls(scene: Scene): string {
     const hash = query.get('back') ?? '';
     return `${processes.apiUrl}/dashboard${hash.startsWith('#/') ? hash : ''}`;
   };
-  // Only one control runs at a time. If two controls moved the clock by a month at once, the clock
-  // would pass due payments.
+  // Only one control runs at a time. If two controls moved the clock at once, the clock would skip
+  // the times at which payments are due.
   let last: Promise<unknown> = Promise.resolve();
   const add = (name: string, act: (query: URLSearchParams) => Promise<void>) =>
     server.actOn(`${base}/${name}`, async (query) => {
@@ -116,8 +116,9 @@ async function emptyWallet({ stage, merchant }: Scene, wallet: Wallet): Promise<
 }
 
 /**
- * Breaks the shown merchant's webhook endpoint and causes two events (a pause and its end). Their
- * deliveries fail. People can replay these deliveries after they repair the endpoint.
+ * Breaks the shown merchant's webhook endpoint. Then pauses a subscription and ends the pause,
+ * which causes two events. The deliveries of these events fail. People can repair the endpoint and
+ * replay the deliveries.
  */
 export async function breakEndpoint({
   server,

@@ -3,9 +3,9 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-// The range from FIRST to LAST is below the ephemeral ports (from 32768 on Linux, from 49152 by RFC
-// 6335). The system gives only ephemeral ports to processes that ask for any port. A port of the
-// range therefore stays free while the sandbox starts its server again.
+// When a process asks for any free port, the system gives it an ephemeral port. Ephemeral ports
+// begin at 32768 on Linux and at 49152 in RFC 6335, so the range from FIRST to LAST has none. A
+// port of this range therefore stays free until the sandbox has started its server again.
 const FIRST = 10_000;
 const LAST = 32_000;
 

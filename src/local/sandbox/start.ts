@@ -191,8 +191,9 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
 }
 
 /**
- * Adds the controls to the dashboard. They do not work while the scenario is running. If the
- * sandbox stays up, playOnce() breaks an endpoint after the scenario, so that people can repair it.
+ * Adds the controls to the dashboard. The controls do not work while the scenario is running. If
+ * the sandbox stays up, playOnce() breaks a webhook endpoint after the scenario, so that people can
+ * repair the endpoint.
  */
 function playable(
   scene: Parameters<typeof playOnce>[0] & { wallets: readonly Wallet[] },

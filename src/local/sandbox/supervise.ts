@@ -111,7 +111,10 @@ export function supervise({
   };
 }
 
-/** Appends the output of child processes to a file. A full disk costs lines, not the process. */
+/**
+ * Appends the output of child processes to a file. If the disk is full, lines are lost, but the
+ * process continues.
+ */
 function openLog(file: string) {
   const fd = openSync(file, 'a');
   const sink = new LineSink(fd);

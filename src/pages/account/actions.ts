@@ -28,9 +28,9 @@ export function doneText(verb: Verb, ownsDeposit: boolean, isPaid: boolean): str
 }
 
 /**
- * Returns the reason why a transaction has no effect, in the page's language. Returns undefined for
- * the status `confirmed`, and for the status `sent`: the wallet itself sent that transaction, so
- * its result is not known yet.
+ * Returns the reason why a transaction failed or is not confirmed in time, in the page's language.
+ * Returns undefined for the statuses `confirmed` and `sent`. `sent` means that the wallet itself
+ * sent the transaction, so the result is not known yet.
  */
 export function problemOf({ status, reason }: Submitted): (() => Explanation) | undefined {
   if (status === 'confirmed' || status === 'sent') return undefined;
@@ -93,8 +93,8 @@ export interface Acted {
 
 /**
  * Runs the action and resolves with the new state of the subscription. `shown` is the standing that
- * the page shows. If `repair` would replace another program's approval that `shown` does not have,
- * nothing is sent. Throws a WalletRefusal or the service's error.
+ * the page shows. `repair` may replace the wallet's approval for another program. If `shown` does
+ * not have this approval, nothing is sent. Throws a WalletRefusal or the service's error.
  */
 export async function act(
   session: Session,

@@ -11,7 +11,10 @@ export function Approval({
   subscription,
 }: {
   session: Session;
-  /** Any subscription of the wallet. Its standing shows whether the approval is withdrawn. */
+  /**
+   * A subscription of the wallet, if possible a live one. The page reads its standing to see
+   * whether the approval is withdrawn.
+   */
   subscription: Subscription;
 }): ReactElement {
   const [isAsking, setAsking] = useState(false);

@@ -206,8 +206,9 @@ const ownStanding = (standing: Standing | undefined, { id }: Subscription) =>
   (standing?.subscriptionId ?? id) === id ? standing : undefined;
 
 /**
- * Whether the user can subscribe again with a subscription account that is cancelled but still
- * runs. The service no longer collects payments from this account. The plan's page shows the costs.
+ * Whether the user can resume a subscription account that is cancelled on chain but has not reached
+ * its end. The service no longer collects payments from this account. To resume it, the user
+ * subscribes again on the plan's page, which shows the costs.
  */
 const canSubscribeAgain = (standing: Standing | undefined, { status, replacedBy }: Subscription) =>
   standing?.onChain === 'cancelled' &&
@@ -232,7 +233,9 @@ function State({
   const { trialEndsAt, pausedAt, nextAmount, credit, replacedAt } = subscription;
   const text = words.account;
   const inTrial = status === 'active' && trialEndsAt !== null && new Date(trialEndsAt) > new Date();
-  // The failure of the last payment already says that the subscription cannot be paid any more.
+  // If the last payment failed with `authority_closed` or `authority_replaced`, the notice about
+  // this payment already says that the subscription cannot be paid any more. The notice `replaced`
+  // is then left out.
   const tellsEnd = status === 'past_due' && /^authority_/.test(lastFailure ?? '');
   const endName = !isLive(status)
     ? text.ended

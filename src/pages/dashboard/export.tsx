@@ -15,8 +15,8 @@ export interface PaymentFilters extends Range {
 }
 
 /**
- * Asks for the days to export (a preset, or the days by which the list is filtered) and downloads
- * the file.
+ * Asks for the days to export and downloads the file. The user chooses a preset such as "This
+ * month", or the days by which the list is filtered.
  */
 export function Export({
   place: { session, app },

@@ -11,8 +11,8 @@ const MAX_DAYS = 366;
 
 export interface FiguresRange {
   /**
-   * A number means the days until today. `own` means that the user chose the first and the last
-   * day.
+   * A number: the range is that many days, and the last one is today. `own`: the user chose the
+   * first and the last day.
    */
   readonly choice: (typeof ranges)[number] | 'own';
   /**
@@ -28,8 +28,8 @@ export interface FiguresRange {
 }
 
 /**
- * Reads the range from the fragment. A number of days that the page does not offer means the
- * default.
+ * Reads the range from the fragment. If the fragment has a number of days that the page does not
+ * offer, the default number is used.
  */
 export function readRange({ days, from, to }: Filters): FiguresRange {
   if (from === undefined && to === undefined) {

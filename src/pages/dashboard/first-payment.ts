@@ -3,8 +3,9 @@
 const HOUR_SECONDS = 3600;
 
 /**
- * Returns the first payment in base units, rounded down. If a trial or the plan's end leaves only
- * part of a period, only that part is charged (src/domain/collecting/price.ts).
+ * Returns the first payment in base units, rounded down. If the trial ends in the middle of a
+ * period, only the rest of this period is charged. If the plan ends before the period, only the
+ * time until the plan's end is charged (src/domain/collecting/price.ts).
  */
 export function firstPayment(
   {

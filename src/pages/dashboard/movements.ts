@@ -56,8 +56,8 @@ const lines: readonly Omit<Movement, 'units'>[] = [
 ];
 
 /**
- * The meaning of expansion and contraction in the figures of one plan: subscriptions that change to
- * or from this plan.
+ * The definitions of expansion and contraction in the figures of one plan. In these figures,
+ * expansion is a change to this plan, and contraction is a change from this plan.
  */
 const ofOnePlan: Partial<Record<Figure, string>> = {
   mrrExpansion: 'Changes from another plan to this one.',

@@ -44,7 +44,8 @@ export function Overview({ place }: { place: Place }): ReactElement {
     };
   }, [session, app.id, daysAt, planId]);
   const { data, error } = useResponse(ask, LIVE_MS * 3);
-  // The plans are requested after the figures, so that the figures do not wait for them.
+  // The plans are requested after the figures, so that the request for the plans does not delay the
+  // figures.
   const plans = usePlans(place, data !== undefined || error !== undefined || problem !== undefined);
   const isCurrent = data?.daysAt === daysAt && data?.planId === planId;
   return (
@@ -270,8 +271,9 @@ function revenueOf(daily: readonly (Money & { date: string })[], size: number): 
 }
 
 /**
- * Shows one figure of the app with its label and, if given, its definition. USDC is rounded to the
- * cent. The title attribute is `hint`, by default the exact amount.
+ * Shows one figure of the app with its label and, if given, its definition. An amount of USDC is
+ * rounded to the cent. `hint` is the text of the title attribute. For USDC, its default is the exact
+ * amount.
  */
 function Tile({
   name,

@@ -118,8 +118,9 @@ function SignedIn({ session }: { session: Session }): ReactElement {
         )}
       </main>
     );
-  // Opens an app in the current view. A search text and a customer can have results in every app,
-  // so their id is kept. Any other id names a row of one app, so it is dropped.
+  // Opens an app in the current view. In the views `search` and `customers`, the id is a search
+  // text or a customer. Both can have results in every app, so the id is kept. In any other view,
+  // the id names a row of one app, so the id is dropped.
   const open = (app: string) => {
     const { view, id } = hash;
     const stays = view === 'search' || view === 'customers';

@@ -36,7 +36,10 @@ export function changeFilters(changed: Filters): void {
   dispatchEvent(new HashChangeEvent('hashchange'));
 }
 
-/** Returns the filter `name` if it is one of the options, and a function that changes it. */
+/**
+ * Returns the value of the filter `name`, and a function that changes the value. A value that is
+ * not one of the options is returned as undefined.
+ */
 export function useChoice<T extends string>(
   name: string,
   options: readonly T[],

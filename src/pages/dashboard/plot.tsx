@@ -16,8 +16,9 @@ const BOTTOM = 20;
 const TOP = 8;
 
 /**
- * Returns the distance between grid lines: the smallest number that is 1, 2 or 5 times a power of
- * ten, at least `minStep`, and at least a quarter of `max`. A chart therefore has few grid lines.
+ * Returns the distance between grid lines. The distance is 1, 2 or 5 times a power of ten. It is
+ * the smallest such number that is at least `minStep` and also at least a quarter of `max`. A chart
+ * therefore has few grid lines.
  */
 function stepFor(max: number, minStep: number): number {
   const rough = Math.max(max / 4, minStep);

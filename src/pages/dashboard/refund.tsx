@@ -83,8 +83,8 @@ interface Sent {
 
 /**
  * Gets an offer (an unsigned transaction that pays the refund) and asks the wallet to sign it. If
- * the wallet declines, `asked` keeps the offer for the next try with the same amount, because the
- * service refuses a second offer while the first offer could still land.
+ * the wallet declines, `asked` keeps the offer. The next try with the same amount uses this offer
+ * again, because the service refuses a second offer while the first offer could still land.
  */
 async function sign(
   { session, app }: Place,
@@ -137,8 +137,8 @@ function Form({
   const [problem, setProblem] = useState<string>();
   const asked = useRef<NewRefund>(undefined);
   const units = parseUsdc(text);
-  // `left` does not include the amount of an offer that the wallet declined. The next try can use
-  // the declined offer, so its amount is available too.
+  // `left` does not include the amount of an offer that the wallet declined. This amount is still
+  // available, because the next try can use the declined offer.
   const most = left + BigInt(asked.current?.amount ?? 0);
   const refund = async () => {
     if (units === undefined || BigInt(units) > most) {

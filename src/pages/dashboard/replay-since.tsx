@@ -5,8 +5,8 @@ import { DAY_MS } from './days.ts';
 import { type Place, useResponse } from './place.ts';
 
 /**
- * The replay starts this many milliseconds before the first failed delivery, because the event of
- * this delivery was queued before the failure.
+ * The form proposes a replay from this time (ms) before the endpoint began to fail. The event of
+ * the first failed delivery was queued before the failure, so the replay must start earlier.
  */
 const EARLIER_MS = 300_000;
 
@@ -46,9 +46,9 @@ export function ReplaySince({
         const path = { appId: app.id };
         return (await session.client.post('/merchant/apps/{appId}/replays', { path, body })).total;
       };
-      // If run('failed') came first, neither call would find a delivery that fails for good between
-      // the two calls. At the first call it has not failed yet, and at the second it no longer
-      // retries.
+      // The order matters. Between the two calls, a delivery can change from `retrying` to
+      // `failed`. In this order, at least one call finds this delivery. In the other order, neither
+      // call would find it.
       const retrying = await run('retrying');
       return { retrying, failed: await run('failed') };
     },

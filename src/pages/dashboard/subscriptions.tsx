@@ -26,7 +26,10 @@ const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
  */
 const choices = [...statuses, 'unregistered'] as const;
 
-/** `unregistered` is the number of subscriptions that are not registered. */
+/**
+ * The screen of the app's subscriptions. `unregistered` is the number of subscriptions on chain
+ * that are not registered.
+ */
 export function Subscriptions({
   place,
   unregistered,

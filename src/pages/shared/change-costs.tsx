@@ -17,9 +17,9 @@ export class OtherAmounts extends Error {
 }
 
 /**
- * Throws OtherAmounts if the sponsored transaction pays another amount than the page shows. A
- * transaction that the wallet pays for contains no payment. The service collects the payment later,
- * and collects at most the shown amount.
+ * Throws OtherAmounts if a sponsored transaction pays another amount than the page shows. Only a
+ * sponsored transaction contains the payment. Without a sponsor, the service collects the payment
+ * later, and collects at most the shown amount.
  */
 export function refuseOtherAmounts(
   shown: Change | null | undefined,
@@ -28,7 +28,10 @@ export function refuseOtherAmounts(
   if (sponsored && change !== null && change.today !== shown?.today) throw new OtherAmounts(change);
 }
 
-/** The labels of the lines that ChangeCosts shows. `nothing` stands where nothing is paid today. */
+/**
+ * The labels of the lines that ChangeCosts shows. `nothing` is the text that replaces the amount of
+ * today's payment when nothing is paid today.
+ */
 type Texts = Readonly<Record<'credit' | 'today' | 'nothing' | 'next' | 'after', string>>;
 
 /**
@@ -36,8 +39,8 @@ type Texts = Readonly<Record<'credit' | 'today' | 'nothing' | 'next' | 'after', 
  */
 export function ChangeCosts({ change, text }: { change: Change; text: Texts }): ReactElement {
   const { credit, today, next, after, startsAt } = change;
-  // `price` is the full price of a period. An amount that differs from it comes from a division, so
-  // Usdc rounds it.
+  // `price` is the full price of a period. An amount that differs from `price` comes from a
+  // division, so the component Usdc rounds this amount.
   const price = after?.amount ?? '';
   return (
     <dl className="lines">

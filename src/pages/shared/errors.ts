@@ -59,8 +59,8 @@ const REFUSED = 4001;
 const USUAL = /^(the )?user\b[\w ]*\b(reject|den(y|ied)|declin|cancel)[\w ]*\.?$/i;
 
 /**
- * Whether the error means that the user refused. A message is compared as a whole, because the word
- * "reject" is not enough: a network also rejects transactions that the wallet has sent.
+ * Whether the error means that the user refused. The whole message must match USUAL. The word
+ * "reject" alone is not enough, because a network also rejects transactions that a wallet has sent.
  */
 function isRejection(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false;
@@ -75,8 +75,8 @@ export interface Explanation {
 }
 
 /**
- * Describes an error to a buyer. For an error of the service, the text depends on its code and says
- * what to do.
+ * Describes an error to a buyer. For an error of the service, the text depends on the error's code
+ * and says what the buyer can do.
  */
 export function explain(error: unknown): Explanation {
   if (error instanceof BillingError && error.code !== 'RATE_LIMITED') {
@@ -108,8 +108,8 @@ export function wordsOf(error: unknown): string {
     if (error.message === '') return error.byPerson ? words.error.declined : words.error.noReason;
     const reason = foreign(error.message).replace(/[^.!?]$/, '$&.');
     if (!error.byPerson) return fill(words.error.walletSays, { reason });
-    // If a hardware wallet declines because of its settings, the message names the reason, which
-    // the user needs to read.
+    // A hardware wallet can decline because of one of its settings. The message then names this
+    // setting, so the message is shown.
     return USUAL.test(reason) ? words.error.declined : fill(words.error.declinedWhy, { reason });
   }
   if (error instanceof AlteredTransaction) {

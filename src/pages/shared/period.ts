@@ -13,8 +13,8 @@ const named = new Map<number, Named>([
   [8760, 'year'],
 ]);
 /**
- * Periods in hours that are named after months or years but have a fixed length. Their first day
- * therefore moves in the calendar.
+ * Lengths (hours) of the periods that are named after months or years. Each length is fixed, but
+ * calendar months differ in length, so the day of the payment moves in the calendar.
  */
 const DRIFTING = [730, 2190, 4380, 8760];
 
@@ -37,8 +37,8 @@ export function everyPeriod(hours: number): string {
 }
 
 /**
- * Describes the exact length of a period that is named after months or years, because its payment
- * day moves in the calendar. Returns undefined for other periods.
+ * Describes the exact length of a period that is named after months or years. Returns undefined for
+ * other periods.
  */
 export function exactLength(hours: number): string | undefined {
   if (!DRIFTING.includes(hours)) return undefined;

@@ -142,8 +142,8 @@ async function ask<T>(request: () => Promise<T> | undefined): Promise<T> {
 
 /**
  * Returns the adapter's features for transactions and messages. `solana:signIn` is left out,
- * because the adapter answers a sign-in from its cache without a signature. The feature that only
- * signs is listed before the feature that also sends, because the page prefers the first.
+ * because the adapter answers a sign-in from its cache without a signature. The page prefers the
+ * feature that is listed first, so `signTransaction` is listed before `signAndSendTransaction`.
  */
 function signingOf({ features }: Adapter) {
   const {
@@ -154,7 +154,8 @@ function signingOf({ features }: Adapter) {
   const signMessage: SolanaSignMessageMethod = async (...inputs) => {
     const answers = await ask(() => messages?.signMessage(...inputs));
     return answers.map(({ signature, signedMessage }, place) => {
-      // `signedMessage` is the message and the signature, or only the signature.
+      // `signedMessage` is the message with the signature after it, or only the signature. If it is
+      // only the signature, the message is taken from the input.
       const signed = signedMessage.slice(0, -SIGNATURE_BYTES);
       const given = inputs[place]?.message ?? signed;
       return { signature, signedMessage: signed.length === 0 ? given : signed };

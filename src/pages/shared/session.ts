@@ -75,7 +75,7 @@ export async function openSession(
 }
 
 /**
- * Opens a session of a connected wallet. Signs in unless the tab has a token for the account.
+ * Opens a session for a connected wallet. Signs in, unless the tab has a token for the account.
  * Throws a WalletRefusal or the service's error.
  */
 export async function sessionFor(
@@ -147,7 +147,8 @@ async function signInAs(connected: Connected, role: Role): Promise<SignedIn> {
       return signedIn;
     } catch (error) {
       if (!isOtherWayOpen(error)) throw error;
-      // The error of the best way is the most helpful error for the user.
+      // If no way works, the error of the first way is thrown. The first way is the one that worked
+      // before, or otherwise the best one. Its error helps the user most.
       failure ??= error as Error;
     }
   const obstacle = words.obstacle[obstacleIn(features, role) ?? 'messages'];
@@ -223,7 +224,10 @@ export async function signAgain(session: Session): Promise<Client> {
   return createClient({ baseUrl: location.origin, token });
 }
 
-/** The sessions in which a transaction may have been sent, each by its signal `ended`. */
+/**
+ * The sessions in which a transaction may have been sent. The set has the signal `ended` of each
+ * such session.
+ */
 const senders = new WeakSet<AbortSignal>();
 
 /** Returns whether a transaction may have been sent in the session. */
@@ -231,8 +235,9 @@ export const hasSent = ({ ended }: Session): boolean => senders.has(ended);
 
 /**
  * Asks the wallet to sign the transaction that `ask` returns. The service sends the transaction,
- * unless the wallet has sent it. If the service does not sponsor it, the wallet signs another one
- * and pays for it. Throws a WalletRefusal, an AlteredTransaction or the service's error.
+ * unless the wallet has sent it. If the service does not sponsor the signed transaction, the wallet
+ * signs a second transaction and pays its network fee. Throws a WalletRefusal, an
+ * AlteredTransaction or the service's error.
  */
 export async function submit(
   session: Session,
@@ -265,8 +270,8 @@ async function submitOnce(
 }
 
 /**
- * Passes a signed transaction, for which the wallet pays, to the service. The service sends the
- * transaction. Waits until the network has confirmed it.
+ * Passes a signed transaction to the service, which sends it. The wallet pays the network fee.
+ * Waits until the network has confirmed the transaction.
  */
 async function relay(session: Session, offerId: string, transaction: string): Promise<Submitted> {
   const path =

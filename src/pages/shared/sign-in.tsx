@@ -89,8 +89,8 @@ export interface SignInPlace {
   /** Whether the user must sign in again because the wallet switched accounts. */
   isSwitched: boolean;
   /**
-   * The wallet that the page is asking for its accounts, to find the account of the tab's token.
-   * Undefined at other times.
+   * If the tab has a token, the page asks the token's wallet whether it still shares the token's
+   * account. `resuming` is this wallet until it responds. Otherwise undefined.
    */
   resuming: SolanaWallet | undefined;
   stopResuming: () => void;
@@ -98,8 +98,8 @@ export interface SignInPlace {
 }
 
 /**
- * Returns the session of a page. If the tab has a token, the session starts with that token. The
- * session ends when the wallet switches accounts.
+ * Returns the session of a page. If the tab has a token, the session starts with that token. When
+ * the wallet switches accounts, the session ends, unless a transaction may have been sent.
  */
 export function useSession(role: Role): SignInPlace {
   const wallets = useWallets();
@@ -129,8 +129,9 @@ export function useSession(role: Role): SignInPlace {
     session.ended.addEventListener('abort', left);
     const off = onSwitch(session, () => {
       setSwitched(true);
-      // If a transaction may have been sent, the session is kept until the user signs in with the
-      // new account, so that the page still shows the transaction's result.
+      // If a transaction may have been sent, the page must still show its result. The session is
+      // therefore kept until the user signs in with the new account. Only the tab's token is
+      // deleted.
       if (hasSent(session)) dropToken(role);
       else session.end();
     });

@@ -33,8 +33,8 @@ const WAIT_SECONDS = 8;
 const UNDECIDED_MS = 100_000;
 
 /**
- * The states that end the polling. In the state `offered`, the service has not stored the signed
- * transaction, because the offer was too old.
+ * The states that end the polling. `offered` ends the polling, because it means that the service
+ * did not store the signed transaction: the offer was too old.
  */
 const ENDS: readonly Progress['state'][] = [
   'final',
@@ -46,9 +46,10 @@ const ENDS: readonly Progress['state'][] = [
 ];
 
 /**
- * Posts a signed transaction. If the response is lost or has the status 429, the request is
- * repeated, because the service stores a transaction only once. If the wallet changed the
- * transaction, throws an AlteredTransaction, and the wallet pays its network fees from then on.
+ * Posts a signed transaction. Repeats the request if the service does not respond or is busy. This
+ * is safe, because the service stores a transaction only once. If the wallet changed the
+ * transaction, records that the service cannot sponsor the wallet, and throws an
+ * AlteredTransaction.
  */
 export async function handingOver<T>(wallet: SolanaWallet, post: () => Promise<T>): Promise<T> {
   try {
@@ -62,8 +63,8 @@ export async function handingOver<T>(wallet: SolanaWallet, post: () => Promise<T
 
 /**
  * Polls until the state is one of ENDS or `isEnough` returns true. Calls `shown` with each state.
- * If the service does not report such a state in time or does not respond, the state of the result
- * is `signed`.
+ * If the transaction stays in the state `signed` for UNDECIDED_MS, or if the service does not
+ * respond, the result has the state `signed`.
  */
 export async function follow(
   first: Progress,
@@ -101,8 +102,8 @@ export async function orUnanswered<T>(work: Promise<T>): Promise<T | Submitted> 
 
 /**
  * Converts the progress of a sponsored transaction to the outcome of a transaction. If the
- * transaction lapsed, records the lapse, so that the wallet sends its next transaction itself if it
- * can.
+ * transaction lapsed, records the lapse. A wallet that can send transactions then sends the next
+ * one itself.
  */
 export function submittedOf(wallet: SolanaWallet, progress: Progress): Submitted {
   const { state, refusal, reason, cancelled, signature } = progress;

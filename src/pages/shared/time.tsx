@@ -4,7 +4,7 @@ import { locale } from './language.ts';
 const dayParts = { year: 'numeric', month: 'short', day: 'numeric' } as const;
 const minuteParts = { ...dayParts, hour: '2-digit', minute: '2-digit' } as const;
 
-// Whether the page shows all times in UTC, as the reader chose.
+// True if the reader chose to see all times of the page in UTC.
 let isUtc = false;
 const watchers = new Set<() => void>();
 

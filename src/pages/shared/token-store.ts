@@ -1,5 +1,6 @@
-// Keeps the access token of each role in the tab's sessionStorage. The token survives a reload. It
-// is deleted with the tab, and no other tab can read it. Also keeps how an account signs in.
+// Keeps the access token of each role in the tab's sessionStorage. A token survives a reload. The
+// browser deletes the token with the tab, and no other tab can read the token. This file also keeps
+// the way in which an account signs in.
 
 export type Role = 'merchant' | 'subscriber';
 

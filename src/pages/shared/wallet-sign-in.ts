@@ -109,8 +109,8 @@ interface Signed {
 }
 
 /**
- * A transaction with one signer has a count byte, the signature (64 bytes) and the message. The
- * constants are the byte offsets of the signature and the message.
+ * Byte offsets in a transaction with one signer. The transaction consists of the number of
+ * signatures (1 byte), the signature (64 bytes) and the message.
  */
 const SIGNATURE_PLACE = 1;
 const MESSAGE_PLACE = 65;

@@ -16,7 +16,8 @@ import { words } from './language.ts';
 
 /**
  * A feature of wallet-standard-features 1.5, which is newer than the version in this project. The
- * wallet puts the text into a version 1 envelope and signs the envelope.
+ * wallet puts the text into the envelope of a Solana off-chain message (version 1), and signs the
+ * envelope.
  */
 interface SignOffchainMessageFeature {
   readonly 'solana:signOffchainMessage': {
@@ -133,8 +134,8 @@ export async function sharedAccounts({
 }
 
 /**
- * Calls `switched` when the wallet offers other accounts to the page, without this account. A
- * locked wallet offers no accounts, and then `switched` is not called. Returns a function that
+ * Calls `switched` when the wallet offers only other accounts to the page, no longer this account.
+ * A locked wallet offers no accounts, and then `switched` is not called. Returns a function that
  * stops the calls.
  */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
@@ -150,8 +151,8 @@ export function onSwitch({ wallet, account }: Connected, switched: () => void): 
 const lapsed = new WeakSet<SolanaWallet>();
 
 /**
- * Records that a transaction of the wallet lapsed. The wallet then sends its next transaction
- * itself.
+ * Records that a transaction of the wallet lapsed. If the wallet can send transactions, it sends
+ * the next one itself.
  */
 export function noteLapse(wallet: SolanaWallet): void {
   lapsed.add(wallet);
@@ -172,9 +173,10 @@ export const sendsAfterLapse = (connected: Connected): boolean =>
   lapsed.has(connected.wallet) && featuresOf(connected).includes('solana:signAndSendTransaction');
 
 /**
- * Returns whether the wallet should send the transactions of this account itself: (1) the account
- * cannot sign without sending, (2) the wallet lists sending before signing, or (3) the wallet was
- * too slow before, and can use a newer blockhash when it sends.
+ * Returns whether the wallet should send the transactions of this account itself. This requires the
+ * feature for sending and one of three reasons: (1) the account cannot sign without sending, (2)
+ * the wallet lists sending before signing, (3) the wallet was too slow before. When a slow wallet
+ * sends a transaction itself, it can use a newer blockhash.
  */
 export function sendsItself(connected: Connected): boolean {
   const names = featuresOf(connected);
@@ -195,7 +197,8 @@ export function notePays(wallet: SolanaWallet): void {
 
 /**
  * Returns whether the service may sponsor the wallet. False for a wallet that changes or sends the
- * transactions it signs, or that was too slow and can send.
+ * transactions it signs. Also false for a wallet that was too slow before and can send transactions
+ * itself.
  */
 export const maySponsor = (connected: Connected): boolean =>
   !paying.has(connected.wallet) && !sendsAfterLapse(connected);

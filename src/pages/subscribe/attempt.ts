@@ -29,8 +29,8 @@ const POLL_MS = 1500;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * A connected wallet. `known` is its session if the tab already has one. `begin` sets the page's
- * session.
+ * A connected wallet. `known` is the session of the wallet's account, if the tab already has one.
+ * `begin` sets the page's session.
  */
 interface Party {
   connected: Connected;
@@ -79,9 +79,9 @@ export async function subscribe(
 
 /**
  * Subscribes a signed-in wallet to the shown terms, or returns the view that explains why the
- * wallet cannot subscribe. Only a change of plan can be sponsored here. If the service does not
- * sponsor the wallet because it lacks USDC, `needsSol` is false. If the wallet had signed before
- * the service refused, `isLate` is true.
+ * wallet cannot subscribe. Only a change of plan can be sponsored here. `needsSol` is false if the
+ * service refused to sponsor only because the wallet lacks USDC: with enough USDC, the wallet needs
+ * no SOL. `isLate` is true if the wallet had already signed when the service refused.
  */
 async function proceed(
   order: Offered,
@@ -120,7 +120,7 @@ async function proceed(
 }
 
 /**
- * Submits a transaction. Records in `departures` the time in which the transaction can reach the
+ * Submits a transaction. Records in `departures` until when the transaction can still reach the
  * chain.
  */
 function submitNoted(
@@ -191,8 +191,8 @@ async function placeOf(
   if (standing.endedByMerchant) return { at: 'closed', why: 'endedByMerchant' };
   if (onChain === 'live' && standing.approval !== 'replaced' && subscriptionId === null)
     return registered(session, order, standing);
-  // A cancelled account on chain that has no subscription in the service does not prevent
-  // subscribing. Subscribing resumes such an account.
+  // If the account on chain is cancelled and the service has no subscription for it, the wallet may
+  // subscribe. Subscribing then resumes the account.
   if (onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null))
     return { at: 'subscribed', standing };
   if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };
@@ -229,9 +229,9 @@ async function registered(session: Session, order: Order, standing: Standing): P
 }
 
 /**
- * Reads the standing until `holds` returns true, or until no transaction that was sent before this
- * call can land any more. In the second case, the last read starts after the time at which such a
- * transaction could last land.
+ * Reads the standing again and again until `holds` returns true or LANDING_MS have passed. After
+ * this time, a transaction that was sent before this call can no longer land. One last read then
+ * follows, so that no such transaction is missed.
  */
 async function untilStanding(
   session: Session,

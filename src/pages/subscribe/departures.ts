@@ -1,5 +1,5 @@
-// Remembers the transactions of this page that may still reach the chain. While one of them may,
-// the page does not say that nothing was paid.
+// Remembers the transactions of this page that may still reach the chain. As long as there is such
+// a transaction, the page does not say that nothing was paid.
 import { AlteredTransaction, WalletRefusal } from '../shared/errors.ts';
 import type { Submitted } from '../shared/sponsored.ts';
 
@@ -20,8 +20,8 @@ const isUnsent = (error: unknown): boolean =>
 /** A transaction that the page asks the wallet for. */
 class Departure {
   /**
-   * Unix time (ms) until which the transaction can land. Infinity means that the transaction can
-   * still be sent. 0 means that the transaction cannot land.
+   * Unix time (ms) until which the transaction can land. Infinity means that the time is not known,
+   * because the transaction can still be sent. 0 means that the transaction cannot land.
    */
   until = 0;
 
@@ -30,7 +30,10 @@ class Departure {
     this.until = Infinity;
   }
 
-  /** Records that the transaction is not sent any more. If it was sent, it can still land. */
+  /**
+   * Records that nobody will send the transaction from now on. If the transaction was sent before,
+   * it can still land.
+   */
   stop(): void {
     if (this.until === Infinity) this.until = Date.now() + LANDING_MS;
   }
@@ -45,9 +48,9 @@ export class Departures {
   #all: Departure[] = [];
 
   /**
-   * Runs `send`, which calls leave() when its transaction may be on its way. Afterwards the
-   * transaction can land until its blockhash has expired, unless it was not sent (isUnsent) or
-   * `isOver` is true for the result.
+   * Runs `send`. `send` calls leave() as soon as its transaction may have been sent. After `send`,
+   * the transaction can land until its blockhash has expired. The transaction cannot land if `send`
+   * throws an error for which isUnsent() is true, or returns a result for which isOver() is true.
    */
   async during<T>(
     send: (departure: Pick<Departure, 'leave'>) => Promise<T>,
@@ -67,14 +70,14 @@ export class Departures {
     }
   }
 
-  /** Whether a transaction may be on chain that the page has not seen there. */
+  /** Whether a transaction of this page may be on chain although the page has not seen it there. */
   get isOpen(): boolean {
     return this.#all.some(({ until }) => until > 0);
   }
 
   /**
-   * Records that the page read the chain at the time `at` (ms) or later and saw no transaction.
-   * Drops the transactions that could not land any more at that time.
+   * Records that the page read the chain after the time `at` (ms) and did not see the transactions.
+   * Drops the transactions that could land only before this time.
    */
   looked(at: number): void {
     this.#all = this.#all.filter(({ until }) => until > at);

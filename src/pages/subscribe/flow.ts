@@ -115,8 +115,8 @@ export function useFlow(order: Order): Flow {
 
   useEnd(session, (why) => {
     setSession(undefined);
-    // If the wallet switched to another account, what the page says about a transaction is still
-    // true, so the view stays. The run keeps its own session.
+    // If the wallet switched to another account, a view that reports a subscription or a sent
+    // transaction is still true, so this view stays. Running work continues with its own session.
     const isSaid = view.at === 'done' || view.at === 'subscribed' || departures.isOpen;
     if (why === 'switched' && isSaid) return;
     stop();
@@ -145,7 +145,7 @@ export function useFlow(order: Order): Flow {
         if (isShort(standing, needsSol)) setView({ at: 'short', standing, needsSol, isLate });
         else again();
       },
-      // A failed request has no effect, because the page soon requests the balances again.
+      // A failed request is ignored, because the page soon requests the balances again.
       () => undefined,
     );
   };

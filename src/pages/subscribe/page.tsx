@@ -30,8 +30,8 @@ function Offered({ plan, checkout }: Offer): ReactElement {
   const flow = useFlow({ plan, checkoutSessionId: checkout?.id });
   const closed = closedWhy(plan, checkout);
   const { at } = flow.view;
-  // If the wallet need not or cannot subscribe, the summary shows no payments, because the panel
-  // says that there is nothing to do.
+  // The summary shows no payments if the wallet cannot subscribe or is already subscribed. The
+  // panel then says that there is nothing to do.
   const isOffered =
     (closed === undefined || at !== 'offer') && !['subscribed', 'done', 'closed'].includes(at);
   return (

@@ -11,13 +11,13 @@ import type { Submitted } from '../shared/sponsored.ts';
 import { foreign } from '../shared/text.ts';
 
 /**
- * A screen that explains a failure. With `sends`, the failure is that the service cannot sponsor
- * the wallet of this name, because the wallet sends its transactions itself.
+ * A screen that explains a failure. `sends` is the name of a wallet that sends its transactions
+ * itself. The failure is then that the service cannot sponsor this wallet.
  */
 export interface Problem {
   at: 'problem';
   cause: Submitted | { error: unknown } | { sends: string };
-  /** Whether a transaction that the page has not seen may be on chain. */
+  /** Whether a transaction may be on chain although the page has not seen it there. */
   isUnsure?: boolean;
 }
 

@@ -42,9 +42,9 @@ type Offer = NonNullable<components['schemas']['CheckoutOffer']>;
  * - `done`: subscribed and paid. `session` is undefined if the response with the token was lost.
  * - `problem`: nothing was paid, or the service does not respond (`slow`).
  * - `otherApproval`: subscribing replaces `approval`, and the user does not know this yet.
- * - `unsponsored`: the wallet must pay its network fee. If the wallet only lacks USDC for a
- *   sponsor, `needsSol` is false. If the wallet signed, but nothing was sent, `isLate` is true. If
- *   the service had already issued a token, `session` is set.
+ * - `unsponsored`: the service does not sponsor the wallet. `needsSol` is false if the only reason
+ *   is that the wallet lacks USDC. `isLate` is true if the wallet had already signed. `session` is
+ *   set if the page has a token of the account.
  */
 type Outcome =
   | { at: 'done'; session: Session | undefined; subscription: Subscription | undefined }
@@ -117,9 +117,10 @@ const isOver = (outcome: Outcome): boolean =>
   (outcome.at === 'problem' && 'status' in outcome.cause && hasNoEffect(outcome.cause));
 
 /**
- * Returns how a signed-in wallet asks for its transaction. A change of plan is sponsored only after
- * the sign-in, so this function requests it, with the amounts `shown`. If the service refuses only
- * because the wallet lacks USDC, `wantsUsdc` is true. Throws OtherAmounts.
+ * Returns the function `ask`, which requests the transaction of a signed-in wallet. For a change of
+ * plan, first requests a sponsored transaction, and throws OtherAmounts if it pays another amount
+ * than `shown`. `wantsUsdc` is true if the service refuses to sponsor only because the wallet lacks
+ * USDC.
  */
 export async function offerAfterSignIn(
   session: Session,

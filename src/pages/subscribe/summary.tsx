@@ -15,8 +15,9 @@ import { linesOf, type PaymentLine } from './schedule.ts';
 import type { Terms } from './terms.ts';
 
 /**
- * Shows plan, amount, period, merchant and payments. `terms` are the plan's terms until a wallet is
- * connected, and then the terms for this wallet; undefined while the page offers no subscription.
+ * Shows plan, amount, period, merchant and payments. Until a wallet is connected, `terms` are the
+ * plan's terms. Then `terms` are the terms for this wallet. If the page offers no subscription,
+ * `terms` is undefined, and no payments are shown.
  */
 export function Summary({
   plan,

@@ -1,6 +1,6 @@
-// The terms for a wallet, which may differ from the plan's terms: (1) a wallet gets one trial in
-// each app, (2) if the wallet's account still runs, the wallet first pays for the rest of the
-// running period.
+// The terms for a wallet, which may differ from the plan's terms for two reasons: (1) A wallet gets
+// only one trial in each app. (2) The wallet may have a cancelled subscription whose period has not
+// ended. Subscribing resumes it, and the first payment is for the rest of this period.
 import type { components } from '../../client/openapi.ts';
 
 type PublicPlan = components['schemas']['PublicPlan'];
@@ -15,15 +15,16 @@ const today = ({ usdcNeeded, trialHours, schedule }: Terms): bigint =>
   BigInt(usdcNeeded ?? (trialHours === null ? (schedule[0]?.amount ?? '0') : '0'));
 
 /**
- * The rest of a running period costs less every second. If the amount has fallen by at most the
- * shown amount divided by TOLERATED, the user need not confirm again.
+ * The price of the rest of a running period falls every second. If the price is lower than the
+ * shown amount by at most 1 / TOLERATED of the shown amount, the user need not confirm again.
  */
 const TOLERATED = 100n;
 
 /** Returns whether the wallet must see its own terms before it signs. */
 export function isOther(shown: Terms, own: Standing): boolean {
-  // The service computes the amounts of a change of plan when the wallet is known, so the page
-  // shows them once. It does not show them again, although the credit shrinks every second.
+  // The amounts of a change of plan are known only after the wallet is connected, so the page shows
+  // them once before the wallet signs. The credit shrinks every second, but the page does not show
+  // the amounts again for this reason.
   if (own.change !== null) return shown.change === undefined || shown.change === null;
   if (own.trialHours !== shown.trialHours) return true;
   const [before, now] = [today(shown), today(own)];

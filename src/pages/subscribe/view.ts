@@ -45,7 +45,10 @@ export interface Order {
  */
 export interface Offered extends Order {
   terms: Terms;
-  /** Delegate of the replaced approval that the page has shown. Undefined if it has shown none. */
+  /**
+   * Delegate of the approval that subscribing replaces, if the page has shown this approval.
+   * Undefined if the page has shown no approval.
+   */
   replacing: string | undefined;
   departures: Departures;
 }

@@ -15,8 +15,8 @@ const TIMEOUT_MS = 5000;
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /**
- * Checks the chain. `offsetSeconds` is how far the chain's clock is ahead of this host's clock.
- * Null on a local chain and when no endpoint is usable.
+ * Checks the chain. `offsetSeconds` is how far the chain's clock is ahead of this host's clock. It
+ * is null on a local chain and when no endpoint is usable.
  */
 export async function checkChain(
   config: Config,

@@ -28,7 +28,7 @@ const REST = ['Schema', 'Roles', 'Installation', 'Secrets'];
 
 /**
  * Checks Postgres. `offsetSeconds` is how far the clock of Postgres is ahead of this host's clock.
- * Null when it could not be read.
+ * It is null when the clock of Postgres could not be read.
  */
 export async function checkPostgres(
   config: Config,
@@ -138,8 +138,8 @@ async function roles(sql: Sql, { env }: Config): Promise<string> {
 }
 
 /**
- * Returns the names of the roles. Throws an OperatorError when a role lacks rights, or when
- * Postgres can lose a role's commits.
+ * Returns the names of the roles. Throws an OperatorError when a role lacks rights, or when the
+ * synchronous_commit of `serve` or `keeper` allows Postgres to lose commits.
  */
 function describeRoles(found: readonly RoleState[]): string {
   const faults = found.flatMap((state) => {
@@ -154,8 +154,8 @@ function describeRoles(found: readonly RoleState[]): string {
 }
 
 /**
- * Compares the configuration with the installation in the database, which the first daemon
- * recorded.
+ * Compares the configuration with the installation: the settings that the first daemon recorded in
+ * the database and that all daemons must share.
  */
 async function installation(sql: Sql, config: Config): Promise<Check> {
   if ((config.keeperAddress ?? config.keeperKeypair) === undefined || config.treasury === undefined)

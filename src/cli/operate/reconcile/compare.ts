@@ -1,7 +1,7 @@
 // The comparison of `billing reconcile`: (1) each recorded payment must be on chain, (2) each
-// keeper pull on chain must be recorded (missing.ts), (3) the sums in the statements must equal the
-// sums on chain (statements.ts). With `repair`, missing payments are recorded. No recorded payment
-// is changed or deleted.
+// payment that a keeper pulled on chain must be recorded (missing.ts), (3) the sums in the
+// statements must equal the sums on chain (statements.ts). With `repair`, missing payments are
+// recorded. No recorded payment is changed or deleted.
 import bs58 from 'bs58';
 import type {
   ConfirmedTransaction,
@@ -114,8 +114,8 @@ export async function reconcile(
   differences.push(...(await nameCredits(reconciler.sql)));
   const read = (signature: string) => transactionOf(reconciler.rpc, seen, signature);
   differences.push(...(await compareRefunds(reconciler.sql, range, shown, read)));
-  // If this run recorded missing payments, the statements have these payments but `shown` (the sums
-  // on chain) does not. The statements are then compared by the next run.
+  // If this run recorded missing payments, the statements already contain these payments, but
+  // `shown` (the sums on chain) does not. The next run then compares the statements.
   if (!differences.some(({ repaired }) => repaired))
     differences.push(...(await compareStatements(reconciler.sql, range, shown)));
   return { recorded, onChain: ours.length, elsewhere, differences, unregistered };

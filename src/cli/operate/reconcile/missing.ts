@@ -1,6 +1,6 @@
-// Finds payments that were never recorded. Reports (1) keeper pulls on chain that are not recorded,
-// (2) unreadable transactions, (3) attempts for which no transaction history shows a pull. With
-// `repair`, records the pulls of (1).
+// Finds payments on chain that were never recorded. Reports (1) payments that a keeper pulled and
+// that are not recorded, (2) unreadable transactions, (3) payment attempts whose outcome no
+// transaction history shows. With `repair`, records the payments of (1).
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
@@ -24,8 +24,8 @@ interface Repair {
 }
 
 /**
- * Returns a difference for each of `pulls` that is not recorded. With `repair`, records those
- * pulls, oldest first.
+ * Returns a difference for each of `pulls` that is neither recorded nor of an open attempt. With
+ * `repair`, records those pulls, oldest first.
  */
 export async function compareOnChain(
   sql: Sql,
@@ -77,8 +77,9 @@ async function missing(
 }
 
 /**
- * Returns a difference for each unreadable transaction, except for (1) recorded transactions, which
- * are already reported, and (2) transactions with an open attempt, which are in flight.
+ * Returns a difference for each unreadable transaction. Leaves out recorded transactions, because
+ * they are already reported. Leaves out transactions with an open attempt, because they are in
+ * flight.
  */
 export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Promise<Difference[]> {
   const known = new Set((await listKnown(sql, unreadable)).map(({ signature }) => signature));
@@ -95,8 +96,9 @@ export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Prom
 }
 
 /**
- * Records one pull. The pull gets an event unless its period is already paid. Returns false when a
- * keeper has the subscription's lease for a whole minute.
+ * Records one pull with its event. If the period was already paid, there is no event. Returns false
+ * when nothing was recorded, for example because a keeper held the subscription's lease for a whole
+ * minute.
  */
 async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   const claimId = randomUUID();
@@ -121,7 +123,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 /**
  * Returns a difference for each attempt that became `unexplained` in `range`, unless the attempt's
  * payment is recorded or is in `onChain`. An attempt is `unexplained` when the subscription's
- * account counts a pull that no transaction history has. The keeper or the merchant made this pull.
+ * account on chain counts a payment that no transaction history shows. It is then unknown whether
+ * the keeper or the merchant pulled this payment.
  */
 export async function nameUnexplained(
   sql: Sql,

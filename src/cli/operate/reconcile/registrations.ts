@@ -40,9 +40,9 @@ const NEVER_COLLECTED =
   'it is live, and no keeper collected for it in this range: ask the merchant whether it was registered';
 
 /**
- * Looks for accounts that were never registered. An account that `pulls` names is registered,
- * because a keeper collects only from registered accounts. The other live accounts of active plans
- * are listed but not registered, because anyone can open an account.
+ * Looks for accounts that were never registered. If `pulls` names such an account, registers the
+ * account again: a keeper collected from the account, so the account was registered before. The
+ * other live accounts of active plans are only listed, because anyone can open an account.
  */
 export async function registerLost(
   parts: Parts,

@@ -1,5 +1,5 @@
-// `billing reconcile`: compares every recorded payment with the chain, and every keeper pull on
-// chain with the recorded payments.
+// `billing reconcile`: compares every recorded payment with the chain, and every payment that a
+// keeper pulled on chain with the recorded payments.
 import { oneChain, SUBSCRIPTIONS_PROGRAM } from '../../../chain/clusters.ts';
 import { createRpc } from '../../../chain/rpc/client.ts';
 import { RpcError, RpcUnreachable } from '../../../chain/rpc/errors.ts';
@@ -27,9 +27,10 @@ const DAY_MS = 86_400_000;
 
 /**
  * Compares the recorded payments with the chain and prints each difference. Returns 1 if unrepaired
- * differences are left. Unreadable transactions are printed but not counted, because anyone can
- * send a transaction that names the keeper. Without --since and --until, the command compares the
- * last 30 days and stores the result for the metrics.
+ * differences are left. Unreadable transactions are printed but not counted as differences.
+ * Otherwise anyone could make the command fail, because anyone can send a transaction that names
+ * the keeper. Without --since and --until, the command compares the last 30 days and stores the
+ * result for the metrics.
  */
 export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   const until = parseTime('--until', flags.until) ?? new Date();
@@ -100,17 +101,17 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   return runCommand(flags.envFile, command, { role: 'reconcile' });
 }
 
-/**
- * Counts the unrepaired differences. Unreadable transactions do not count, because they were not
- * compared.
- */
+/** Counts the unrepaired differences. Unreadable transactions do not count (see reconcileBooks). */
 const leftOf = ({ differences }: Reconciliation) =>
   differences.filter(({ kind, repaired }) => !repaired && kind !== 'unreadable').length;
 
 const unreadableOf = ({ differences }: Reconciliation) =>
   differences.filter(({ kind }) => kind === 'unreadable').length;
 
-/** Lists the unregistered accounts, so that the operator can write to their merchants. */
+/**
+ * Lists the accounts that had no registration, with their merchants, so that the operator can write
+ * to these merchants.
+ */
 function describeUnregistered({ unregistered }: Reconciliation): string {
   const rows = unregistered.map((one) => [
     one.registered,

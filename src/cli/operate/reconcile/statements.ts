@@ -1,6 +1,6 @@
 // Compares statements with the chain for `billing reconcile`. The sums of a day in an app's
 // statement must equal the sums of the app's payments and refunds with a block time on that day. A
-// day is not compared if a difference of one of its payments or refunds is already reported.
+// day is skipped if one of its payments or refunds already has a reported difference.
 import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
 import { paysRefund } from '../../../chain/transactions/refund.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
@@ -34,9 +34,8 @@ export class ShownDays {
   readonly #left = new Set<string>();
 
   /**
-   * Adds a payment or a refund to the sums of the day of `at`, its time on chain. The statement
-   * counts the payment or refund on the day of `recordedAt`. If this is another day, it is compared
-   * too.
+   * Adds a payment or a refund to the sums of the day of `at`, its time on chain. The statement has
+   * the payment or refund on the day of `recordedAt`. If the two days differ, both are compared.
    */
   add(appId: string, at: Date, recordedAt: Date, sums: Partial<Sums>): void {
     const day = this.#day(appId, dayOf(at));
@@ -45,8 +44,8 @@ export class ShownDays {
   }
 
   /**
-   * Excludes a day from the comparison, because a difference of one of its payments or refunds is
-   * already reported.
+   * Excludes a day from the comparison, because one of the day's payments or refunds already has a
+   * reported difference.
    */
   leave(appId: string, at: Date): void {
     this.#left.add(`${appId} ${dayOf(at)}`);
@@ -172,8 +171,9 @@ export async function compareStatements(
 }
 
 /**
- * Compares the sponsored SOL of a statement with analytics, over the whole days of the range. Both
- * have it from the sponsorships, so the chain is not read.
+ * Compares the sponsored SOL of a statement with the sponsored SOL of analytics, over the whole
+ * days of the range. Both amounts are computed from the recorded sponsorships, so the chain is not
+ * read.
  */
 async function compareSponsored(
   sql: Sql,

@@ -22,13 +22,16 @@ export interface Limits {
 export type Checkable = 'chain' | 'keeper' | 'secrets';
 
 export interface Status {
-  /** True when no value is past its limit. */
+  /** True when `problems` is empty. */
   ok: boolean;
-  /** `unchecked` means that no value is past its limit, but a part could not be checked. */
+  /**
+   * `past_limit` means that there are problems. `unchecked` means that there are no problems, but a
+   * part could not be checked.
+   */
   state: 'ok' | 'unchecked' | 'past_limit';
   /** The parts that could not be checked, each with the reason. */
   unchecked: Partial<Record<Checkable, string>>;
-  /** One message for each value past its limit. */
+  /** One message for each value past its limit, and for each required part that was not checked. */
   problems: string[];
   at: Date;
   environment: string;

@@ -5,8 +5,8 @@ import { heldInWords } from '../../../domain/collecting/brake.ts';
 import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
- * Maximum seconds that a public chain's clock may be behind both the database's clock and this
- * host's clock. The chain's clock is read from the endpoint with the highest slot.
+ * Maximum seconds that a public chain's clock may be behind the slower of the database's clock and
+ * this host's clock. The chain's clock is read from the endpoint with the highest slot.
  */
 const MAX_CHAIN_LAG = 120;
 /**
@@ -86,8 +86,8 @@ export function problemsOf(
 }
 
 /**
- * Returns the reason for each part that could not be checked. An RPC endpoint or Postgres that does
- * not respond is also among the problems that problemsOf returns.
+ * Returns the reason for each part that could not be checked. If an RPC endpoint or Postgres does
+ * not respond, problemsOf also returns a problem.
  */
 export function uncheckedOf({
   database,
@@ -121,8 +121,8 @@ export function uncheckedOf({
 }
 
 /**
- * Returns the problems that running daemons report, and one problem for each kind of daemon (such
- * as `keeper`) of which none is running.
+ * Returns the problems that running daemons report. For each kind of daemon, such as `keeper`, also
+ * returns a problem if none of that kind is running.
  */
 function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
   const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);

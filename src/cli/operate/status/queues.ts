@@ -45,7 +45,10 @@ export interface QueueStatus {
     offsetSeconds: number;
   };
   payments: PaymentFacts & {
-    /** Number of due subscriptions without a lease. The count stops at 10,000. */
+    /**
+     * Number of due subscriptions that no process is working on (no lease). The count stops at
+     * 10,000.
+     */
     due: number;
     oldestDueAt: Date | null;
     /**

@@ -127,8 +127,9 @@ function restore(dir: string): { restored: Restored; index: number; logs: LogSiz
   const logs: LogSize[] = [];
   for (const number of numbered(dir, 'log')) {
     const size: LogSize = { index: number, blocks: 0, transactions: 0, bytes: 0 };
-    // The earlier logs have the blocks up to the snapshot's block. If their last block is not the
-    // snapshot's block, some blocks are missing, and all earlier blocks are discarded.
+    // `index` is the number of the newest readable snapshot. The logs before this number must end
+    // with the snapshot's block. If they end with another block, some blocks are missing, and the
+    // earlier blocks are discarded.
     if (number === index && blocks.at(-1)?.height !== first.height)
       [blocks, landed] = [[first], []];
     size.bytes = readRecords(fileOf(dir, 'log', number), number >= index, (value) => {
@@ -193,8 +194,8 @@ class DataDirectory implements Store {
 
   append(chain: Chain, block: Block): void {
     const log = this.#logs.at(-1);
-    // If there is no log, this block is the first block of a new chain, and the first snapshot
-    // takes the place of a log record.
+    // A new chain has no log yet. Its first block is stored in the first snapshot instead of a log
+    // record.
     if (log === undefined) {
       this.#snapshot(chain, block);
       return;

@@ -45,8 +45,8 @@ function getLatestBlockhash(params: readonly unknown[], endpoint: LocalEndpoint)
 }
 
 /**
- * Returns whether a transaction with the blockhash `hash` could land in the block at `height` + 1,
- * where `height` is the block whose state the request reads.
+ * Returns whether a transaction with the blockhash `hash` could land in the block after the block
+ * that the request reads. `height` is the height of the block that the request reads.
  */
 const isLive = (chain: Chain, hash: Key, { height }: View) =>
   blockOfHash(chain, hash, Math.min(height + 1, head(chain).height)) !== undefined;

@@ -125,9 +125,9 @@ function emptyTokenAccount(owner: Key, mint: Key): Buffer {
 }
 
 /**
- * Reads a parameter that sets an optional key of a token account. Returns null, which removes the
- * key, for null and for Surfpool's word "null". Returns undefined, which leaves the key unchanged,
- * for a missing parameter.
+ * Reads a parameter that sets an optional key of a token account. A missing parameter returns
+ * undefined and leaves the key unchanged. The values null and "null" (Surfpool's word) return null
+ * and remove the key.
  */
 function someKey(value: unknown): Key | null | undefined {
   if (value === undefined) return undefined;
@@ -243,8 +243,8 @@ function localnetWallets(params: readonly unknown[], { chain }: LocalEndpoint) {
 
 /**
  * localnet_setRent [lamportsPerByte]: sets the rent. The new rent applies from the block being
- * built. A token account pays for 293 bytes: 165 bytes of data and 128 bytes that every account
- * adds.
+ * built. Every account pays for its data and for 128 bytes more. A token account has 165 bytes of
+ * data and therefore pays for 293 bytes.
  */
 function localnetSetRent(params: readonly unknown[], { chain }: LocalEndpoint) {
   setRent(chain, integer(required(params, 0), 'lamportsPerByte', 1, MAX_RENT));

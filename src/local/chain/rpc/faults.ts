@@ -49,16 +49,18 @@ function rateLimit(from: Settings): RateLimit {
 }
 
 /**
- * localnet_setFault [{kind, ...}] switches a fault on for `count` requests, or until the fault is
- * cleared. Requests of surfnet_ and localnet_ methods are not affected. The faults are:
+ * localnet_setFault [{kind, ...}] switches a fault on. With `count`, the fault ends after this
+ * number of requests, otherwise when the fault is cleared. Requests that call a surfnet_ or
+ * localnet_ method are not affected. The faults are:
  * - `{kind: 'drop', count?}`: the node accepts transactions and never runs them.
  * - `{kind: 'hold', blocks, count?}`: transactions run `blocks` blocks later, if their blockhash is
  *   then still valid.
  * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}`: requests get
  *   this HTTP status.
  * - `{kind: 'silence', count?, methods?, endpoint?}`: requests get no response.
- * - `{kind: 'rate', sends?, requests?, per?}`: requests above these numbers per second get a 429.
- *   The numbers apply to each endpoint, or with per: 'connection' to each connection.
+ * - `{kind: 'rate', sends?, requests?, per?}`: a request gets the HTTP status 429 if more than
+ *   `requests` requests, or `sends` sendTransaction requests, arrive per second. Each endpoint has
+ *   its own limit, or with per: 'connection' each connection.
  * - `{kind: 'lag', slots}`: the second endpoint shows a state that is this many blocks old
  *   (0..160).
  * - `{kind: 'height', blocks, endpoint?}`: an endpoint adds `blocks`, which may be negative, to the

@@ -64,8 +64,9 @@ async function serve(
 }
 
 /**
- * Builds the HTTP server of an endpoint. The server answers JSON-RPC on POST / and a validator's
- * plain-text GET /health, for requests from any origin. The caller makes the server listen.
+ * Builds the HTTP server of an endpoint. POST / takes JSON-RPC requests. GET /health returns plain
+ * text, as on a validator. Web pages of any origin may send requests. The caller makes the server
+ * listen.
  */
 export function buildHttp(endpoint: LocalEndpoint): FastifyInstance {
   const app = fastify({ bodyLimit: MAX_BODY_BYTES, forceCloseConnections: true });

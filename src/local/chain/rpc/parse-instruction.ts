@@ -1,6 +1,6 @@
-// Encodes instructions as jsonParsed. The instructions that billing's transactions use are parsed.
-// For any other instruction, the result has the accounts, the data and the program, as a
-// validator's result has for a program that the validator cannot parse.
+// Encodes instructions in the format jsonParsed. Only the instructions that billing's transactions
+// use are parsed. Any other instruction is returned unparsed, with its accounts, data and program.
+// A validator does the same for a program that it cannot parse.
 import bs58 from 'bs58';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
@@ -54,8 +54,8 @@ function parseSystem(data: Buffer, at: AddressAt): Parsed | undefined {
   }
 }
 
-// The number of the extension ImmutableOwner in Token-2022. When the associated token program asks
-// for the size of a new account, it names no other extension.
+// The number of the extension ImmutableOwner in Token-2022. The associated token program asks the
+// token program for the size of a new account, and names only this extension.
 const IMMUTABLE_OWNER = 7;
 const extensionTypes = (data: Buffer) =>
   data.length === 3 && data.readUInt16LE(1) === IMMUTABLE_OWNER

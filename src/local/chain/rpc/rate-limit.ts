@@ -37,9 +37,9 @@ function windowsOf(limit: RateLimit, subject: object): Windows {
 }
 
 /**
- * Returns whether a request body exceeds the chain's rate limit. `methods` has the method of each
- * request in the body. The requests of a body within the limit count toward the limit. A body that
- * calls a method named localnet_* or surfnet_* is never limited.
+ * Returns whether a request body exceeds the chain's rate limit. If not, counts the requests of the
+ * body toward the limit. `methods` has the method of each request in the body. A body that calls a
+ * method named localnet_* or surfnet_* is neither limited nor counted.
  */
 export function exceedsRate(
   endpoint: LocalEndpoint,

@@ -52,8 +52,8 @@ function decode(chain: Chain, text: unknown, encoding: 'base58' | 'base64'): Wir
     );
   }
   const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
-  // Node's Base64 decoder skips invalid characters and does not throw. The decoded length shows
-  // skipped characters: it is less than the text's length requires.
+  // Node's Base64 decoder skips invalid characters and does not throw. If it skipped a character,
+  // fewer bytes were decoded than a valid text of this length has.
   if (
     bytes === undefined ||
     (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))

@@ -1,6 +1,6 @@
-// Verifies the signatures of a batch of transactions on a separate thread. Without this thread,
-// LiteSVM would verify them on the main thread, which would spend a quarter of its time for a
-// payment on this work.
+// Verifies the signatures of a batch of transactions on a separate thread. Otherwise LiteSVM would
+// verify the signatures on the main thread. This would take a quarter of the main thread's time for
+// each payment.
 import { Worker } from 'node:worker_threads';
 import { SPKI_PREFIX } from '../../../chain/keypair.ts';
 import type { WireTransaction } from './message.ts';
@@ -24,9 +24,9 @@ interface Verdicts {
   readonly good: Uint8Array;
 }
 
-// The source of the thread's program. A program file would not work: Node 20 loads no .ts file into
-// a Worker, and the compiled file has another name. The program imports nothing from this project.
-// The program caches up to 10,000 keys.
+// The source of the thread's program, which caches up to 10,000 keys. The program is a string,
+// because a file would have two names: .ts in the source, which Node 20 cannot load into a Worker,
+// and another name after compilation. The program imports nothing from this project.
 const PROGRAM = `
 const { createPublicKey, verify } = require('node:crypto');
 const { parentPort } = require('node:worker_threads');
