@@ -147,7 +147,7 @@ class Share {
   }
 }
 
-/** Ids of the leases that this process holds. */
+/** Ids under which this process holds leases. */
 const holders = new Set<string>();
 
 /**

@@ -252,13 +252,14 @@ export interface SponsoringFacts {
   /** Lamports that sponsoring cost in the last 24 hours, without `leaving`. */
   day: bigint;
   /**
-   * Lamports that cancellations, closings and revocations by wallets cost in the last 24 hours.
-   * Includes the fee of a keeper's closing until the rent of the closed account has come back.
+   * Lamports that were spent in the last 24 hours on cancellations, closings and revocations of
+   * wallets. The fee of a keeper's closing counts here too while the account's rent has not come
+   * back.
    */
   leaving: bigint;
   /**
-   * Network fees of closings by keepers, for the accounts whose last closing was claimed in the
-   * last 24 hours. Earlier closings of the same accounts are included.
+   * Network fees of keepers' closings. Counts the accounts that a keeper began to close in the last
+   * 24 hours, each with the fees of all its closings, older ones too.
    */
   closing: bigint;
   /** Rent that has not come back. */

@@ -12,8 +12,8 @@ export interface DatabaseClock {
   now(): number;
   /**
    * Reads the database's clock (Unix milliseconds) with `ask`, adjusts the estimate and returns the
-   * reading. If a reading of the first sync is slow, the first sync reads again to improve the
-   * estimate. It still returns the first of its readings.
+   * reading. If the first response to the first sync is slow, that sync asks again to improve the
+   * estimate, and returns the reading of the first response.
    */
   sync(ask: () => Promise<number>): Promise<number>;
 }

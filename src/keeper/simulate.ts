@@ -23,9 +23,10 @@ interface Decided<Row> {
 }
 
 /**
- * Simulates the payments with `isDoubted`. If a simulation fails or gets no response, the payment's
- * decision is replaced by one that does not collect. Returns the decisions of all rows. `signed`
- * has the signed transactions by subscription id.
+ * Simulates the payments whose decision has the flag `isDoubted`. If a simulation fails or gets no
+ * response, replaces the payment's decision by one that does not collect. Returns the decisions of
+ * all rows, those without a simulation too. `signed` has the signed transactions by subscription
+ * id.
  */
 export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,

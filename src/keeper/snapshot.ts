@@ -33,9 +33,9 @@ export const isReached = (view: View, slot: bigint) => view instanceof Error || 
 
 interface SnapshotOptions extends ReadOptions {
   /**
-   * Returns the slot that a read of the row's accounts should reach. If no endpoint has reached
-   * this slot, the row's accounts are read at an older slot. The view of the row has the slot of
-   * the read.
+   * Returns the slot at which, or after which, the row's accounts should be read. If no endpoint
+   * has reached this slot, the accounts are read at an older one. `slot` of the row's view tells at
+   * which slot they were really read.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
   /**

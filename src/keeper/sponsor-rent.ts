@@ -87,10 +87,10 @@ function backOf(
 }
 
 /**
- * Records which rent has come back. In each of the `suspects`, one endpoint has shown returned
- * rent. Because a single endpoint may lag or lie, all endpoints that respond at `observedSlot` or
- * later must agree. If two or more endpoints are configured, at least two must respond. If these
- * conditions are not met, the sponsorship is checked again in a minute.
+ * Records which rent has come back. `suspects` are the sponsorships whose rent has come back
+ * according to one endpoint. That endpoint may lag or lie, so all endpoints that respond at
+ * `observedSlot` or later must agree. If two or more endpoints are configured, at least two must
+ * respond. If these conditions are not met, the sponsorship is checked again in a minute.
  */
 async function bookReturned(context: Context, suspects: readonly RentOut[]): Promise<void> {
   const { sql, rpc } = context;

@@ -22,7 +22,7 @@ export async function simulateOffer(
     return (await rpc.simulateTransaction(signed, settings)).err;
   };
   let err = await since(readsFromSlot);
-  // A lagging endpoint does not know a new blockhash, so the newest endpoint is asked.
+  // A lagging endpoint does not know a new blockhash, so an endpoint at the highest slot is asked.
   if (err === UNKNOWN_BLOCKHASH)
     err = await since(await rpc.getSlot({ commitment: 'processed', everywhere: true }));
   if (err === null) return 'lands';

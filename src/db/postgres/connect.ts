@@ -328,11 +328,12 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
         const result = work(counted(tx, silence, connection));
         return await (Array.isArray(result) ? Promise.all(result) : result);
       } catch (error) {
-        // If the connection closed, postgres.js rejects the query first and the transaction later.
-        // After one turn of the event loop, `isClosed` is up to date.
+        // The connection may have closed. `isClosed` tells after one turn of the event loop.
         await nextTurn();
         throw error;
       } finally {
+        // postgres.js rejects the transaction of a closed connection by itself. This callback waits
+        // for ever, so that the caller gets that rejection.
         if (connection.isClosed) await new Promise(() => undefined);
         end = silence?.begin(() => undefined);
       }

@@ -108,9 +108,9 @@ export function sponsorLimits(config: Config): SponsorLimits | undefined {
 const LEAST_CLOSING = 1_000_000n;
 
 /**
- * Returns the budget for closings whose rent has not come back, in lamports a day. Closings also
- * count in the budget `leaving`. The budget for closings is half of `leaving`, so that the other
- * half is left to wallets, but at least LEAST_CLOSING.
+ * Returns the lamports a day that keepers may spend on closing accounts whose rent has not come
+ * back to the sponsor: half of `sponsorLeaving`, and at least LEAST_CLOSING. These closings count
+ * against `sponsorLeaving` too. Its other half stays free for wallets that cancel, close or revoke.
  */
 export function closingBudget({ sponsorLeaving }: Pick<Config, 'sponsorLeaving'>): bigint {
   const half = BigInt(sponsorLeaving) / 2n;

@@ -40,7 +40,7 @@ const AWAITED_AT_ONCE = 20;
 const PAGE = 1000;
 /**
  * Maximum number of pages read per poll. The pages are limited because anyone can make the history
- * of a public reference long.
+ * of a reference long once the transfer has made the reference public.
  */
 const MAX_PAGES = 50;
 /**

@@ -1,11 +1,13 @@
 // Registers a subscription that a keeper sees on chain. This is necessary when the wallet's page
-// was closed between the transaction and the registration.
+// was closed between the transaction and the registration. An offer is a transaction that the
+// service has made for a wallet to sign, perhaps in a checkout session. For an account that is live
+// on chain:
 //
-//   live on chain, one offer fits -> registered with the offer's session
-//   live on chain, no offer, the app has registerUnclaimed -> registered without ids
-//   the same, but a change of plan has replaced the subscription -> in the merchant's list, because
-//     the wallet would pay for both plans if the subscription were registered again
-//   live on chain otherwise -> in the merchant's list until it is registered or no longer live
+//   one offer fits the account -> registered with the session of the offer
+//   no offer fits, the app has registerUnclaimed -> registered without ids of the merchant
+//   no offer fits, a change of plan has replaced the subscription -> in the merchant's list. If it
+//     were registered again, the wallet would pay for both plans
+//   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { findApp } from '../../db/apps.ts';

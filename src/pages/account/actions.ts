@@ -93,8 +93,9 @@ export interface Acted {
 
 /**
  * Runs the action and resolves with the new state of the subscription. `shown` is the standing that
- * the page shows. `repair` may replace the wallet's approval for another program. If `shown` does
- * not have this approval, nothing is sent. Throws a WalletRefusal or the service's error.
+ * the page shows. The verb `repair` replaces an approval that the wallet gave to another program.
+ * If the wallet has such an approval and `shown` does not name it, nothing is sent. Throws a
+ * WalletRefusal or the service's error.
  */
 export async function act(
   session: Session,

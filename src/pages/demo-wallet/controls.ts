@@ -8,7 +8,7 @@ const actions = [
   ['month', '+1 month'],
   ['repair', 'Repair the webhook'],
 ] as const;
-/** Actions on the subscription that the dashboard shows. */
+/** Actions on the wallet of the subscription that the dashboard is showing. */
 const walletActions = [
   ['empty', 'Empty this wallet'],
   ['revoke', 'Revoke the approval'],

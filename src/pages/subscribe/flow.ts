@@ -115,8 +115,9 @@ export function useFlow(order: Order): Flow {
 
   useEnd(session, (why) => {
     setSession(undefined);
-    // If the wallet switched to another account, a view that reports a subscription or a sent
-    // transaction is still true, so this view stays. Running work continues with its own session.
+    // The wallet switched to another account, but the page shows a subscription or waits for a
+    // transaction that was sent. What the page shows is still true, so it stays. A run that waits
+    // for the transaction goes on with the session with which it began.
     const isSaid = view.at === 'done' || view.at === 'subscribed' || departures.isOpen;
     if (why === 'switched' && isSaid) return;
     stop();
