@@ -45,8 +45,9 @@ async function paidPeriods(
 
 /**
  * Payments that fall due all the time, `rate` a second. In a round each subscription falls due
- * once, a group of them after the other. Chain time stands still while too many are not in the
- * books: it takes seconds of a month, and a period that passes unpaid is not collected.
+ * once, a group of them after the other. A round takes seconds of a month, and a period that passes
+ * unpaid is not collected. So chain time stands still while too many payments are not in the books,
+ * and before a group falls due again until its last payments are.
  */
 export class Rounds {
   readonly #ground: Ground<Database>;
@@ -109,13 +110,18 @@ export class Rounds {
   async #run(): Promise<void> {
     const { subscribers, groups } = this.#ground;
     await this.#atMostOpen(0);
+    /** What was due after the last step of each group. */
+    const lastDue: { count: number; at: bigint }[] = [];
     while (!this.#stopping.signal.aborted) {
       const beganAt = now();
       this.rounds += 1;
       for (let group = 1; group <= groups; group += 1) {
         const steppedAt = now();
-        await this.#step();
+        const before = lastDue[group];
+        if (before !== undefined) await this.caughtUp(before);
+        const at = await this.#step();
         this.#due = subscribers * (this.rounds - 1) + Math.floor((subscribers * group) / groups);
+        lastDue[group] = { count: this.#due, at };
         await this.#atMostOpen(Math.floor(subscribers * MOST_OPEN));
         await pause(Math.max(0, steppedAt + this.#stepMs - now()));
       }
@@ -124,12 +130,13 @@ export class Rounds {
     await this.#atMostOpen(0);
   }
 
-  /** The next group falls due. */
-  async #step(): Promise<void> {
+  /** The next group falls due. Resolves with the chain's time. */
+  async #step(): Promise<bigint> {
     const { chain, cluster, groups } = this.#ground;
     const next = (await stubborn(() => chain.now())) + stepSeconds(groups);
     await stubborn(() => chain.travelTo(next));
     await stubborn(() => cluster.sql().notify(SUBSCRIPTIONS_DUE, ''));
+    return next;
   }
 
   async #atMostOpen(most: number): Promise<void> {
