@@ -48,9 +48,9 @@ const PASS_MS = 2000;
  */
 const LOOKUPS_AT_ONCE = 8;
 /**
- * Maximum number of look-ups that wait or run. Even if every look-up is slow, a look-up begins
- * within 40 s. At the beginning, the look-up renews the lease of its subscription. A lease lasts
- * 45 s, so the lease is still valid then.
+ * Maximum number of look-ups of pulls that wait or run. Each begins within 40 s, even if all are
+ * slow: before the lease of its subscription, which lasts 45 s, has expired. A look-up that begins
+ * renews the lease.
  */
 const MAX_TAKEN = 32;
 

@@ -288,8 +288,8 @@ export interface LookupResult {
    */
   readonly unreadable?: true;
   /**
-   * All payments in the account's `amountPulled` are finalized or recorded. If the RPC history
-   * still lacks one of these payments, the history may lack the payment for good.
+   * True if every payment that the account's `amountPulled` counts is finalized or recorded. If the
+   * RPC history lacks one of them even so, it may lack it for good.
    */
   readonly pulledFinally?: true;
   /**

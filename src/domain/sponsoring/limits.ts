@@ -81,8 +81,8 @@ export const isLimit = (refusal: Refusal) => LIMITS.includes(refusal);
  */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
 /**
- * Lamports that a sponsor always keeps. With less, a keeper collects nothing, because the network
- * fees of one batch may cost this much.
+ * Lamports that sponsoring always leaves in the wallet of a keeper, which is the sponsor. A keeper
+ * with less collects nothing, because the network fees of one batch may cost this much.
  */
 export const LEAST_FLOOR = 5_000_000n;
 

@@ -49,7 +49,7 @@ export interface OfferRequest {
   readonly session?: CheckoutSessionRow | undefined;
   /** The client's network address (http/addresses.ts). */
   readonly address: string;
-  /** The page of a wallet that has not signed in. Undefined for a signed-in wallet. */
+  /** The web page that asked, if the wallet has not signed in. Undefined for a signed-in wallet. */
   readonly page?: { readonly origin: string | null };
   /** The change of plan that a signed-in wallet asks for. */
   readonly change?: SponsoredChangeRequest | undefined;

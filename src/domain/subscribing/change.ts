@@ -78,7 +78,8 @@ export function checkChange({ old, plan, session, isOfMerchant = false }: Change
 }
 
 /**
- * Returns the change to `plan` that a checkout session makes; undefined if the session makes none.
+ * Returns the change of plan that a checkout session makes. `plan` is the new plan. Returns
+ * undefined if the session makes no change.
  */
 export async function sessionChange(
   sql: Queryable,
