@@ -5,8 +5,8 @@ import type { Client, Data } from './routes.ts';
 
 export type Access = Data<'/merchant/apps/{appId}/access', 'get'> & {
   /**
-   * True when the service cannot be reached and this response comes from the cache. After
-   * `accessUntil`, `hasAccess` is then set to false.
+   * True when the service cannot be reached and this response comes from the cache. In such a
+   * response `hasAccess` is false as soon as `accessUntil` has passed.
    */
   stale: boolean;
 };
@@ -25,8 +25,8 @@ export interface AccessGuardOptions {
    */
   keepSeconds?: number;
   /**
-   * While the service is unreachable, no second request is sent for the same customer within this
-   * many seconds. Default: 5.
+   * While the service is unreachable, at least this many seconds pass between two requests for a
+   * customer whose response is cached. Default: 5.
    */
   retrySeconds?: number;
   /** Maximum number of customers whose responses are cached. Default: 10,000. */
@@ -37,13 +37,13 @@ export interface AccessGuardOptions {
 
 interface Cached {
   access: Access;
-  /** Time of `clock` until which the response is fresh. */
+  /** Time by `clock` until which the response is fresh. */
   holdsUntil: number;
   /**
-   * Time of `clock` at which the granted access ends. Infinity when the service has stated no end.
+   * Time by `clock` at which the granted access ends. Infinity when the service has stated no end.
    */
   endsAt: number;
-  /** Time of `clock` before which no further request is sent for this customer. */
+  /** Time by `clock` before which no further request is sent for this customer. */
   askAt: number;
 }
 

@@ -49,9 +49,9 @@ const TOLERANCE_MS = 300_000;
  * or TypeError for invalid arguments.
  *
  * A request has the header X-Service-Signature, the header webhook-signature (Standard Webhooks),
- * or both. Every header that is present must be valid. During a rotation of the secret,
- * webhook-signature lists several signatures. One valid signature is then enough, and
- * X-Service-Signature is not checked. The timestamp may differ from `now` by up to 300 s.
+ * or both. If both are present, both must be valid, except during a rotation of the secret. In a
+ * rotation, webhook-signature lists several signatures. Then one of these signatures must be valid,
+ * and X-Service-Signature is not checked. The timestamp may differ from `now` by up to 300 s.
  */
 export function verifyWebhook(
   rawBody: string | Uint8Array,

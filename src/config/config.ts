@@ -11,8 +11,8 @@ import { type ConfigRole, type Variable, type Values, variables } from './variab
 export type Config = Values & {
   readonly publicUrl: string;
   /**
-   * The value of DATABASE_URL, also in commands. In commands, `databaseUrl` has the value of
-   * DATABASE_DIRECT_URL if that variable is set.
+   * The value of DATABASE_URL, which the daemons use. `databaseUrl` can have another value: when a
+   * command runs and DATABASE_DIRECT_URL is set, `databaseUrl` is the value of DATABASE_DIRECT_URL.
    */
   readonly daemonDatabaseUrl: string | undefined;
   /**

@@ -46,7 +46,10 @@ export interface PostgresUrl {
   user: string;
   password: string | undefined;
   database: string;
-  /** With several hosts the default is `primary`, not libpq's `any`. */
+  /**
+   * The kind of server that the session needs (`target_session_attrs`). If the URL has several
+   * hosts, the default is `primary`. libpq's default is always `any`.
+   */
   target: Target;
   /** True when hosts are tried in random order (`load_balance_hosts=random`). */
   shuffled: boolean;

@@ -43,7 +43,7 @@ function readProfiles(): Map<string, Profile> {
     if (error instanceof OperatorError) throw error;
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return new Map();
-    // The message of a JSON error quotes the text, which may be a key.
+    // The message of a JSON error is not shown, because it quotes the file, which contains keys.
     const why = code === undefined ? 'it is not the JSON that "billing login" writes' : code;
     throw new OperatorError(`${path} cannot be read (${why}): remove it and log in again.`, 2);
   }

@@ -23,8 +23,8 @@ export interface Setting {
 }
 
 /**
- * Reads all variables. `names` has the names that the environment and `envFile` set. Throws an
- * OperatorError (exit code 2) when `envFile` cannot be read.
+ * Reads all variables. `names` lists every name that the environment or `envFile` sets, including
+ * unknown names. Throws an OperatorError (exit code 2) when `envFile` cannot be read.
  */
 export function readSettings({ env = process.env, envFile }: Environment = {}): {
   names: string[];

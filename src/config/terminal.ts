@@ -6,9 +6,9 @@ export function noColour(env: NodeJS.ProcessEnv = process.env): boolean {
 
 /**
  * Prepares the environment. Call this before React, ink and chalk are imported, because these
- * packages read the environment on import. NODE_ENV selects React's fast build. If NO_COLOR is set,
- * FORCE_COLOR=0 is set too, because chalk ignores NO_COLOR. CI is removed, because ink draws only
- * once, at the end, when CI is set. Returns false when the terminal cannot be drawn on.
+ * packages read the environment on import. NODE_ENV=production selects React's fast build. If
+ * NO_COLOR is set, FORCE_COLOR=0 is set too, because chalk ignores NO_COLOR. CI is removed, because
+ * with CI ink draws nothing until the end. Returns false when the terminal cannot be drawn on.
  */
 export function prepareTerminal(env: NodeJS.ProcessEnv = process.env): boolean {
   env.NODE_ENV ??= 'production';

@@ -34,10 +34,10 @@ interface RateShareOptions {
   /** Registry for the metric of the share. Without a registry there is no such metric. */
   registry?: Registry;
   /**
-   * Milliseconds for which a sent request counts against the rate. The process stops sending
-   * `countedMs` before its lease ends, so that no request counts after the lease. When its share
-   * decreases, the process reports the larger share to Postgres for another `countedMs`, because
-   * requests sent under the larger share still count.
+   * Milliseconds for which a sent request counts against the rate. The process sends no requests in
+   * the last `countedMs` of its lease, so that no request still counts when the lease has ended.
+   * After a decrease of its share, the process reports the old share to Postgres for `countedMs`,
+   * because requests sent under the old share still count.
    */
   countedMs?: number;
 }

@@ -67,7 +67,7 @@ const GRACE_MS = 10_000;
  * Runs a daemon until SIGTERM, SIGINT or SIGHUP arrives. The API (`serve`) then still answers
  * requests for the time in SHUTDOWN_DELAY. After that, the daemon has 10 s to stop. A second signal
  * ends the process at once. `load` imports the start function. Returns the exit code. Throws an
- * OperatorError for a wrong configuration, an unusable Postgres or another schema version.
+ * OperatorError for a wrong configuration, an unusable Postgres or a schema of another version.
  */
 export async function runDaemon(
   role: Exclude<ConfigRole, 'admin' | 'reconcile' | 'developer'>,

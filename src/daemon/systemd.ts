@@ -1,8 +1,8 @@
 // Notifies systemd of a daemon's state: READY=1 when the daemon is ready, WATCHDOG=1 regularly,
 // STATUS= with a text, and STOPPING=1. Node has no Unix datagram sockets, so the program
-// systemd-notify sends each message. systemd-notify does not exit until systemd has processed the
-// message. Otherwise systemd could not find out which unit the sender belongs to
-// (NotifyAccess=all).
+// systemd-notify sends each message. systemd accepts messages from all processes of the unit
+// (NotifyAccess=all). To find the unit of a message, systemd needs a running sender, so
+// systemd-notify waits until systemd has processed the message.
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -30,9 +30,9 @@ export interface Notifying {
 
 /**
  * Notifies systemd until stop() is called. Once the daemon has been ready, WATCHDOG=1 follows every
- * readiness check that returns, even a check that returns a problem. A restart would not fix an
- * outage of Postgres or the chain. When several messages in a row fail, `onError` is called only
- * for the first failure.
+ * readiness check that returns, even a check that returns a problem. Without WATCHDOG=1 systemd
+ * would restart the daemon, and a restart would not fix an outage of Postgres or the chain. When
+ * several messages in a row fail, `onError` is called only for the first failure.
  */
 export function startNotifying(
   { socket, watchdogMs, path }: Supervision,

@@ -117,9 +117,9 @@ const ofWallet = (sql: Queryable) => sql`
   order by id desc limit ${MAX_ROWS}`;
 
 // Any wallet can register with any external id, so unpaid registrations must not hide a paid one.
-// The first query therefore reads the rows that are paid, or in trial, for the longest time. The
-// second query reads the newest rows, to explain why access is denied. The second query applies
-// LIMIT before the filter by plan, so that it never reads more than MAX_ROWS rows.
+// The first query therefore reads the rows whose paid or trial time ends last. The second query
+// reads the newest rows, to explain why access is denied. The second query applies LIMIT before the
+// filter by plan, so that it never reads more than MAX_ROWS rows.
 const ofExternalId = (sql: Queryable) => sql`
   (
     select ${terms(sql)} from subscriptions

@@ -69,8 +69,9 @@ const planOf = (sql: Queryable, appId: string, planId: string) =>
   sql`(select id from plans where id = ${planId} and app_id = ${appId})`;
 
 /**
- * SQL condition: the subscription has begun, or can still begin. A change of plan can set a later
- * `starts_at`. A subscription that ends or is replaced before its `starts_at` never begins.
+ * SQL condition: the subscription has begun, or can still begin. A subscription made by a change of
+ * plan can have a `starts_at` after its creation. A subscription that ends or is replaced before
+ * its `starts_at` never begins.
  */
 const hasBegun = (sql: Queryable, table: 's' | 'o') => {
   const of = sql(table);
@@ -92,8 +93,8 @@ const livingIn = (sql: Queryable, appId: string, { from, to, planId }: Selection
  * CTEs for failed payments. `starts`: subscriptions whose latest payment before the range failed.
  * `shaky`: the subscriptions of `starts`, and subscriptions with a failed payment in the range.
  * Only subscriptions of `shaky` can become past due or recover in the range. The condition "failed
- * or attempt > 1" lets Postgres use the index payments_troubled. `starts` looks up other payments
- * per subscription.
+ * or attempt > 1" lets Postgres use the index payments_troubled. Payments that succeeded at the
+ * first attempt are not in this index, so `starts` looks them up per subscription.
  */
 function failuresOf(sql: Queryable, appId: string, selection: Selection): Fragment {
   const { from, to } = selection;
@@ -123,9 +124,9 @@ function failuresOf(sql: Queryable, appId: string, selection: Selection): Fragme
 
 /**
  * SQL for the monthly amount of the subscription that `s` replaces, or 0 if `s` replaces none. If
- * the replaced subscription never began, the subscription that it had replaced counts instead. In
- * the figures of one plan the amount is always 0, so the whole amount of `s` counts as an
- * expansion.
+ * the replaced subscription never began, the subscription that it had replaced counts instead. For
+ * the figures of one plan, the amount is always 0: a subscription that comes from another plan
+ * counts in full as an expansion.
  */
 const replacedMonthly = (sql: Queryable, planId: string | undefined) =>
   planId !== undefined
@@ -143,7 +144,7 @@ const replacedMonthly = (sql: Queryable, planId: string | undefined) =>
 
 /**
  * SQL for the id of the subscription that replaces `s`. If that subscription never began, its own
- * replacement counts instead. Null if no replacement began: then the wallet has left when `s` ends.
+ * replacement counts instead. Null if no replacement began. The end of `s` then counts as churn.
  */
 const replacedBy = (sql: Queryable) => sql`
   case when s.replaced_by is not null then (
@@ -159,8 +160,9 @@ const replacedBy = (sql: Queryable) => sql`
 
 /**
  * CTEs. `alive`: the number of subscriptions live at the start of the range, by amount and period.
- * `subs`: subscriptions that begin or end in the range, or may be past due in it. `is_back` is true
- * when the wallet subscribes again after all its earlier subscriptions in the app have ended.
+ * `subs`: subscriptions that begin or end in the range, or may be past due in the range. `is_back`
+ * is true when the wallet subscribes again after all its earlier subscriptions in the app have
+ * ended.
  */
 function livesOf(sql: Queryable, appId: string, selection: Selection): Fragment {
   const { from, to, planId } = selection;
@@ -285,8 +287,8 @@ export function moneyOf(sql: Queryable, appId: string, { from, to, planId }: Sel
 }
 
 /**
- * Returns one row for every day of [from, to), including days without activity. `untilNow` tells
- * that `to` is the present time. For the present time, the status of a subscription decides whether
+ * Returns one row for every day of [from, to), including days without activity. `untilNow` is true
+ * if `to` is the present time. For the present time, the status of a subscription decides whether
  * it is past due. For an earlier time, a subscription is past due if its latest payment before that
  * time failed.
  */

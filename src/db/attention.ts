@@ -18,7 +18,10 @@ export function listBlockedPlans(sql: Queryable, appId: string): Promise<Blocked
     where app_id = ${appId} and collection_blocked_reason is not null order by id desc limit 20`;
 }
 
-/** Counts the app's past-due subscriptions and its subscriptions that are not registered. */
+/**
+ * Counts the app's past-due subscriptions (`pastDue`), and the subscriptions to its plans that are
+ * live on chain but not registered with the service (`unregistered`).
+ */
 export async function countUnpaid(
   sql: Queryable,
   appId: string,

@@ -1,7 +1,8 @@
 // Reasons for which keepers must not sign payments: collection holds, suspended wallets, and the
 // wait after a Postgres failover. A transaction that commits payment attempts first takes a shared
-// advisory lock and then reads the reasons. Setting a hold takes the same lock exclusively, so it
-// waits for these transactions. After the hold command has returned, no held payment is committed.
+// advisory lock and then reads the reasons. The command that sets a hold takes the same lock
+// exclusively, so the command waits until these transactions have ended. After the command has
+// returned, no attempt that the hold forbids is committed.
 import { type Actor, recordAction } from './admin-actions.ts';
 import type { Queryable, Sql, Transaction } from './postgres/connect.ts';
 
@@ -98,8 +99,8 @@ export interface Hold extends Scope {
   reason: string;
   heldAt: Date;
   /**
-   * Latest chain time of the missing payments. A keeper found these payments on chain, and the
-   * database lacks them. null when the hold is not about missing payments.
+   * Chain time at which a keeper last found payments on chain that the database lacks. All these
+   * missing payments are older. null when the hold is not about missing payments.
    */
   missingUntil: Date | null;
 }
@@ -166,9 +167,9 @@ export function resumeCollection(
 }
 
 /**
- * Holds all collection because the database lacks payments. If this hold exists already, returns
- * false. If an operator already holds all collection, marks that hold as one for missing payments
- * too and keeps the operator's reason.
+ * Holds all collection because the database lacks payments. If such a hold exists already, updates
+ * its missingUntil and returns false. If an operator already holds all collection for another
+ * reason, sets missingUntil of that hold, keeps the operator's reason and returns true.
  */
 export function holdForMissing(
   sql: Sql,

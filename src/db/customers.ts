@@ -37,9 +37,9 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Tells whether the customer may still open a subscription at an address other than
- * `subscriptionPda`. That is so if a subscribe transaction for the other address was offered, the
- * new subscription is not registered, and the transaction's blockhash is valid at `blockHeight`.
+ * Returns true if a subscribe transaction that was offered to the customer for an address other
+ * than `subscriptionPda` can still land. Such a transaction has a blockhash that is valid at the
+ * block height `blockHeight`, and no subscription is registered for the transaction yet.
  */
 export async function hasOpenOffer(
   sql: Queryable,

@@ -167,9 +167,9 @@ export function listAttempts(sql: Queryable, deliveryId: string): Promise<Delive
     where delivery_id = ${deliveryId} order by number`;
 }
 
-// Deliveries of all apps, for operators. Each statement reads a limited number of rows, also rows
-// that do not match the filter. If few rows match, several statements are needed. Each statement
-// continues at the last row that the previous statement read.
+// Deliveries of all apps, for operators. Each statement reads a limited number of rows, including
+// rows that do not match the filter. If few rows match, several statements are needed. Each
+// statement continues at the last row that the previous statement read.
 
 export interface LogFilters {
   status: DeliveryRow['status'] | null;

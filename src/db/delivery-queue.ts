@@ -221,8 +221,9 @@ export async function recordOutcomes(
 }
 
 /**
- * Finds the outcomes that an earlier recordOutcomes() committed although its response was lost.
- * Returns their delivery ids. If an outcome is not found, its claim has expired.
+ * Finds the outcomes that an earlier call of recordOutcomes() committed before the connection to
+ * Postgres was lost. Returns their delivery ids. An outcome that is not found was never recorded,
+ * because its claim had expired.
  */
 export async function findRecorded(
   sql: Queryable,
@@ -313,7 +314,10 @@ async function cancelSome(sql: Queryable, condition: Fragment): Promise<number> 
   return count;
 }
 
-/** An endpoint with unfinished deliveries, for operators. Each count stops at a limit. */
+/**
+ * An endpoint that has unfinished deliveries or is failing, for operators. Each count stops at a
+ * limit.
+ */
 export interface QueuedEndpoint {
   endpointId: string;
   appId: string;

@@ -210,9 +210,9 @@ export async function enableEndpoint(sql: Queryable, id: string): Promise<Date |
 }
 
 /**
- * Lists enabled endpoints whose requests have all failed for at least `days` days. The time runs
- * from the first failure (or from the enabling, if later) to the last failure. An endpoint that
- * gets no more requests is therefore not listed.
+ * Lists up to 1,000 enabled endpoints whose requests have all failed for at least `days` days. The
+ * time is measured from the first failure (or from the enabling, if later) to the last failure. The
+ * time therefore does not grow while an endpoint gets no requests.
  */
 export async function listFailing(sql: Queryable, days: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
@@ -324,8 +324,9 @@ export function listSealedSecrets(
 }
 
 /**
- * Replaces the bytes `before` of a sealed secret, or of sealed headers, with the bytes `secret`.
- * Returns false when the endpoint no longer has the bytes `before`.
+ * Replaces a sealed value of an endpoint by another sealed value: the secret, the previous secret
+ * or the headers. `before` is the old value, `secret` the new one. Returns false when the endpoint
+ * no longer has the value `before`.
  */
 export async function replaceSealedSecret(
   sql: Queryable,

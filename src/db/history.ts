@@ -44,8 +44,9 @@ export async function endWait(
 }
 
 /**
- * Reads the chain time up to which missing payments are accepted. Null when no operator has
- * accepted missing payments.
+ * Reads the chain time up to which an operator has accepted that the database lacks payments.
+ * Older missing payments do not hold collection again. Null when no operator has accepted missing
+ * payments.
  */
 export async function readAcceptedUntil(sql: Queryable): Promise<Date | null> {
   const [row] = await sql<{ until: Date | null }[]>`

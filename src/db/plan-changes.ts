@@ -37,7 +37,7 @@ export async function readReplaced(
   return row;
 }
 
-/** Whether a pull from one of these subscription addresses may still land. */
+/** Whether a payment of a subscription at one of these addresses may still land. */
 export async function hasOpenAttempt(sql: Queryable, pdas: readonly string[]): Promise<boolean> {
   const rows = await sql`
     select 1 from payment_attempts
@@ -100,8 +100,9 @@ export async function isBeingReplaced(sql: Queryable, id: string): Promise<boole
 /**
  * Returns whether the credits of a wallet in one app add up: the credit that was made equals the
  * credit that was spent plus the credit that is left. listCreditFaults checks the same for all
- * wallets. The check is needed because the API (`serve`) can write the credit that was made and the
- * credit that is left. Only keepers can write the credit that was spent.
+ * wallets. A keeper checks this before it spends credit, because it does not trust the API
+ * (`serve`): the API can write the credit that was made and the credit that is left. Only keepers
+ * can write the credit that was spent.
  */
 export async function creditsAddUp(sql: Queryable, subscriptionId: string): Promise<boolean> {
   const [row] = await sql<{ addUp: boolean }[]>`
@@ -214,7 +215,8 @@ export async function endReplacedAt(sql: Transaction, id: string, at: Date): Pro
 
 /**
  * Finds the change of plan in the newest unregistered offer that opens or resumes this address.
- * Older offers do not count, because the wallet has not confirmed them.
+ * Older offers do not count: when a wallet returns a signed offer, repeatSignedOffer() makes this
+ * offer the newest.
  */
 export async function findOfferedChange(
   sql: Queryable,

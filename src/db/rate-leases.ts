@@ -32,8 +32,8 @@ export interface Lease {
 
 /**
  * Renews the lease of a holder. The rate is divided equally among the holders. If a remainder is
- * left, the holders with the lowest ids get one more each. While other holders still hold more than
- * their equal parts, this holder gets at most the rest of the rate.
+ * left, each of the holders with the lowest ids gets 1 more. While other holders still hold more
+ * than their equal parts, this holder gets at most what they leave.
  */
 export function renewLease(
   sql: Sql,

@@ -170,7 +170,7 @@ export interface LastReconciliation {
   unreadable: number;
 }
 
-/** Stores the result of the last comparison. Keepers export it as a metric. */
+/** Stores the result of the last comparison. Keepers export the result as metrics. */
 export async function storeReconciliation(sql: Queryable, last: LastReconciliation): Promise<void> {
   const { recorded, onChain, differences, unreadable } = last;
   await sql`

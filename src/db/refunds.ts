@@ -31,8 +31,9 @@ const columns = (sql: Queryable) => sql`
 
 /**
  * Returns the amount of a payment that can still be refunded, in base units. Excludes the amount
- * that a change of plan turned into credit. `isChanging`: a sponsored change of plan is under way
- * and may reduce this amount. Takes an advisory lock on the payment until the transaction ends.
+ * that a change of plan turned into credit. `isChanging` is true if a sponsored change of plan is
+ * under way, which may reduce this amount. Takes an advisory lock on the payment until the
+ * transaction ends.
  */
 export async function readRefundable(
   sql: Transaction,

@@ -240,7 +240,8 @@ export function queueDeliveriesAgain(
 
 /**
  * Makes the next attempt of a run's pending deliveries due now, up to `limit`. Queues no new
- * deliveries. Skips rows that a dispatcher has locked, because their attempt is under way.
+ * deliveries. Skips rows that a dispatcher has locked, because the dispatcher is about to change
+ * them.
  */
 export async function bringForward(
   sql: Transaction,

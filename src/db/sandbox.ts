@@ -45,9 +45,9 @@ export async function bringRetriesForward(sql: Sql): Promise<number> {
 }
 
 /**
- * Corrects created_at and ended_at of subscriptions whose payments were simulated in the past. Both
- * times came from today's clock, so they do not fit the payments. created_at becomes the time of
- * the first payment if that is earlier. If ended_at is over 30 days after the last payment,
+ * Corrects created_at and ended_at of subscriptions with simulated payments. The payments have past
+ * dates, but created_at and ended_at came from today's clock. created_at becomes the time of the
+ * first payment if that time is earlier. If ended_at is more than 30 days after the last payment,
  * ended_at becomes 15 days after that payment.
  */
 export async function datePlay(sql: Sql): Promise<void> {

@@ -36,8 +36,8 @@ export function findByExternalId(sql: Queryable, appId: string, start: string): 
 const LAST_CHARACTER = '\u{10ffff}';
 
 /**
- * Finds subscriptions by a part of the wallet. `grams` are all groups of three characters in the
- * part, in lower case. `pattern` is the LIKE pattern for the part.
+ * Finds subscriptions by a part of the wallet's address. `grams` are all groups of three characters
+ * in the part, in lower case. `pattern` is the LIKE pattern for the part.
  */
 export function findByWalletPart(
   sql: Queryable,
@@ -55,7 +55,7 @@ export function findByWalletPart(
   );
 }
 
-/** Finds the registrations of a subscription account on chain. */
+/** Finds the registrations whose on-chain subscription account has this address. */
 export function findByAddress(sql: Queryable, appId: string, address: string): Promise<Hit[]> {
   return subscriptionHits(
     sql,

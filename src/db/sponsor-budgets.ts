@@ -23,8 +23,8 @@ export interface SponsorUsage {
   walletLeaving: bigint;
   addressLeaving: bigint;
   /**
-   * Unreturned rent of the merchant's subscribers, plus the lamports that the merchant's open
-   * sponsorships reserve.
+   * Rent that was paid for the merchant's subscribers and has not come back, plus the lamports that
+   * the merchant's open sponsorships reserve.
    */
   merchantOut: bigint;
   /**
@@ -48,7 +48,7 @@ const cost = (sql: Queryable) => sql`
   case state when 'open' then reserved when 'landed' then fee + authority_rent + subscription_rent
     when 'failed' then fee else 0 end`;
 
-/** Rent (lamports) of the wallet's approval, as far as it has not come back. */
+/** Rent (lamports) of the wallet's approval; 0 once the rent has come back. */
 const authorityOut = (sql: Queryable) => sql`
   case when authority_returned_at is null then authority_rent else 0 end`;
 const subscriptionOut = (sql: Queryable) => sql`
@@ -154,7 +154,7 @@ export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponso
     order by day desc, out desc, merchant`;
 }
 
-/** Rent that has not come back, of the sponsorships in one range of ages (AGES). */
+/** Sums over the sponsorships in one range of ages (AGES) whose rent has not come back. */
 export interface RentOfAge {
   /** The transactions of these sponsorships landed at least this many days ago. */
   days: number;
@@ -194,13 +194,15 @@ const rent = (sql: Queryable) => sql`(s.authority_rent + s.subscription_rent)`;
 /**
  * SQL for the cost (lamports) of one sponsorship `s` of sponsoredOf(). The cost is the network
  * fees, including those of keepers' closings, plus the rent. Rent counts even after it has come
- * back. Statements show this sum. Analytics show the fees and the rent separately.
+ * back. An app's monthly statement shows this sum. The analytics show the fees and the rent
+ * separately.
  */
 export const sponsoredLamports = (sql: Queryable) => sql`(${fees(sql)} + ${rent(sql)})`;
 
 /**
  * SQL for the sponsorships `s` of an app that landed or failed in the range, with their plans `p`.
- * The conditions on created_at only let Postgres use the index sponsorships_by_time.
+ * The conditions on created_at exclude no further rows. They allow Postgres to use the index
+ * sponsorships_by_time.
  */
 export const sponsoredOf = (
   sql: Queryable,
@@ -228,7 +230,10 @@ export interface AppSponsoring {
   lamportsReturned: bigint;
 }
 
-/** Reads the sponsorships that ended in the range. A revocation belongs to no app. */
+/**
+ * Reads the sponsorships that ended in the range. Leaves out revocations, because they belong to no
+ * app.
+ */
 export async function readAppSponsoring(
   sql: Queryable,
   appId: string,
@@ -258,8 +263,8 @@ export interface SponsoringFacts {
    */
   leaving: bigint;
   /**
-   * Network fees of keepers' closings. Counts the accounts that a keeper began to close in the last
-   * 24 hours, each with the fees of all its closings, older ones too.
+   * Network fees of keepers' closings. Counts the accounts whose last closing began in the last 24
+   * hours. If a keeper tried to close such an account before, the earlier fees are included.
    */
   closing: bigint;
   /** Rent that has not come back. */

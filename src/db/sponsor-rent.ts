@@ -10,9 +10,9 @@ export interface RentOut {
   sponsor: string;
   subscriptionPda: string | null;
   planPda: string | null;
-  /** Whether the authority's rent has not come back. */
+  /** True if the rent of the wallet's approval has not come back. */
   authority: boolean;
-  /** Whether the subscription's rent has not come back. */
+  /** True if the rent of the subscription account has not come back. */
   subscription: boolean;
   /**
    * The newest slot at which a keeper read the subscription. An RPC endpoint at an older slot may
@@ -86,10 +86,10 @@ export const closingFees = (sql: Queryable) => sql`(
 
 /**
  * Claims closings of subscription accounts. Each closing costs `fee` lamports. Claims a closing
- * only while all closings of a day whose rent has not come back cost at most `budget` lamports.
+ * only if the sum of closingFees() and the fees of the new closings stays within `budget` lamports.
  * Returns the addresses that the caller may close: (1) claimed addresses, (2) addresses whose rent
- * no sponsorship paid. An address can be claimed again after five minutes, then after ten, and so
- * on. The longest wait is a day.
+ * no sponsorship paid. An address can be claimed again after five minutes. This wait doubles with
+ * each further claim, up to a day.
  */
 export async function claimClosings(
   tx: Transaction,

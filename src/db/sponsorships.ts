@@ -325,15 +325,15 @@ export async function isSignupOpen(sql: Queryable, subscriptionPda: string): Pro
   return rows.length > 0;
 }
 
-/** The progress of an offer, as the page shows it. */
+/** The stored progress of an offer: the keeper's decision, and how far the transaction has come. */
 export interface SponsoredProgress {
   id: string;
   purpose: SponsoredPurpose;
   signedAt: Date | null;
   /**
-   * Whether it is too late for a keeper to decide about the offer, and no decision is stored. A
-   * decision that began before the limit in insertSponsorship() may be committed after that limit.
-   * An offer is therefore overdue only one minute after the limit.
+   * True if no decision about the offer is stored and the time limit for a decision ended at least
+   * a minute ago. The extra minute is needed because a keeper may commit a decision shortly after
+   * the time limit.
    */
   isOverdue: boolean;
   state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;

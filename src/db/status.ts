@@ -69,7 +69,8 @@ export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
 export interface CostlyWallet {
   subscriberWallet: string;
   /**
-   * Owner of the wallet's plan. If the wallet pays several merchants, the field names one of them.
+   * The owner of the plan whose payments failed. If the wallet's payments to several merchants
+   * failed, the field names one of these merchants.
    */
   merchantWallet: string;
   /**

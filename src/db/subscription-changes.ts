@@ -71,10 +71,10 @@ export type CancelRequester = 'subscriber' | 'subscriber_here' | 'merchant';
 
 /**
  * Stops collection. The keeper ends the subscription at the later of paid_through and the end of
- * the trial, or at once if both are null. A merchant's request replaces a subscriber's request,
- * because a subscriber could undo the subscriber's own request with a resume on chain. Any other
- * earlier request stays. Returns undefined if an earlier request stays or the subscription has
- * ended.
+ * the trial, or at once if both are null. A merchant's request replaces an earlier request of the
+ * subscriber, because the subscriber could undo the earlier request with a resume on chain. Any
+ * other earlier request stays. Returns undefined if an earlier request stays or the subscription
+ * has ended.
  */
 export async function requestCancellation(
   sql: Transaction,

@@ -29,7 +29,10 @@ export interface SubscriptionState {
    * ignores account states from older slots.
    */
   observedSlot: bigint;
-  /** Base units of all pulls that the keeper knows in the period that ends at paidThrough. */
+  /**
+   * Sum of the on-chain payments (pulls), in base units, that the keeper knows for the period that
+   * ends at paidThrough.
+   */
   periodPulled: bigint;
   /**
    * End of a paid period that gives no access, because the period's payment was refunded or turned
@@ -323,9 +326,9 @@ export async function makeDue(
 const RELEASED_AT_ONCE = 20_000;
 
 /**
- * Makes subscriptions due that waited while the plan was blocked. The next payment of such a
- * subscription is due by this chain time, but its due_at is later. Returns the number of these
- * subscriptions. The caller holds the plan's lock.
+ * After a plan was unblocked, makes its waiting subscriptions due. A subscription waits if its next
+ * payment is due by this chain time but its due_at is later. Returns the number of subscriptions
+ * that were made due. The caller must hold the plan's lock.
  */
 export async function releaseWaiting(
   sql: Queryable,

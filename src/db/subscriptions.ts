@@ -184,7 +184,7 @@ export async function findNewestRegistration(
 }
 
 /**
- * Ends a registration whose account now has a newer registration. `endReason`: `resubscribed` if
+ * Ends a registration whose address now has a newer registration. `endReason`: `resubscribed` if
  * the account was closed and reopened, `replaced` if the wallet changed to another plan and back.
  * Returns undefined when the registration has already ended.
  */
@@ -207,8 +207,8 @@ export async function endReplacedRegistration(
 }
 
 /**
- * SQL condition: the payment with this table alias was refunded in full. A payment that a credit
- * paid in part is never refunded in full, because credit is not refunded.
+ * SQL condition: the payment with this table alias was refunded in full. If a credit paid a part of
+ * the price, the condition is false, because credit is never refunded.
  */
 export const isRefundedInFull = (sql: Queryable, payment: 'p' | 'paid') => {
   const of = sql(payment);

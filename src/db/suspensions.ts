@@ -1,7 +1,7 @@
 // Suspended wallets. Over the API, a suspended wallet can only read, cancel and close. Keepers sign
-// no payments from or to a suspended wallet. suspend() takes the lock of collection-holds.ts, which
-// the transactions of payment attempts and registrations share. After suspend(), no attempt or
-// registration of the wallet is stored.
+// no payments from or to a suspended wallet. Transactions that store payment attempts or
+// registrations take the lock of collection-holds.ts in shared mode. suspend() takes this lock
+// exclusively. After suspend(), no attempt or registration of the wallet is therefore stored.
 import { type Actor, recordAction } from './admin-actions.ts';
 import { lockAlone } from './collection-holds.ts';
 import type { Queryable, Sql } from './postgres/connect.ts';

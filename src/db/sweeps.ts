@@ -25,8 +25,9 @@ export interface SweepStep {
   nextLap: bigint;
   place: DuePlace;
   /**
-   * Seconds until the next step; 0 or less when the lap is late. Null when the end of the lap is
-   * unknown, because the lap has reached the number of subscriptions of the previous lap.
+   * Seconds until the next step; 0 or less when the lap is late. Null when the lap has visited as
+   * many subscriptions as the previous lap and is not over, because the number of subscriptions
+   * left is then unknown.
    */
   waitSeconds: number | null;
 }

@@ -102,7 +102,7 @@ export function startMails(sql: Sql, options: MailOptions): Loop {
       for (const mail of mails) await send(mail);
       return mails.length === BATCH;
     },
-    // The main loop logs an outage of Postgres.
+    // The main loop logs an outage of Postgres, so this loop logs nothing.
     onError: () => undefined,
   });
 }

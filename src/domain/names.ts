@@ -38,8 +38,9 @@ const combinations = [
 const recommended =
   'Arabic Armenian Bengali Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hebrew Kannada Khmer Lao Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan';
 /**
- * The scripts of small living communities: those of table 7 in the same annex, and Mongolian. All
- * other scripts are refused, because they are historic and some of them have blank characters.
+ * The scripts of small living communities: those of table 7 in Unicode Standard Annex 31, and
+ * Mongolian. Scripts that this file does not name are refused, because they are historic and some
+ * of them have blank characters.
  */
 const limited =
   'Adlam Balinese Bamum Batak Canadian_Aboriginal Chakma Cham Cherokee Hanifi_Rohingya Javanese Kayah_Li Lepcha Limbu Lisu Mandaic Meetei_Mayek Miao Mongolian New_Tai_Lue Newa Nko Nyiakeng_Puachue_Hmong Ol_Chiki Osage Saurashtra Sundanese Syloti_Nagri Syriac Tai_Le Tai_Tham Tai_Viet Tifinagh Vai Wancho Yi';
@@ -62,11 +63,11 @@ const HIDDEN_DOT = /\p{Soft_Dotted}\u0307/u;
  * UTS 39 allows four marks on every character, but four marks can hide the line above or below.
  */
 const maxMarks: readonly [RegExp, number][] = [
-  // Four marks, for example a medial, two vowels and a tone in Myanmar, or subjoined letters and a
-  // vowel in Tibetan.
+  // Scripts with up to four marks on one character. In Myanmar, these are for example a medial, two
+  // vowels and a tone. In Tibetan, these are subjoined letters and a vowel.
   [new RegExp(`[${classOf(['Myanmar', 'Tibetan', 'Tai_Tham'])}]`, 'u'), 4],
-  // Three marks, for example breathing, accent and iota subscript in Greek, dots and a vowel in
-  // Hebrew, or nukta, vowel and nasal sign in Devanagari.
+  // Scripts with up to three marks on one character. In Greek, these are for example a breathing,
+  // an accent and an iota subscript. In Devanagari, these are a nukta, a vowel and a nasal sign.
   [
     new RegExp(
       `[${classOf('Greek Arabic Hebrew Syriac Bengali Devanagari Gujarati Gurmukhi Kannada Khmer Lao Malayalam Oriya Sinhala Tamil Telugu Balinese Javanese Newa'.split(' '))}]`,

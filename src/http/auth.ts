@@ -14,19 +14,19 @@ export type Admission = 'merchant' | 'merchant wallet' | 'subscriber';
 
 /**
  * Returns the caller of a request. Throws UNAUTHORIZED for missing, forged, expired, unknown or
- * revoked credentials. Before the look-up of a key that this process has not accepted lately, calls
- * `checkBudget`. `checkBudget` throws when the address has sent too many invalid credentials, so
- * that guessing keys does not load the database.
+ * revoked credentials. If this process has not accepted the API key lately, `checkBudget` is called
+ * before the key is looked up. `checkBudget` throws when the address has sent too many invalid
+ * credentials, so that guessing keys does not load the database.
  */
 export type Identify = (request: FastifyRequest, checkBudget: () => void) => Promise<Caller>;
 
-/** A key counts as accepted for this many milliseconds after its last use. */
+/** An API key counts as accepted lately for this many milliseconds after its last valid use. */
 const ACCEPTED_MS = 3_600_000;
 const MAX_ACCEPTED = 10_000;
 
 /**
- * Hashes of the keys that this process accepted lately. An accepted key is still looked up in
- * Postgres at each use.
+ * Hashes of the keys that this process accepted lately. Such a key is looked up in Postgres even
+ * if the client's address has sent too many invalid credentials.
  */
 class AcceptedKeys {
   /**

@@ -1,4 +1,4 @@
-// Schema and view of what a change of plan costs.
+// Response fields for the costs of a change of plan: their schema and their values.
 import { Type } from '@sinclair/typebox';
 import type { ChangeAmounts } from '../domain/subscribing/change.ts';
 import { Amount, nullable, oneOf, Time } from './fields.ts';

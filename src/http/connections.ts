@@ -2,25 +2,25 @@
 // requests that wait, unanswered requests per connection (pipelining), and responses that a client
 // does not read.
 //
-// When a connection limit is reached, the server makes room for a new connection. It closes one
-// connection on which it waits for the client, in this order: (1) the oldest connection without a
-// complete request (head or body), (2) the connection with the longest idle time, (3) only at the
-// limit of the process, the oldest connection with an unread response. If there is no such
-// connection, the server closes the new connection. A client therefore cannot lock out other
-// clients with connections that do nothing.
+// When a connection limit is reached, the server closes an old connection to make room for a new
+// connection. The server chooses the first of these connections that exists: (1) the oldest
+// connection without a complete request (head or body), (2) the connection with the longest idle
+// time, (3) the oldest connection with an unread response, but only if the limit of the process is
+// reached. If none exists, the server closes the new connection. A client therefore cannot lock out
+// other clients with connections that do nothing.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { addressSubject } from './addresses.ts';
 
 export interface ConnectionLimits {
   /**
-   * Maximum number of open connections of the process. At most a quarter of this number of requests
-   * may wait for events, the chain or a merchant's server at the same time.
+   * Maximum number of open connections of the process. The maximum number of requests that wait for
+   * events, the chain or a merchant's server at the same time is a quarter of this number.
    */
   connections: number;
   /**
-   * Maximum number of open connections per address, except for trusted proxies. At most half of
-   * this number of requests of one address may wait at the same time.
+   * Maximum number of open connections per address, except for trusted proxies. The maximum number
+   * of requests of one address that wait at the same time is half of this number.
    */
   perAddress: number;
   /** Maximum number of unanswered requests per connection. */
@@ -63,8 +63,8 @@ class Group {
   waiting = 0;
   /**
    * Connections without a complete request: the client has sent nothing, or only part of a head or
-   * body. The oldest connection is first. When the rest of a body arrives, the connection stays in
-   * this set at first. #oldestIncomplete removes such a connection.
+   * body. The oldest connection is first. The set may also contain connections whose request is now
+   * complete, because #oldestIncomplete removes these connections only when it finds them.
    */
   readonly incomplete = new Set<Socket>();
   /**

@@ -130,9 +130,9 @@ export type Caller = MerchantCaller | SubscriberCaller;
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * True if suspended accounts may call the route. GET routes do not need this, because suspended
-     * accounts may always read. A route for signed transactions also checks the purpose of the
-     * transaction.
+     * True if suspended accounts may call the route. GET routes do not need this flag, because
+     * suspended accounts may always read. Handlers that receive signed transactions accept only
+     * transactions of some purposes from suspended accounts.
      */
     openToSuspended?: true;
     /**

@@ -28,7 +28,7 @@ const periods = Type.Integer({
   description: 'Payments that it reduces. null or absent: all.',
 });
 
-/** Query parameters of a discount. None of them means no discount. */
+/** Query parameters of a discount. If all of them are absent, there is no discount. */
 export const discountQuery = {
   percentOff: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 99, description: 'Percent of the amount.' }),

@@ -105,8 +105,8 @@ export const Id = Type.String({
   examples: [EXAMPLE_ID],
 });
 /**
- * An id in a path. The schema accepts any string, so that a malformed id gives 404, not 400. If the
- * body is also invalid, the response is 400.
+ * An id in a path. The schema accepts any string, so that a malformed id gives 404, not 400. The
+ * handler responds 404, so an invalid body gives 400 first.
  */
 export const PathId = Type.String({ description: 'UUIDv7 in lower case.', examples: [EXAMPLE_ID] });
 export const Wallet = Type.String({

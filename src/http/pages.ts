@@ -19,8 +19,8 @@ export const pageQuery = {
 
 export interface Pages {
   /**
-   * Parses ?limit and ?cursor. The returned page has one row more than ?limit. The extra row shows
-   * that another page follows. Throws VALIDATION_ERROR for a cursor of another list.
+   * Parses ?limit and ?cursor. The returned `limit` is ?limit + 1, because an extra row shows that
+   * another page follows. Throws VALIDATION_ERROR for a cursor of another list.
    */
   read(request: FastifyRequest<{ Querystring: { limit: number; cursor?: string } }>): Page;
   /**

@@ -26,7 +26,7 @@ interface Shown {
   readonly refunds: readonly ReceiptRefund[];
   readonly cluster: string;
   readonly language: SiteLanguage;
-  /** The reader's variant of the language, for dates and amounts. */
+  /** Locale for dates and amounts: the variant of `language` that the reader's browser prefers. */
   readonly locale: string;
   /** Whether the buyer's details are shown on this page but not stored. */
   readonly isUnsaved: boolean;

@@ -1,4 +1,5 @@
-// Schema and view of the future payments that the service shows to a subscriber before subscribing.
+// The future payments that the service shows to a subscriber before subscribing: their schema and
+// their values.
 import { Type } from '@sinclair/typebox';
 import { timeOf } from '../chain/time.ts';
 import type { DiscountTerms } from '../db/subscription-changes.ts';

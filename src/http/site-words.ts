@@ -2,7 +2,10 @@
 // runs. The page that is shown when a rate limit is reached or during an outage has no other texts.
 import type { FastifyRequest } from 'fastify';
 
-/** `fact` tells, until the page's script runs, that opening the page has changed nothing. */
+/**
+ * `fact` is a sentence for the time before the page's script runs. The sentence tells the reader
+ * that opening the page has changed nothing.
+ */
 interface PageWords {
   title: string;
   fact: string;

@@ -76,8 +76,8 @@ function accountOf(row: KeeperSubscription, snapshot: Snapshot) {
 /**
  * Reads the accounts (at `minSlot` or later) and decides about each row. A decision may need pulls
  * that are not in the database. With `history`, these pulls are looked up on chain, which takes
- * long. Without `history`, the decision has `needs: 'pulls'`. `closed` lists the accounts that the
- * keeper has just closed.
+ * long. Without `history`, such a decision has `needs: 'pulls'`. `closed` lists the accounts that
+ * the keeper has just closed.
  */
 export async function assessAll<Row extends KeeperSubscription>(
   context: Context,
@@ -154,9 +154,9 @@ async function findInHistory(
       found.push([row.id, { closingNotFinal: true }]);
       continue;
     }
-    // The search begins at the end of the paid time. If the account's current period is already
-    // paid, the search begins at this period. If nothing is paid yet, the search begins at the
-    // account's current period or, without an account, at the period of the registration.
+    // The search begins at `since`. Usually `since` is the end of the paid time. If the account's
+    // current period is paid, `since` is the start of this period. If nothing is paid yet, `since`
+    // is also the start of the current period, or, if the account is gone, row.periodAnchor.
     const first =
       account?.periodStart ??
       (row.periodAnchor === null ? snapshot.now : unixSeconds(row.periodAnchor));

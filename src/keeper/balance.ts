@@ -10,11 +10,12 @@ const LOW = 100_000_000n;
 const SOL = 1_000_000_000;
 
 /**
- * Interval (ms) between reads of a balance above LOW while payments are in flight. IDLE_AGE_MS is
- * the interval at other times.
+ * Interval (ms) between reads of a sufficient balance while payments are in flight. A balance below
+ * LOW is read at every check.
  */
 const SPENDING_AGE_MS = 60_000;
 
+/** Interval (ms) between reads of a sufficient balance while no payments are in flight. */
 const IDLE_AGE_MS = 300_000;
 
 export interface Balance {

@@ -48,9 +48,9 @@ const PASS_MS = 2000;
  */
 const LOOKUPS_AT_ONCE = 8;
 /**
- * Maximum number of look-ups of pulls that wait or run. Each begins within 40 s, even if all are
- * slow: before the lease of its subscription, which lasts 45 s, has expired. A look-up that begins
- * renews the lease.
+ * Maximum number of look-ups of pulls that wait or run. With this limit, each look-up begins within
+ * 40 s, even if all look-ups are slow. Leases last 45 s, so each look-up can renew the lease of its
+ * subscription in time.
  */
 const MAX_TAKEN = 32;
 

@@ -42,7 +42,7 @@ export const mayClose = (
 const POLL_MS = 400;
 const RESEND_MS = 2000;
 const PATIENCE_MS = 20_000;
-/** Maximum number of batches that are closed at the same time. */
+/** Maximum number of batches of accounts that this keeper closes at the same time. */
 export const MAX_CLOSINGS = 4;
 
 /** The slot in which each closed account was closed, by subscription id. */

@@ -121,9 +121,9 @@ export async function commit(
 }
 
 /**
- * Reads the accounts and decides about the batch. Returns two functions: (1) `decide` repeats the
- * decision about one subscription with the pulls that the database has recorded by now. (2)
- * `isStopped` tells whether a hold on collection or a suspension forbids a payment now.
+ * Reads the accounts and decides about the batch. The result has two functions. `decide` repeats
+ * the decision about one subscription with the pulls that the database has recorded by now.
+ * `isStopped` tells whether a hold on collection or a suspension forbids a payment.
  */
 async function read(
   context: Context,

@@ -10,8 +10,8 @@ import type { Polled } from './poll-schedule.ts';
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
   /**
-   * The subscription row when this keeper committed the payment or took it over. When a lease is
-   * renewed, only the row's version is updated.
+   * The subscription row as it was when this keeper committed or took over the payment. When the
+   * lease is renewed, only the version of this row is updated.
    */
   row: KeeperSubscriptionForEvents;
   /** Start of the claim's lease, in milliseconds of performance.now(). */

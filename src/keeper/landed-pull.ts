@@ -1,6 +1,6 @@
-// Derives the pull of a landed payment without reading its transaction. A transaction succeeds or
-// fails as a whole, so a landed payment moved exactly the signed amounts. Only the paid period
-// remains to be determined.
+// Derives the pull (the on-chain payment) of a landed attempt without reading the transaction. A
+// transaction succeeds or fails as a whole, so a landed attempt moved exactly the signed amounts.
+// Only the paid period remains to be determined.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { pullPeriod } from '../chain/program/period.ts';
 import { unixSeconds } from '../chain/time.ts';
@@ -20,10 +20,11 @@ export interface StateAfter {
 }
 
 /**
- * Returns the pull, or undefined when it is uncertain which period was paid. If the account is
- * still in the signed period, the payment paid that period. Otherwise the block time shows the paid
- * period. With `signedEnd` (Unix seconds), the block time is not used: the account must still be in
- * the signed period, and this period must end at `signedEnd`.
+ * Returns the pull, or undefined when it is uncertain which period was paid. If the account's
+ * current period is still the period that was signed for, the payment paid that period. Otherwise
+ * the block time shows the paid period. With `signedEnd` (Unix seconds), the block time is not
+ * used. The pull is then returned only if the account's current period is still the signed period
+ * and ends at `signedEnd`.
  */
 export function landedPull(
   attempt: AttemptRow,

@@ -68,8 +68,8 @@ export function shouldPoll(
 }
 
 /**
- * Resend interval of an unseen transaction. If the transaction was not polled after its last send,
- * it may have landed, so the interval is three times as long.
+ * Resend interval (ms) of a transaction that no endpoint has seen. If the transaction was not
+ * polled after its last send, it may have landed, so the interval is three times as long.
  */
 export const RESEND_MS = 2000;
 

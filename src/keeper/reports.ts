@@ -15,8 +15,8 @@ import type { KeeperMetrics } from './metrics.ts';
 const inCents = (baseUnits: bigint) => Number(baseUnits) / 10_000;
 
 /**
- * Counts and logs the payments of a committed update. `alert` is set if a payment cannot be
- * collected and the subscriber is not the cause. `alert` is then the reason, which raises an alert.
+ * Counts and logs the payments of a committed update. If a payment cannot be collected and the
+ * subscriber is not the cause, `alert` is the reason, and an alert is raised.
  */
 export function report(
   { log, metrics }: { log: Log; metrics: KeeperMetrics },
@@ -143,8 +143,8 @@ export function reportBlocked(
 }
 
 /**
- * Maximum number of remembered signatures. An older signature is forgotten and may be counted
- * again.
+ * Maximum number of remembered signatures. Beyond this number the oldest signature is forgotten, so
+ * its transaction may be counted again.
  */
 const MAX_KNOWN = 10_000;
 

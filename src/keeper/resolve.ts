@@ -52,9 +52,9 @@ export interface ResolveResult {
 }
 
 /**
- * If the account is already in a later period than the attempt, the account's history decides the
- * outcome. After this many tries (75 s in total), the history is used although it may lack
- * transactions.
+ * If the account's current period is later than the attempt's period, the account's history decides
+ * the outcome. An endpoint's history may lack new transactions. Therefore the history is trusted
+ * only after this many tries (75 s in total).
  */
 const PATIENT_TRIES = 4;
 /**
@@ -210,8 +210,8 @@ async function paid(
   const { pulls, unreadable } = history ?? { pulls: [], unreadable: [] };
   context.reportUnreadable(unreadable);
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  // Only unreadable transactions from before this payment's period can contain pulls of earlier
-  // periods.
+  // An unreadable transaction may contain a pull of an earlier period only if its block time is
+  // before the period of this payment or is unknown.
   const earliest = unreadable.filter(({ blockTime: at }) => at === null || at < pull.periodStart);
   const isComplete = earliest.every(isOwn) && [...pulls, ...unreadable].some(isOwn);
   if (!isComplete && settleTries < PATIENT_TRIES) return undefined;
@@ -250,9 +250,10 @@ async function endOfDead(
 }
 
 /**
- * Uses the account's history to find the outcome of an attempt that no endpoint has seen. If the
- * history of any endpoint lists the attempt, it landed. If the account is gone, or other pulls add
- * up to the amount that the account counts as pulled, the attempt expired.
+ * Uses the account's history to find the outcome of an attempt whose signature no endpoint knows.
+ * If the history of any endpoint lists the attempt, the attempt landed. Otherwise the attempt
+ * expired if (1) the account is gone, (2) the account is still in an earlier period, or (3) other
+ * pulls explain the whole amount that the account counts as pulled.
  */
 async function endInHistory(
   context: Context,
@@ -292,7 +293,8 @@ async function endInHistory(
 }
 
 /**
- * Whether these pulls add up to the amount that the account counts as pulled in its current period.
+ * Whether these pulls explain the whole amount that the account counts as pulled in its current
+ * period.
  */
 function explains(pulls: readonly Pull[], account: SubscriptionAccount): boolean {
   const found = pulls.reduce(

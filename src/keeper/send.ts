@@ -141,8 +141,8 @@ async function sendOne(
 
 /**
  * Whether a payment may still be sent. The on-chain subscription must be the registered account and
- * not cancelled. The period's price must still equal the signed amount. A new discount or the end
- * of a pause may have changed the price.
+ * not cancelled. The amount due for the period must still equal the signed amount. A new discount
+ * or the end of a pause may have changed the amount due.
  */
 function mayBeSent(
   { attempt }: InFlightPayment,

@@ -89,16 +89,16 @@ export class Signer {
       if (error instanceof RpcUnreachable) return terms;
       if (!(error instanceof RpcError)) throw error;
       // An endpoint may have refused the simulation because it does not support version 1
-      // transactions. It would then refuse the payments too, so this batch is signed with the
-      // version that is chosen after the refusal.
+      // transactions. This endpoint would then refuse the payments too. The version is therefore
+      // chosen again after the refusal is recorded.
       this.#versions.refused(error);
       return { ...terms, version: await this.#versions.current() };
     }
   }
 
   /**
-   * Simulates the payments of a batch whose compute limit is not measured yet. Throws
-   * RpcUnreachable or RpcError.
+   * Simulates payments to measure their compute units. Skips the payments whose compute units are
+   * measured already. Throws RpcUnreachable or RpcError.
    */
   async #learn(batch: readonly Due[], terms: SigningTerms): Promise<void> {
     for (const one of batch) {
@@ -191,9 +191,9 @@ const periodOf = ({ row, collect }: Due): PaidPeriod => ({
 });
 
 /**
- * Returns a payment's line of the reference text. A hash of the reference text becomes the memo of
- * the transaction. The line differs between attempts for the same period. The transactions of two
- * attempts therefore differ even if their blockhash is the same.
+ * Returns the text that identifies one attempt to collect a payment. A hash of these texts becomes
+ * the memo of the transaction. Two attempts for the same period have different texts, so their
+ * transactions differ even if the blockhash is the same.
  */
 const referenceOf = ({ row, collect }: Due) =>
   [row.id, collect.periodStart, row.failedAttempts, row.setbacks, row.failedPacks].join(' ');

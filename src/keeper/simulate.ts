@@ -23,10 +23,10 @@ interface Decided<Row> {
 }
 
 /**
- * Simulates the payments whose decision has the flag `isDoubted`. If a simulation fails or gets no
- * response, replaces the payment's decision by one that does not collect. Returns the decisions of
- * all rows, those without a simulation too. `signed` has the signed transactions by subscription
- * id.
+ * Simulates each payment whose period already has a payment that failed on chain because of the
+ * subscriber (`isDoubted`). If the payment fails in the simulation or cannot be simulated, replaces
+ * its decision by a decision that does not collect. Returns the decisions of all rows, also of the
+ * rows without a simulation. `signed` has the signed transactions by subscription id.
  */
 export async function afterSimulation<Row extends KeeperSubscription>(
   context: Context,
@@ -52,7 +52,7 @@ export async function afterSimulation<Row extends KeeperSubscription>(
 /**
  * Simulates a payment on the chain state at `minSlot` or later. Resolves with (1) undefined when
  * the payment would succeed, (2) a reason when the payment would fail because of the subscriber,
- * and (3) null when the payment would fail for another reason or no endpoint responded.
+ * and (3) null when the payment would fail for another reason or could not be simulated.
  */
 async function simulate(
   { rpc, programId, versions, log }: Context,

@@ -33,9 +33,9 @@ export const isReached = (view: View, slot: bigint) => view instanceof Error || 
 
 interface SnapshotOptions extends ReadOptions {
   /**
-   * Returns the slot at which, or after which, the row's accounts should be read. If no endpoint
-   * has reached this slot, the accounts are read at an older one. `slot` of the row's view tells at
-   * which slot they were really read.
+   * Returns the minimum slot at which the row's accounts should be read. If no endpoint has reached
+   * this slot, the accounts are read at an older slot. The field `slot` of the row's view is the
+   * slot at which the accounts were really read.
    */
   readonly slotOf?: (row: KeeperSubscription) => bigint;
   /**

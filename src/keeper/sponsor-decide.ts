@@ -59,8 +59,9 @@ import type { Context } from './context.ts';
 import { simulateOffer } from './sponsor-simulate.ts';
 
 /**
- * Thrown to roll back the commit. If `refusal` is set, the offer is refused for this reason. If
- * `refusal` is missing, another keeper has decided about the offer, or a later turn will decide.
+ * Thrown to roll back the database transaction that would commit the offer's transaction. If
+ * `refusal` is set, the offer is refused for this reason. If `refusal` is missing, another keeper
+ * has decided about the offer, or a later turn will decide.
  */
 class NotCommitted extends Error {
   readonly refusal: Refusal | undefined;
@@ -72,7 +73,8 @@ class NotCommitted extends Error {
 }
 
 /**
- * The plan and the merchant of an offer, read from the database, and the wallets of both parties.
+ * The plan and the merchant of an offer, read from the database, and the wallets of the merchant
+ * and the subscriber.
  */
 interface Terms {
   readonly plan: PlanRow | null;
@@ -91,9 +93,10 @@ const networkOf = ({
 type Decision = 'committed' | 'refused' | 'later';
 
 /**
- * Adds the sponsor's signature to an offer's transaction and commits the transaction under
- * `claimId`, or refuses the offer for good. Throws if the chain or the database is unreachable. A
- * later turn then decides about the offer.
+ * Decides about an offer. Either signs the offer's transaction as the sponsor and stores the
+ * transaction, or refuses the offer for good. `claimId` identifies the keeper that then follows the
+ * transaction. Throws if the chain or the database is unreachable. A later turn then decides about
+ * the offer.
  */
 export async function decideOffer(
   context: Context,
@@ -130,9 +133,10 @@ export async function decideOffer(
 }
 
 /**
- * Refuses an offer for good. If the offer was for a cancellation, the subscription is still
- * cancelled in the database, because a wallet without SOL could not cancel on chain. If the offer
- * has lapsed, nothing is cancelled, because the wallet can sign a new offer.
+ * Refuses an offer for good. If the offer was for a cancellation, cancels the subscription in the
+ * database instead of on chain, because a wallet without SOL cannot pay for a cancellation on
+ * chain. Exception: if the offer is refused because it has lapsed, nothing is cancelled, because
+ * the wallet can sign a new offer.
  */
 async function refuseOffer(
   { sql, deliveries }: Context,
@@ -276,8 +280,9 @@ async function changeOf(
 }
 
 /**
- * Signs the transaction and commits it with the reserved lamports. Throws NotCommitted if a budget
- * is used up, if collection is stopped, or if another keeper has decided.
+ * Signs the transaction and commits it with the reserved lamports. Throws NotCommitted if the
+ * transaction must not be committed, for example because a budget is used up or because another
+ * keeper has decided about the offer.
  */
 async function commitSponsored(
   context: Context,
@@ -336,8 +341,8 @@ async function commitSponsored(
 /**
  * Locks the credit of a change of plan until the commit. Returns false if the credit is now less
  * than the payment spends, for example after a refund. Throws NotCommitted if the wallet's credits
- * do not match its payments: the API (`serve`) can write credits, and the keeper does not trust
- * them. Throws PaymentUnderWay if the credit is not known yet.
+ * do not add up. The keeper checks the credits because the API (`serve`) can write them. Throws
+ * PaymentUnderWay if the credit is not known yet.
  */
 async function locksCredit(
   tx: Transaction,

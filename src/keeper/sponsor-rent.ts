@@ -22,7 +22,10 @@ import type { Context } from './context.ts';
  */
 const CHECKED = 49;
 
-/** Which rent of a sponsorship has come back according to one endpoint. */
+/**
+ * One endpoint's answer to the question whether the rent of a sponsorship's two accounts has come
+ * back to the sponsor.
+ */
 interface Back {
   readonly authority: boolean;
   readonly subscription: boolean;
@@ -88,9 +91,10 @@ function backOf(
 
 /**
  * Records which rent has come back. `suspects` are the sponsorships whose rent has come back
- * according to one endpoint. That endpoint may lag or lie, so all endpoints that respond at
- * `observedSlot` or later must agree. If two or more endpoints are configured, at least two must
- * respond. If these conditions are not met, the sponsorship is checked again in a minute.
+ * according to one endpoint. That endpoint may lag or lie, so every endpoint is asked. Answers from
+ * slots before `observedSlot` are ignored, and all other answers must agree. If two or more
+ * endpoints are configured, at least two answers are needed. If these conditions are not met, the
+ * sponsorship is checked again in a minute.
  */
 async function bookReturned(context: Context, suspects: readonly RentOut[]): Promise<void> {
   const { sql, rpc } = context;
@@ -116,7 +120,10 @@ async function bookReturned(context: Context, suspects: readonly RentOut[]): Pro
   await recheckRent(sql, doubted);
 }
 
-/** Calls backOf(). If an account cannot be decoded, its rent has not come back. */
+/**
+ * Returns the result of backOf(). If an account cannot be decoded, returns that no rent has come
+ * back.
+ */
 function witnessed(...args: Parameters<typeof backOf>): Back {
   try {
     return backOf(...args);
@@ -127,9 +134,10 @@ function witnessed(...args: Parameters<typeof backOf>): Back {
 }
 
 /**
- * Sends a transaction that closes a subscription account, unless another keeper has claimed this
- * closing. The transaction is sent once and not stored: it only returns the sponsor's own rent, and
- * the program cannot close an account twice. A later check shows whether the transaction landed.
+ * Sends a transaction that closes a subscription account. Sends nothing if another keeper has
+ * claimed this closing, or if the daily budget for closings is used up. The transaction is sent
+ * once and not stored, because it only returns the sponsor's own rent, and the program cannot close
+ * an account twice. A later check shows whether the transaction landed.
  */
 async function close(
   context: Context,

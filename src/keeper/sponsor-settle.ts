@@ -53,9 +53,9 @@ export async function settleFailed(
 
 /**
  * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. The
- * transaction has landed nevertheless if its subscription account exists and the sponsor paid the
- * account's rent. While the attempt is open, no other transaction opens this account with the
- * sponsor's rent.
+ * transaction may have landed nevertheless. It has landed if its subscription account exists and
+ * the sponsor paid the account's rent, because no other transaction opens this account with the
+ * sponsor's rent while the attempt is open.
  */
 export async function settleExpired(
   context: Context,
@@ -147,10 +147,12 @@ export async function settleLanded(
   context.onRead([{ ...update.row, ...update.state }]);
 }
 
-/**
- * The accounts of a sign-up. `replacedRuns` tells whether the replaced subscription runs on chain.
- */
+/** The accounts of a sign-up. */
 interface Seen extends ChainView {
+  /**
+   * True if the sign-up replaces a subscription (change of plan) whose on-chain account is not
+   * cancelled.
+   */
   readonly replacedRuns: boolean;
 }
 
@@ -244,10 +246,10 @@ async function registrationOf(
   };
   const { replaces, creditAt } = one;
   if (replaces === null || creditAt === null) return registration;
-  // The payment was computed with the credit at `creditAt`. The credit is taken over as of the
-  // start of the paid period if that is earlier. An earlier time never gives less credit. Refunds
-  // and other changes of plan cannot reduce the credit, because `hasSponsoredChange`
-  // (db/plan-changes.ts) blocks them while the sponsorship is open.
+  // The payment was computed with the credit at `creditAt`. The credit is taken over as of
+  // `creditAt` or as of the start of the paid period, whichever is earlier. At an earlier time the
+  // credit is never less. Refunds and other changes of plan cannot reduce the credit, because
+  // `hasSponsoredChange` (db/plan-changes.ts) blocks them while the sponsorship is open.
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
   const change = { id: replaces, when: 'now', at, offerId: one.offerId } as const;
   return { ...registration, ...keptIds(replaced, registration), allowSecond: true, change };

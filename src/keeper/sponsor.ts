@@ -209,7 +209,7 @@ export class Sponsor {
     }
   }
 
-  /** Records the transaction's state, which the page shows. */
+  /** Records the transaction's state. The subscriber pages show this state. */
   async #see(followed: Followed, seen: Seen): Promise<void> {
     if (followed.seen === seen) return;
     await markSeen(this.#context.sql, followed.one.offerId, seen);
@@ -263,8 +263,8 @@ export class Sponsor {
       ({ status, settleAt }) => status === null && now >= settleAt,
     );
     if (unseen.length === 0) return;
-    // The amount 0 makes findDead require two endpoints that confirm the expiry, or one if only
-    // one is configured.
+    // findDead requires confirmation by two endpoints only for payments that fit twice into one
+    // period. The amount 0 makes every transaction count as such a payment.
     const mortal = unseen.map((followed) => ({
       followed,
       attempt: { ...followed.one, amountGross: 0n },
@@ -277,8 +277,8 @@ export class Sponsor {
 }
 
 /**
- * Returns the state that the page shows. A confirmed transaction stays confirmed while a lagging
- * endpoint still shows its block as processed.
+ * Returns the transaction's state for the subscriber pages. A confirmed transaction stays confirmed
+ * while a lagging endpoint still shows its block as processed.
  */
 function seenOf(status: SignatureStatus, before: SignatureStatus | null, seen: Seen | null): Seen {
   if (status.commitment !== 'processed') return 'confirmed';

@@ -1,6 +1,7 @@
 // A WebSocket may drop messages without an error. Every few minutes this check compares the
-// program's signatures on chain with the signatures that the stream reported. A lost message starts
-// the sweep at once; otherwise a change could stay unnoticed for up to SWEEP_MINUTES.
+// program's signatures on chain with the signatures that the stream reported. If a message was
+// lost, the sweep starts at once. Without this check, the sweep would find the change only after up
+// to SWEEP_MINUTES.
 import { performance } from 'node:perf_hooks';
 import type { SignatureInfo } from '../chain/rpc/responses.ts';
 import type { Context } from './context.ts';
@@ -9,8 +10,8 @@ import type { Context } from './context.ts';
 const PAGE = 1000;
 const MAX_PAGES = 10;
 /**
- * Maximum number of slots (13 s) by which a notification may be late. Each check therefore leaves
- * the signatures in the newest LATE_SLOTS slots to the next check.
+ * Maximum number of slots by which a notification may be late (32 slots take 13 s). Each check
+ * therefore leaves the signatures in the newest LATE_SLOTS slots to the next check.
  */
 const LATE_SLOTS = 32n;
 /** If no check was complete for this time (ms), the sweep starts as if a message had been lost. */
@@ -33,14 +34,14 @@ export class StreamCheck {
   /** The newest slot that the stream reported. */
   #slot = 0n;
   /**
-   * The stream has reported every signature after this slot. Undefined until the stream has
-   * reported its first slot.
+   * The next check compares the signatures after this slot. The stream has been open since this
+   * slot. Undefined until the open stream has reported its first slot.
    */
   #completeFrom: bigint | undefined;
   /** The newest signature that was compared. */
   #last: string | undefined;
   #checkedAt: number;
-  /** Whether a check since then could not list every signature. */
+  /** True if a check after `#checkedAt` could not list every signature. */
   #hasUnlisted = false;
 
   constructor(
@@ -70,7 +71,10 @@ export class StreamCheck {
     this.#heard.clear();
   }
 
-  /** Runs one check. Always resolves with false. Throws RpcUnreachable or RpcError. */
+  /**
+   * Runs one check. Always resolves with false, so that the loop waits. Throws RpcUnreachable or
+   * RpcError.
+   */
   async turn(): Promise<boolean> {
     try {
       if ((await this.#check()) && !this.#hasUnlisted) this.#checkedAt = this.#now();

@@ -210,9 +210,9 @@ export class Notifications {
   }
 
   /**
-   * Returns the ids of the subscriptions to read: (1) the subscriptions of the wallets and account
-   * addresses in `certain`, (2) the subscriptions whose notification shows a change. `named` has
-   * the addresses from transactions.
+   * Returns the ids of the subscriptions to read: (1) the subscriptions whose wallet or account
+   * address is in `certain`, (2) the subscriptions whose notification shows a change. `named` has
+   * the addresses that the pending transactions name.
    */
   async #changedIds(
     notifications: ReadonlyMap<string, ProgramNotification>,

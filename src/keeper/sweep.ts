@@ -50,11 +50,11 @@ interface Mark extends DuePlace {
 }
 
 /**
- * Returns the position at which the sweep has read every subscription once, counted from this step.
- * If this step starts a pass, the position is `last`, the place of the last subscription. Otherwise
- * the position is the place where this step starts, but in the next pass. A payment may move a
- * subscription to a place after `last`. The sweep need not read this subscription again, because
- * the payment has read its accounts.
+ * Returns the position that the sweep must reach to read every subscription once, beginning with
+ * this step. If this step starts a pass, the position is `last`, the place of the last
+ * subscription. Otherwise the position is the place where this step starts, but in the next pass. A
+ * payment may move a subscription to a place after `last`. The sweep need not read this
+ * subscription, because the keeper has read its accounts for the payment.
  */
 function allRound({ lap, after }: SweepStep, last: DuePlace): Mark {
   return after.dueAt.getTime() === 0 ? { lap, ...last } : { lap: lap + 1n, ...after };
@@ -124,7 +124,7 @@ export class Sweep {
     return isLate;
   }
 
-  /** Milliseconds until the next step. */
+  /** Milliseconds until turn() should run again. */
   waitMs(): number {
     return Math.min(MAX_WAIT_SECONDS, this.#waitSeconds) * 1000;
   }

@@ -1,9 +1,9 @@
 // Finds live subscriptions on chain that are not registered. There are three sources of addresses:
-// (1) The stream reports addresses. (2) Every 5 minutes, the offers and the unregistered
-// subscriptions are read from the database. (3) After a start or an interruption of a stream, all
-// live accounts of each active plan are listed, at most once an hour.
-// domain/subscribing/unregistered.ts registers the found subscriptions, or lists them for the
-// merchant.
+// (1) The stream reports addresses. (2) Every 5 minutes, the database returns the addresses of
+// offers, of unregistered subscriptions that were found before, and of subscriptions that a change
+// of plan has replaced. (3) After a start or an interruption of a stream, all live accounts of each
+// active plan are read, at most once an hour. domain/subscribing/unregistered.ts registers each
+// found subscription or adds it to the merchant's list of unregistered subscriptions.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
   ChainDataError,
@@ -18,11 +18,14 @@ import { registerSeen } from '../domain/subscribing/unregistered.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 
-/** Milliseconds between two reads of the offers and unregistered subscriptions in the database. */
+/** Milliseconds between two reads of addresses from the database. */
 const EVERY_MS = 300_000;
 /** Minimum milliseconds between two starts of a listing of all plans' accounts. */
 const LAP_MS = 3_600_000;
-/** Maximum number of offers, and of unregistered subscriptions, that one read returns. */
+/**
+ * Maximum number of addresses that one read of the database returns for each kind: offers,
+ * unregistered subscriptions and replaced subscriptions.
+ */
 const MAX_READ = 1000;
 /**
  * Maximum number of addresses that wait for the next turn. Further addresses are dropped and found
@@ -56,8 +59,8 @@ export class Unregistered {
   }
 
   /**
-   * Called after a stream was interrupted. The next turn reads all offers, and listing the accounts
-   * of all plans becomes due.
+   * Called after a stream was interrupted. The next turn reads addresses from the database. Listing
+   * the accounts of all plans becomes due.
    */
   gap(): void {
     this.#readAt = -Infinity;

@@ -15,9 +15,8 @@ export const DEADLINE_MS = 5000;
 
 const MAX_BODY_BYTES = 4096;
 /**
- * The first bytes of a response are kept until undici has parsed the headers. If undici fails, the
- * status line is read from these bytes. Once this number of bytes is kept, further chunks are not
- * kept.
+ * Number of a response's first bytes that are kept until undici has parsed the headers. If undici
+ * fails, the status line is read from these bytes. The last kept chunk may exceed this number.
  */
 const MAX_HEAD_BYTES = 4096;
 /**
@@ -226,7 +225,7 @@ export class WebhookClient {
   }
 
   /**
-   * Destroys a connection and removes it from the idle list. With `inUse: false`, a connection that
+   * Destroys a connection and removes it from the idle list. If `inUse` is false, a connection that
    * carries a request is not destroyed, because the request's Exchange handles the connection's
    * end.
    */

@@ -115,9 +115,9 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
 }
 
 /**
- * Returns the instruction that called `inner[place]`: the nearest earlier inner instruction whose
- * stack height is lower by one. If the stack heights are unknown, returns the top-level instruction
- * `outer`.
+ * Returns the instruction that called `inner[place]`. At stack height 2 the caller is the top-level
+ * instruction `outer`. At a greater height the caller is the nearest earlier inner instruction
+ * whose stack height is lower by one. If the stack height is unknown, returns `outer`.
  */
 function callerOf(
   inner: readonly ExecutedInstruction[],

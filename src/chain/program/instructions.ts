@@ -199,9 +199,9 @@ export function resumeSubscription(
 
 /**
  * Closes a subscription account. `authority` signs and is the subscriber or the payer of the rent.
- * Both may close the account once the subscription has expired. The payer may also close the
- * account when the plan has ended, was closed or was changed. The payer always gets the rent, so
- * `receiver` must be the payer if `authority` is not the payer.
+ * Either of them may close the account once the subscription has expired. The payer may also close
+ * the account when the plan has ended, was closed or was changed. The payer always gets the rent
+ * back. Therefore, if the subscriber signs and is not the payer, `receiver` must be the payer.
  */
 export function revokeDelegation(
   programId: string,

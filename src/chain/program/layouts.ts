@@ -101,9 +101,9 @@ const PLAN_MINT_OFFSET = 43;
 const AUTHORITY_MINT_OFFSET = 33;
 
 /**
- * Checks the length of account data, and the kind if `kind` is given. Data with a kind belongs to
- * the Subscriptions program and may be longer than `length`, because later versions of the program
- * append fields. Data without a kind must have exactly this length.
+ * Checks the length of account data, and the kind if `kind` is given. Returns the data as a Buffer.
+ * Data with a kind belongs to the Subscriptions program and may be longer than `length`, because
+ * later versions of the program append fields. Data without a kind must have exactly this length.
  */
 function view(data: Uint8Array, name: string, length: number, kind?: number): Buffer {
   if (kind === undefined ? data.length !== length : data.length < length)

@@ -48,9 +48,9 @@ export type AbsenceAlarm = 'endpoints_disagree' | 'accounts_vanished';
 
 export interface AbsenceJudge {
   /**
-   * Records how many subscription accounts were read from one endpoint. The alarm
-   * `accounts_vanished` is raised when at least three accounts are missing and they are at least 1%
-   * of the accounts read in the last ten minutes.
+   * Records how many subscription accounts were read from one endpoint. The judge raises the alarm
+   * `accounts_vanished` when at least three accounts went missing in the last ten minutes, and the
+   * missing accounts are at least 1% of the accounts read in these ten minutes.
    */
   read(subscriptions: number): void;
   /**
@@ -85,8 +85,8 @@ const DISPUTE_MS = 120_000;
 /** A mass disappearance has at least this number of missing accounts. */
 const MIN_MASS = 3;
 /**
- * After a mass disappearance, the missing accounts are not treated as gone for this time (ms). An
- * operator can act in this time.
+ * After a mass disappearance, the missing accounts are not treated as gone for this time (ms), so
+ * that an operator has time to act.
  */
 const MASS_DELAY_MS = 86_400_000;
 /**

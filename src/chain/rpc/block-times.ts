@@ -1,6 +1,6 @@
 // Reads block times by slot. Block times are whole seconds and never decrease. When two blocks have
-// the same time, all blocks between them have this time too and are not requested. The payments of
-// a batch share few block times, so a batch needs few requests.
+// the same time, all blocks between them have this time too and are not requested. Many payments of
+// a batch land in the same second, so a batch needs few requests.
 import { RpcError, RpcUnreachable } from './errors.ts';
 import type { Rpc } from './rpc.ts';
 

@@ -193,8 +193,8 @@ export class RpcEndpoint {
       pool.dispatch(
         { method: 'POST', path: this.#path, headers: this.#headers, body },
         {
-          // undici calls this method right before it writes the request. undici treats a handler
-          // that has this method as one with the new handler interface.
+          // undici calls this method right before it writes the request. undici has two handler
+          // interfaces, and this method tells undici that the handler has the new interface.
           onRequestStart() {
             if (performance.now() > last)
               throw new EndpointFailure('busy', 'no connection was free in time');
@@ -259,9 +259,9 @@ export class RpcEndpoint {
     return failure;
   }
 }
-// An endpoint's cost is its latency plus these amounts (ms): PREFERENCE_MS for each position
-// further down in the configured list, and SLOT_MS for each slot of lag. UNKNOWN_LATENCY_MS
-// replaces an unknown latency.
+// Endpoints are compared by cost. The cost (ms) of an endpoint is the sum of: its latency, its wait
+// for the rate limit, PREFERENCE_MS for each endpoint before it in the configured list, and SLOT_MS
+// for each slot of lag above LAG_TOLERANCE. UNKNOWN_LATENCY_MS replaces an unknown latency.
 const PREFERENCE_MS = 100;
 const UNKNOWN_LATENCY_MS = 50;
 const SLOT_MS = 400;

@@ -19,7 +19,7 @@ export class RpcError extends Error {
 
 /**
  * Why an endpoint responded without a readable transaction. `refused`: an error response.
- * `version`: an unsupported transaction version. `undecodable`: a response of another shape.
+ * `version`: an unsupported transaction version. `undecodable`: a response of an unexpected shape.
  * `missing`: the endpoint does not have the transaction.
  */
 export const UNREADABLE_REASONS = ['refused', 'version', 'undecodable', 'missing'] as const;

@@ -19,8 +19,8 @@ export interface FailoverOptions {
   /** Maximum number of requests per second to each endpoint. */
   readonly requestsPerSecond?: Rate | undefined;
   /**
-   * Another client of the same URLs. The requests of this client count against the other client's
-   * `requestsPerSecond`.
+   * Another Failover with the same URLs. If `within` is given, the new Failover has no limit of its
+   * own: its requests count against `requestsPerSecond` of the other Failover.
    */
   readonly within?: Failover | undefined;
   /**
@@ -44,7 +44,7 @@ export interface FailoverOptions {
   readonly observe?: ((request: ObservedRequest) => void) | undefined;
 }
 
-/** Parses the result of a call. Throws EndpointFailure for a result of another shape. */
+/** Parses the result of a call. Throws EndpointFailure for a result of an unexpected shape. */
 type Read<T> = (result: unknown) => T;
 
 /** Calls a method of one endpoint. */
@@ -113,7 +113,10 @@ export class Failover {
     return Math.max(...this.#endpoints.map((endpoint) => endpoint.allowed(now)));
   }
 
-  /** Milliseconds until the rate limit of an endpoint that is up allows a request. */
+  /**
+   * Milliseconds until the rate limit of at least one endpoint allows a request. Endpoints that are
+   * down are ignored unless all endpoints are down.
+   */
   delay(): number {
     const now = performance.now();
     const up = this.#endpoints.filter((endpoint) => !endpoint.down(now));
@@ -292,8 +295,9 @@ export class Failover {
 
   /**
    * Resolves once the endpoint's genesis hash is accepted. Rejects with EndpointFailure when the
-   * hash is refused. Returns undefined if the hash was accepted before or is not checked. The call
-   * then continues without an await, so that it counts against the rate limit at once.
+   * hash is refused. Returns undefined if the hash was accepted before or is not checked. Then the
+   * caller sends its request without an await, so that the request counts against the rate limit at
+   * once.
    */
   #admission(endpoint: RpcEndpoint): Promise<void> | undefined {
     const { refuses } = this.#options;

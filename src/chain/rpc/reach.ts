@@ -1,13 +1,14 @@
-// Reads the chain for several database rows. Each row needs chain state at least as new as the
-// row's own slot. A row whose slot no endpoint has reached must not stop the reads for other rows.
+// Reads the chain for several database rows. Each row has a slot and needs chain state of this slot
+// or a later slot. If no endpoint has reached the slot of one row, the chain is still read for the
+// other rows.
 import { RpcUnreachable } from './errors.ts';
 import { newestSlot } from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 
 /**
- * Calls `read` for chain state at least as new as `minSlot` and all `slots`. If no endpoint is as
- * new as one of the `slots`, reads again without the slots that no endpoint has reached. The caller
- * then skips the rows of these slots. Throws RpcUnreachable or RpcError.
+ * Calls `read` for chain state at least as new as `minSlot` and all `slots`. If no endpoint has
+ * such new state, calls `read` again without those `slots` that no endpoint has reached. The caller
+ * then skips the rows with these slots. Throws RpcUnreachable or RpcError.
  */
 export async function readReachable<T>(
   rpc: Pick<Rpc, 'getSlot'>,

@@ -224,7 +224,7 @@ export function unreadableTransaction(signature: string, error: unknown): Unread
 
 /**
  * Parses a transaction of any version in the encoding "json". Throws an EndpointFailure for a
- * response of another shape.
+ * response of an unexpected shape.
  */
 export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const { slot, blockTime, transaction, meta } = object(result, 'transaction');

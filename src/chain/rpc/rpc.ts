@@ -106,8 +106,9 @@ export interface Rpc {
   isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
   /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
-   * endpoint. While an endpoint's finalized block height is not above the last valid block height
-   * of a blockhash, the blockhash is live. An endpoint checks at most 64 of the other blockhashes.
+   * endpoint. A blockhash is live until the endpoint's finalized block height is above the
+   * blockhash's last valid block height. After that, isBlockhashValid decides. It is called for at
+   * most 64 blockhashes per endpoint.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /** Number of endpoints that serve reads. */

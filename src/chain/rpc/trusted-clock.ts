@@ -19,9 +19,10 @@ export type BelievesClock = (seconds: bigint) => boolean;
 
 /**
  * Creates a check of clock readings. A reading is accepted if it is within ten minutes of this
- * machine's clock, or of the time expected after the last trusted reading. After a rejected
- * reading, `readAll` reads the clocks of all endpoints in the background. If two endpoints confirm
- * the rejected reading, it becomes the last trusted reading.
+ * machine's clock or of the expected time. The expected time is the last trusted reading plus the
+ * time since that reading. After a rejected reading, `readAll` reads the clocks of all endpoints in
+ * the background. If two endpoints confirm the rejected reading, the reading becomes the last
+ * trusted reading.
  */
 export function createTrustedClock(
   readAll: () => Promise<(ClockAccount | null)[]>,

@@ -45,7 +45,10 @@ interface Followed {
    * pay the amount as of the last notification.
    */
   readonly pastDue: Map<string, { readonly amount: bigint; isPayable: boolean }>;
-  /** Whether the wallet had no approval of the program as of the last notification. */
+  /**
+   * True if the last notification, or a later row given to `watch`, shows that the wallet does not
+   * let the program pull from the token account.
+   */
   isWithdrawn: boolean;
   /**
    * The amount (base units) that the program could pull as of the last notification. Null before

@@ -95,15 +95,16 @@ export class Fees {
   }
 
   /**
-   * Returns the recent priority fee in micro-lamports per compute unit, at most 10 s old. While no
-   * RPC endpoint responds, the last known price is returned.
+   * Returns the recent priority fee in micro-lamports per compute unit. Reads the fee again if the
+   * last read began at least 10 s ago. If the read fails, returns the last known fee.
    */
   async price(): Promise<bigint> {
     if (performance.now() - this.#pricedAt < PRICE_AGE_MS) return this.#price;
     this.#pricedAt = performance.now();
     try {
-      // The request names no accounts. For accounts that only this keeper writes to, the response
-      // would only contain this keeper's own fees.
+      // The request names no accounts, so the response covers all transactions of the cluster. If
+      // the request named accounts that only this keeper writes to, the response would have only
+      // this keeper's own fees.
       this.#price = othersPrice(await this.#rpc.getRecentPrioritizationFees([]));
     } catch (error) {
       // The last known price remains in use. A price that is too low only delays a payment, whereas
@@ -126,9 +127,9 @@ export class Fees {
   }
 
   /**
-   * Returns the number of expired attempts of this payment. `#expiries` may still have the attempts
-   * for an earlier period, because a payment by another keeper does not reset the count here. These
-   * attempts do not count.
+   * Returns the number of expired attempts of this payment. Attempts for an earlier period are not
+   * counted. `#expiries` may still have such attempts, because another keeper may have made the
+   * payment for the earlier period.
    */
   expiries({ subscription, periodStart }: PaidPeriod): number {
     const known = this.#expiries.get(subscription);

@@ -107,7 +107,8 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
 /**
  * Compares the message that a wallet signed with the message that the service built. Returns the
  * first forbidden change as a phrase for an error message, or undefined when there is none. A
- * wallet may change the compute limit and price, the blockhash and the version, and add assertions.
+ * wallet may change the compute limit and price, the blockhash and the version. A wallet may also
+ * add instructions of the Lighthouse program (ASSERTION_PROGRAM).
  */
 export function forbiddenChange(built: Buffer, signed: Buffer): string | undefined {
   if (built.equals(signed)) return undefined;

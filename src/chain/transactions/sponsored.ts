@@ -1,7 +1,7 @@
 // Sponsored transactions: a wallet's transactions whose costs are paid by the sponsor. The sponsor
-// is a key of a keeper. The wallet signs first. The sponsor signs only the message that the service
-// built, or this message with appended assertions. Import this module on demand, because it loads
-// web3.js.
+// is a key of a keeper. The wallet signs first and may append assertions (instructions of the
+// Lighthouse program). The sponsor signs only if the rest of the message is what the service built.
+// Import this module on demand, because it loads web3.js.
 import { createHash } from 'node:crypto';
 import { VersionedMessage } from '@solana/web3.js';
 import { isSigned, type Keypair, SIGNATURE_LENGTH, signatureOf } from '../keypair.ts';
@@ -18,10 +18,11 @@ import {
 
 /**
  * Number of Base64 digits of the hash in the memo. 16 digits have 96 bits, which are enough to
- * identify an offer. A longer hash would leave fewer bytes for assertions.
+ * identify a transaction that the service offered to a wallet. A longer hash would leave fewer
+ * bytes for the instructions that the wallet may append.
  */
 const MEMO_DIGITS = 16;
-/** Number of bytes that a message leaves free for the assertions that a wallet may append. */
+/** Bytes that a message leaves free for Lighthouse instructions, which a wallet may append. */
 export const ASSERTION_BYTES = 222;
 const SIGNERS = 2;
 const MESSAGE_OFFSET = 1 + SIGNERS * SIGNATURE_LENGTH;
@@ -37,10 +38,10 @@ export interface SponsoredBudget {
 }
 
 /**
- * Compiles the message of a sponsored transaction. The memo contains a hash of the offer's id
- * `reference`, so that a wallet's signature for one offer is not valid for another offer. If
- * `reference` is null, there is no memo. Throws a RangeError if the message is too long or has
- * signers other than `sponsor` and `wallet`.
+ * Compiles the message of a sponsored transaction. `reference` is the id under which the service
+ * offers the transaction to the wallet. The memo contains a hash of this id, so that a wallet's
+ * signature for one offer is not valid for another offer. If `reference` is null, there is no memo.
+ * Throws a RangeError if the message is too long or has signers other than `sponsor` and `wallet`.
  */
 export function sponsoredMessage(
   { sponsor, wallet }: { sponsor: string; wallet: string },
@@ -115,8 +116,9 @@ export function readWalletSigned(bytes: Buffer): WalletSigned | undefined {
 
 /**
  * Compares the message that a wallet signed with the message that the service built. Returns the
- * first difference as a phrase, or undefined if the sponsor may sign. The wallet may append only
- * assertions. An assertion must not name a signer or a writable account.
+ * first forbidden difference as a phrase, or undefined if the sponsor may sign. The wallet may only
+ * append instructions of the Lighthouse program (ASSERTION_PROGRAM). The appended instructions must
+ * not name a signer or a writable account.
  */
 export function sponsoredChange(built: Buffer, signed: Buffer): string | undefined {
   if (built.equals(signed)) return undefined;

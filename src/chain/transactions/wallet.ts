@@ -10,7 +10,7 @@ import { computeUnitLimit, computeUnitPrice } from './system-instructions.ts';
  * uses about 40,000 units.
  */
 const UNITS_AN_INSTRUCTION = 100_000;
-/** Additional compute unit limit for the assertion instructions that wallets append. */
+/** Compute units added to the limit for Lighthouse instructions, which wallets may append. */
 const UNITS_OF_THE_WALLET = 100_000;
 /** Priority fee in micro-lamports per compute unit. */
 const UNIT_PRICE = 20_000n;

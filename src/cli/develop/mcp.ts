@@ -19,7 +19,7 @@ export function addMcp(command: Command, finish: Finish): void {
     .action(async (flags: McpFlags) => finish(await mcp(flags)));
 }
 
-/** Time limit of a request. The request of followEvents may take 15 s. */
+/** Time limit of a request. A request of followEvents may wait 15 s for events. */
 const TIMEOUT_MS = 30_000;
 const INSTRUCTIONS =
   'Recurring USDC payments on Solana: the API of one merchant. Amounts are strings of USDC base units (6 decimals), times ISO 8601 in UTC. listApps has the appId that most tools need. Lists are newest first; nextCursor is the cursor of the next page.';

@@ -48,8 +48,8 @@ export function dev(flags: DevFlags): Promise<number> {
         await client.close();
       }
     } catch (error) {
-      // If a signal arrived, the pending operation failed because it was aborted. This error is
-      // ignored. An OperatorError is still thrown.
+      // A signal aborts the pending operation, so the operation fails. This failure is ignored. An
+      // OperatorError is thrown even after a signal.
       if (!signal.aborted || error instanceof OperatorError) throw error;
     } finally {
       await rm(envFile, { force: true });

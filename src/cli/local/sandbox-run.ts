@@ -19,7 +19,7 @@ export interface SandboxFlags {
   seed: number;
   chaos: number;
   dataDir?: string;
-  /** Whether --json includes secrets in the line that it prints when the sandbox is ready. */
+  /** Whether the line that --json prints includes the demo wallet's key and the URLs with keys. */
   secrets?: boolean;
   writeWallets?: string;
   play: boolean;
@@ -106,8 +106,8 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
 }
 
 /**
- * Returns the line that --json prints when the sandbox is ready. Without --secrets, the line has
- * neither the demo wallet's key nor the part of the demo URLs that contains the key.
+ * Returns the line that --json prints when the sandbox is ready. Without --secrets, the line omits
+ * the demo wallet's key, and also the part after "#" of the demo URLs, because it contains a key.
  */
 function readyLine({ ready }: Sandbox, { secrets = false }: SandboxFlags): object {
   if (secrets) return ready;

@@ -42,8 +42,8 @@ export async function writeWallets(directory: string, ready: Sandbox['ready']): 
 }
 
 /**
- * Returns the content of `env`: variables of the first merchant, in a format that shells and
- * --env-file read.
+ * Returns the content of `env`: variables of the sandbox, the first merchant and the first
+ * subscriber, in a format that shells and --env-file read.
  */
 function envOf({ apiUrl, rpcUrl, wsUrl, mint, merchants, subscribers }: Sandbox['ready']): string {
   const [merchant] = merchants;

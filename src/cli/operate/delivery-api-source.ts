@@ -10,12 +10,15 @@ import type { WholeItem } from '../terminal/delivery-lines.ts';
 import { type Freshness, type Polling, startPolling } from '../terminal/poll.ts';
 import { type Delivery, filtersOf, patiently, replayEach } from './delivery-requests.ts';
 
-/** Milliseconds between polls. A merchant of the tier Free may send 100 requests per minute. */
+/**
+ * Milliseconds between polls. The pause is long, because the API allows merchants of the tier Free
+ * only 100 requests per minute.
+ */
 const POLL_MS = 5000;
 const PAGE_ROWS = 100;
 /**
- * Maximum number of rows on the screen, because each poll reads all rows again. The flag --limit
- * can print more rows.
+ * Maximum number of rows on the screen. There is a maximum, because each poll reads all rows again.
+ * Without the screen, the flag --limit can print more rows.
  */
 const MAX_ROWS = 500;
 
@@ -127,7 +130,11 @@ class ApiSource implements DeliveriesSource {
     return { rows, more: cursor !== undefined };
   }
 
-  /** Switches to the app with this id. If the id is null, switches to the merchant's only app. */
+  /**
+   * Switches to the app with this id. If the id is null, switches to the merchant's only app.
+   * Throws an OperatorError if there is no such app, or if the id is null and the merchant has
+   * several apps.
+   */
   async #choose(id: string | null): Promise<void> {
     if (id === this.#app.id) return;
     if (!this.#apps.some((app) => app.id === id)) await this.apps();
@@ -251,8 +258,9 @@ class ApiSource implements DeliveriesSource {
   }
 
   /**
-   * Polls only the first page of the delivery list. The newest deliveries come first, and a replay
-   * queues at most PAGE_ROWS deliveries, so the first page has the whole replay.
+   * Polls only the first page of the delivery list. This page has the newest PAGE_ROWS deliveries,
+   * and a replay queues at most PAGE_ROWS deliveries. The page therefore has all deliveries of the
+   * replay until newer deliveries push them off the page.
    */
   watchReplay(
     ids: readonly string[],

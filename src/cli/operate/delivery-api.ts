@@ -155,8 +155,9 @@ const FIRST_POLL_MS = 250;
 const MAX_POLL_MS = 2000;
 
 /**
- * Counts the matching deliveries, asks for confirmation and replays them, as `billing replay` does.
- * Returns the exit code: 1 when the user did not confirm. Throws Interrupted.
+ * Runs `billing replay` over the API: counts the matching deliveries, asks for confirmation and
+ * replays the deliveries. Returns the exit code: 1 when the user did not confirm. Throws
+ * Interrupted when a signal stops the command.
  */
 export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number> {
   const selection = parseSelection(ids, flags, true);

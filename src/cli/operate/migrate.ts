@@ -48,7 +48,8 @@ function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): 
       const newer = await newerSchema(sql);
       if (newer !== undefined) return leaveSchema(newer, { roles, json });
       const made = roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
-      // This also runs without --roles, because an upgrade needs no --roles when the roles exist.
+      // moveStatistics() corrects a right that earlier builds gave to the role of `serve`. The call
+      // does not depend on --roles, because an upgrade needs no --roles when the roles exist.
       const statistics = await moveStatistics(sql);
       const applied = await withProgress('migrating', ({ update }) => migrate(sql, update));
       const recorded = await recordMissingTerms(sql, config);

@@ -101,8 +101,9 @@ async function status({
 }
 
 /**
- * Returns the output line and the exit code of a Nagios plugin: 0 OK, 1 WARNING, 2 CRITICAL, 3
- * UNKNOWN. The line has no vertical bar, because a bar would begin performance data.
+ * Returns the output line and the exit code of a Nagios plugin. The codes are 0 (OK), 1 (WARNING),
+ * 2 (CRITICAL) and 3 (UNKNOWN). The line has no vertical bar, because Nagios reads the text after a
+ * bar as performance data.
  */
 function pluginOf({ database, problems, unchecked }: Status): { code: number; line: string } {
   const notChecked = Object.entries(unchecked).map(([part, why]) => `${part} not checked: ${why}`);

@@ -1,5 +1,5 @@
-// Computes the next state of the deliveries screen from an action. An action is a result that
-// arrived or a key press. `press` handles keys, mode by mode.
+// Computes the next state of the deliveries screen from an action. An action is a key press or the
+// arrival of data. `press` handles the key presses of each mode.
 import {
   type Action,
   type DeliveryFilter,
@@ -216,7 +216,7 @@ function pressInDetail(
     case 'left':
       return { ...state, mode: { ...mode, attempt: Math.max(1, shown - 1) } };
     case 'right':
-      // null selects the newest attempt, including attempts that are added later.
+      // null shows the newest attempt. If another attempt is made later, null shows that attempt.
       return { ...state, mode: { ...mode, attempt: shown + 1 >= attempts ? null : shown + 1 } };
     case 'n':
     case 'p': {

@@ -84,7 +84,7 @@ const dialogKeys = [
 ] as const;
 
 const unread: DetailView = { item: undefined, asOf: null, waitingSince: null, failure: null };
-// Number of lines outside the body: title and filter above, number of rows and keys below.
+// Number of lines outside the body: the title and the filter above, footOf() and Keys below.
 const FRAME_LINES = 4;
 
 export function DeliveriesScreen({ source, filter, types }: Props): ReactNode {

@@ -156,7 +156,10 @@ export interface Option {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Returns the choices that match the typed text. For apps, an unlisted id is also a choice. */
+/**
+ * Returns the choices that match the typed text. If no app matches and the text is an id, the id is
+ * the only choice.
+ */
 export function optionsOf(
   of: 'status' | 'type' | 'app',
   typed: string,

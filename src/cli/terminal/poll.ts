@@ -61,7 +61,7 @@ export interface Freshness {
   failure: string | null;
 }
 
-// The screen shows the waiting time of a poll that takes longer than this.
+// If a poll takes longer than SLOW_MS, the screen shows how long the poll has been waiting.
 const SLOW_MS = 2000;
 
 /** Describes the age of the data on the screen, and the error of the last poll. */

@@ -28,7 +28,7 @@ export interface Flow {
     givenUp: number;
     attempts: number;
   };
-  /** The newest payments, newest first: at least as many as a screen can show. */
+  /** The newest payments, newest first. The number of payments read is enough to fill a screen. */
   payments: FlowPayment[];
   webhooks: FlowWebhook[];
   /** Number of restarts of the sandbox's processes. */
@@ -45,7 +45,7 @@ export interface SandboxView extends Freshness {
 
 export interface SandboxSource {
   apiUrl: string;
-  /** The pages of the demo wallets: name and URL. */
+  /** Name and URL of each browser page of the demo. */
   pages: readonly (readonly [name: string, url: string])[];
   /** A text that tells where the files of keys and wallets are, or how to get these files. */
   wallets: string;
@@ -80,7 +80,7 @@ const nothing: SandboxView = {
   waitingSince: null,
   failure: null,
 };
-// Number of lines outside the body: title and progress above, the API's URL and the keys below.
+// Number of lines outside the body: title and progress above, the API's URL and the key help below.
 const FRAME_LINES = 4;
 // Minimum width in columns for showing payments and webhooks side by side.
 const WIDE_COLUMNS = 150;
@@ -148,7 +148,7 @@ export function SandboxScreen({ source, onCommand }: Props): ReactNode {
   );
 }
 
-/** Returns one line per demo page, and one line about the wallets. */
+/** Returns one line for each browser page of the demo, and one line about the wallet files. */
 function pageLines({ pages, wallets }: SandboxSource, width: number): Part[][] {
   const name = (text: string): Part => ({ text: text.padEnd(10), tone: 'head' });
   return [

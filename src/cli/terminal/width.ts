@@ -30,7 +30,7 @@ export function fit(text: string, width: number): string {
 /**
  * Wraps a line into lines of at most `width` columns, each with the indent of the first line. A
  * full line is broken at its last space if that space is in the second half of the line. Otherwise
- * it is broken at its end.
+ * the line is broken at its end.
  */
 export function wrap(text: string, width: number): string[] {
   if (stringWidth(text) <= width) return [text];

@@ -29,9 +29,9 @@ function arrayOf<T extends string | number>(oid: number, read: (value: string) =
 }
 
 /**
- * The schema's array types by their ids in pg_type. An array parameter must not contain NULL.
- * Without this list, postgres.js reads the types on each new connection, and losing the connection
- * during that read ends the process.
+ * The array types that the schema uses, with their ids in pg_type. An array parameter must not
+ * contain NULL. Without this list, postgres.js reads the types on each new connection, and losing
+ * the connection during that read ends the process.
  */
 const arrayTypes = {
   names: arrayOf(1003, String),
@@ -154,8 +154,8 @@ interface ReadOptions {
 
 /**
  * Opens a pool. When a statement has waited for `silentMs`, the statement is cancelled and silent
- * connections are dropped (silence.ts). The hosts therefore share `silentMs` as their connect
- * timeout, so that the last host is tried before the statement is cancelled.
+ * connections are dropped (silence.ts). The connect timeout of each host is at most an equal part
+ * of `silentMs`, so that the last host is tried before the statement is cancelled.
  */
 function openPool(options: ReadOptions, silentMs = Infinity): Sql {
   const { hosts, connectMs } = options.place;
@@ -246,9 +246,9 @@ function counted<T extends Queryable>(
 }
 
 /**
- * Makes a statement register with `silence`, and run again after a stale error. postgres.js sends a
- * statement at the first call of its `then`, `catch` or `finally`, so this function replaces the
- * three methods.
+ * Registers a statement with `silence` while it runs, and runs it again after a stale error
+ * (isStale). postgres.js sends a statement at the first call of its `then`, `catch` or `finally`,
+ * so this function replaces the three methods.
  */
 function count(
   made: Statement,
@@ -328,7 +328,7 @@ function survivingLoss(sql: Sql, silence: Silence | undefined): Sql['begin'] {
         const result = work(counted(tx, silence, connection));
         return await (Array.isArray(result) ? Promise.all(result) : result);
       } catch (error) {
-        // The connection may have closed. `isClosed` tells after one turn of the event loop.
+        // If the connection was closed, `isClosed` is set within one turn of the event loop.
         await nextTurn();
         throw error;
       } finally {

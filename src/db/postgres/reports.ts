@@ -47,7 +47,10 @@ export function openReports(
   return reportsOn(connect(url, { max, name, directUrl, ...REPORT }), isPooled, replica);
 }
 
-/** Runs reports on an existing pool. `isPooled`: the pool connects to a pooler. */
+/**
+ * Returns functions that run reports on an existing pool. `isPooled` is true if the pool connects
+ * to a pooler.
+ */
 export function reportsOn(sql: Sql, isPooled: boolean, replica?: Sql): Reports {
   const transaction = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> =>
     (await sql.begin(async (tx) => {

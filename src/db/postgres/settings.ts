@@ -94,10 +94,10 @@ export function limitsWithin(ms: number): ConnectionLimits {
 export type Planning = 'daemon' | 'queue' | 'report';
 
 const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
-  // enable_seqscan is off, because foreign key checks and PL/pgSQL cache a plan per session. With a
-  // sequential scan planned while `events` is small, each new delivery would scan the whole table
-  // until the next ANALYZE. jit is off, because before Postgres 18 a disabled sequential scan has a
-  // high cost, which would start JIT compilation.
+  // enable_seqscan is off, because foreign key checks and PL/pgSQL cache a plan per session. A plan
+  // that was cached while `events` was small could use a sequential scan. Each new delivery would
+  // then scan the whole table until the next ANALYZE. jit is off, because before Postgres 18 a
+  // disabled sequential scan has a high cost, which would start JIT compilation.
   daemon: { enable_seqscan: 'off', jit: 'off' },
   // Before the first ANALYZE the planner assumes a short queue. With sorts enabled, each claim
   // would read and sort the whole backlog.

@@ -7,8 +7,8 @@ export interface Silence {
   /** Opens a socket and watches it. */
   open: OpenSocket;
   /**
-   * Registers work that waits for a response. The returned function ends the wait. Calls `cancel`
-   * if the wait exceeds `silentMs`.
+   * Registers work that waits for a response. If the wait exceeds `silentMs`, `cancel` is called.
+   * The caller ends the wait by calling the returned function.
    */
   begin(cancel: () => void): () => void;
   /** Milliseconds that the oldest waiting work has waited; 0 when no work is waiting. */

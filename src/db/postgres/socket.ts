@@ -122,11 +122,11 @@ class PostgresSocket extends Duplex {
   }
 
   /**
-   * Reports the error only if postgres.js has received neither a greeting nor a refusal yet.
-   * Without the error, postgres.js would then reconnect without end
-   * (github.com/porsager/postgres/issues/1193). Later, reports a normal end. After an error,
-   * postgres.js would accept more statements until the close, and these would hang or get the rows
-   * of other statements.
+   * Before postgres.js has received a greeting or a refusal, reports the error. If a normal end
+   * were reported instead, postgres.js would reconnect without end
+   * (github.com/porsager/postgres/issues/1193). Later, reports a normal end. If the error were
+   * reported instead, postgres.js would accept more statements until the close, and these would
+   * hang or get the rows of other statements.
    */
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     this.#ended.abort();

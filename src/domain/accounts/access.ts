@@ -108,8 +108,8 @@ export interface Access {
 
 /**
  * How long the caller may cache an answer (ms), by the reason for access. `paid` is cached longest,
- * because paid time cannot be revoked. Any other answer can change with the next payment or when
- * the subscription is ended.
+ * because a cancellation does not shorten paid time. Any other answer can change with the next
+ * payment or when the subscription is ended.
  */
 const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
 

@@ -3,7 +3,7 @@ import type { DayRow } from '../../db/analytics.ts';
 
 /**
  * Figures of one day or of a range of days. active, pastDue and mrr are the values at the end of
- * this time. successRate and churnRate are ratios. All other figures are sums.
+ * the day or range. successRate and churnRate are ratios. All other figures are sums.
  */
 export interface Figures extends Omit<DayRow, 'day' | 'liveBefore'> {
   /** Succeeded payments divided by attempted payments; null when no payment was attempted. */

@@ -40,7 +40,7 @@ export async function installationOf(config: Config): Promise<Installation> {
 
 /**
  * Returns one line for each value that differs between the two installations. The line has both
- * values. The fee and the window are compared only if they are recorded.
+ * values. The fee and the collection window are compared only if they are recorded.
  */
 export function differences(recorded: RecordedInstallation, own: Installation): string[] {
   return (Object.keys(variableOf) as (keyof Installation)[]).flatMap((key) => {
@@ -54,8 +54,8 @@ export function differences(recorded: RecordedInstallation, own: Installation): 
 /**
  * Records the configured installation if none is recorded. If the recorded installation differs,
  * throws an OperatorError (exit code 2) that lists the differences. If KEEPER_ADDRESS is not set,
- * only the address of the configured keypair is known. It is enough that this address is one of the
- * recorded keepers.
+ * the configuration has only the address of the keypair. The keepers then do not count as different
+ * if this address is one of the recorded keepers.
  */
 export async function assertInstallation(sql: Sql, config: Config): Promise<void> {
   const own = await installationOf(config);

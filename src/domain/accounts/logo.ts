@@ -7,8 +7,8 @@ import { invalidField } from '../../errors.ts';
 export const MAX_LOGO_BYTES = 64 * 1024;
 
 /**
- * Maximum width and height in pixels. A file of 64 KiB can decompress to a gigabyte, so a larger
- * image is refused before it is decoded.
+ * Maximum width and height in pixels. An image with a larger width or height is refused before it
+ * is decoded, because even a file of 64 KiB can decompress to a gigabyte.
  */
 const MAX_SIDE = 1024;
 

@@ -1,5 +1,5 @@
-// The dashboard's search. The text is an id, a signature, an address, a part of a wallet, or the
-// start of an external id.
+// The dashboard's search. The text is an id, a signature, an address, a part of a wallet's address,
+// or the start of an external id.
 import bs58 from 'bs58';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { isId } from '../../db/postgres/ids.ts';
@@ -15,8 +15,8 @@ import {
 
 const GRAM = 3;
 /**
- * Minimum length of a part of a wallet. Shorter parts are in too many wallets for the index to
- * help.
+ * Minimum length of a part of a wallet's address. A shorter part matches so many wallets that the
+ * index does not help.
  */
 const MIN_PART = 4;
 const BASE58 = /^[1-9A-HJ-NP-Za-km-z]+$/;
@@ -43,8 +43,8 @@ export async function search(sql: Queryable, appId: string, text: string): Promi
 }
 
 /**
- * Returns the arguments of findByWalletPart for a part of a wallet, or for the short form that
- * pages show (`4fX2…9kLm`). Returns undefined when the text cannot be part of a wallet.
+ * Returns the arguments of findByWalletPart for a part of a wallet's address, or for the short form
+ * that pages show (`4fX2…9kLm`). Returns undefined when the text cannot be part of an address.
  */
 export function walletPart(
   text: string,

@@ -25,9 +25,9 @@ import { applyFailure, type SubscriptionUpdate, updateOf, isLive } from './trans
 /** How one payment attempt ended. */
 export type AttemptEnd =
   /**
-   * The attempt's transaction landed, and `pull` is its payment. The payment may be for a later
-   * period than the one for which it was signed. `earlier` then has the other on-chain payments
-   * from the signed period up to the period before that of `pull`.
+   * The attempt's transaction landed, and `pull` is its payment. If the transaction landed late,
+   * the payment may be for a later period than the attempt. `earlier` then has the other on-chain
+   * payments, from the attempt's period to the last period before the period of `pull`.
    */
   | { readonly kind: 'paid'; readonly pull: Pull; readonly earlier: readonly Pull[] }
   | { readonly kind: 'failed'; readonly failure: PullFailure; readonly error: string }

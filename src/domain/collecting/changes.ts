@@ -17,9 +17,9 @@ import { hasUnknownPull } from './pulls.ts';
 export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): boolean {
   if (view instanceof Error) return false;
   const { update, needs } = decide(row, view, rules);
-  // If the decision needs further work (`needs`), that is a change. Exception: the keeper repeats a
-  // failed look-up of payments after a backoff, so a repeated look-up is no new change. It still is
-  // a change if the account is closed and the row does not have the cancellation yet.
+  // A decision that needs further work (`needs`) is a change. Exception: if a look-up of payments
+  // has failed before, the keeper repeats the look-up after a backoff, so the look-up is no change.
+  // But if the account is closed and the row does not have the cancellation yet, there is a change.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
   const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
@@ -27,8 +27,8 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
   const { nextPaymentDue, delegationRevokedAt, cancelRequestedBy } = update.state;
   const hasEvent = update.events.some(({ type }) => type !== 'payment_failed');
   const repaired = row.delegationRevokedAt !== null && delegationRevokedAt === null;
-  // The subscriber has topped up the wallet or restored the approval, so the payment is due before
-  // its scheduled retry.
+  // True if a past-due payment is due before its scheduled retry, because the subscriber has topped
+  // up the wallet or restored the approval.
   const payable =
     row.status === 'past_due' &&
     nextPaymentDue !== null &&

@@ -39,9 +39,9 @@ export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint):
 }
 
 /**
- * Returns the part of `due` that the credit pays. The rest of `due` is collected, so the rest must
- * be 0 or at least `minimum`. If `due` is at most `minimum`, the credit pays all of `due` or
- * nothing.
+ * Returns the part of `due` that the credit pays. The rest of `due` is collected. A credit that
+ * cannot pay all of `due` leaves at least `minimum` to collect, because each collection costs the
+ * operator lamports. If `due` is at most `minimum`, the credit pays all of `due` or nothing.
  */
 export function creditFor(credit: bigint, due: bigint, minimum: bigint): bigint {
   if (credit >= due) return due;
@@ -100,7 +100,7 @@ export function takenFrom(
   return { parts, credit, startsAt: null, endsAt: now };
 }
 
-/** Whether the last paid period of a subscription runs at `now` and was not refunded. */
+/** Whether a subscription is paid at `now`. Paid periods up to refundedThrough do not count. */
 export const hasRunningPeriod =
   (now: Date) =>
   ({ paidThrough, refundedThrough }: Pick<ReplacedTerms, 'paidThrough' | 'refundedThrough'>) =>

@@ -56,7 +56,7 @@ import { CLOSING_SECONDS, collectAt } from './window.ts';
  * cancellation sooner.
  */
 const PAUSED_READ_SECONDS = 86_400n;
-/** Seconds until the next read after one RPC endpoint lacked an account that may still exist. */
+/** Seconds until the next read if an RPC endpoint did not have an account that may still exist. */
 const DOUBT_SECONDS = 60n;
 /**
  * If a registration is older than this (seconds), a missing account counts as closed, even if no
@@ -251,8 +251,8 @@ function receivable(
 
 /**
  * The decision when nothing can be collected now: (1) the subscription is paused, paid or in a
- * trial, (2) its renewal waits for the end of the window, or (3) the chain contradicts the row.
- * Otherwise undefined.
+ * trial, (2) the payment is not due yet or waits for the end of its collection window, or (3) the
+ * chain contradicts the row. Otherwise undefined.
  */
 function notYet(
   update: SubscriptionUpdate,

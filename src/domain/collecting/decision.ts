@@ -36,7 +36,7 @@ export interface Collectable {
   readonly treasury: string;
   /** The platform fee in base units that is not collected, because no treasury can receive it. */
   readonly feeOwed: bigint;
-  /** The part of the period's price that the credit of a change of plan pays. */
+  /** The part of the period's price that is paid with credit from a change of plan. */
   readonly creditSpent: bigint;
   /**
    * Whether an earlier payment of this period failed on chain because of the subscriber. If so,

@@ -28,7 +28,7 @@ const DAY = 86_400n;
 /** Seconds between reads of a cancelled subscription while a change of plan is under way. */
 const CHANGE_SECONDS = 10n;
 
-/** The input of a decision about the end of a subscription, besides its row and its accounts. */
+/** What end() and afterTheEnd() need besides the update and the ChainView. */
 interface Ending {
   readonly account: SubscriptionAccount | null;
   readonly rules: Rules;

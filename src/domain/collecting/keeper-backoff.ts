@@ -29,9 +29,9 @@ export function putOffUntil(now: Date): Date {
 }
 
 /**
- * Returns when the keeper decides again about a payment that was held at `now` (Unix seconds), by
- * the chain's clock. The keeper decides again every minute, so all held payments are collected
- * within a minute after the hold ends.
+ * Returns when the keeper decides again about a payment, by the chain's clock. The payment was not
+ * sent at `now` (Unix seconds), because collection was held. The keeper decides again every minute,
+ * so all held payments are collected within a minute after the hold ends.
  */
 export function heldUntil(now: bigint): Date {
   return timeOf(now + HELD_SECONDS);

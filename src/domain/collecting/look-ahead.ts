@@ -33,9 +33,7 @@ function noticeTimes(
     .sort((a, b) => a.getTime() - b.getTime());
 }
 
-/**
- * Counts the notices whose time has come by `now`. They announce the payment that is due at `due`.
- */
+/** Counts the notices of the payment due at `due` whose time has come by `now`. */
 export function noticesUntil(
   now: Date,
   due: Date,
@@ -83,10 +81,11 @@ export function isDueSoon(
 }
 
 /**
- * Returns the chain time at which the keeper next reads a subscription with nothing due. If no
- * notice of the next payment is left, this is the time to collect the payment, or null if there is
- * no next payment. If a notice is left, this is the end of the notice's window (window.ts). If the
- * payment is due by the end of the window, it is the time of the notice itself.
+ * Returns the chain time at which the keeper next reads a subscription with nothing due:
+ * - If there is no next payment: null.
+ * - If all notices of the next payment were sent: the time at which the payment is collected.
+ * - If the next notice's window (window.ts) ends before the payment is due: the end of this window.
+ * - Otherwise: the time of the next notice.
  */
 export function nextRead(
   state: SubscriptionState,

@@ -50,7 +50,7 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   payments.push(payment);
   if (pull.source === 'keeper')
     spend(update, period, pull.gross + (pull.feeOwed ?? 0n), creditSpent);
-  // A pull that was found late may belong to a period that ended by paidThrough. Such a pull
+  // A pull that was found late may belong to a period that lies before paidThrough. Such a pull
   // changes neither paidThrough nor the status.
   if (state.paidThrough === null || state.paidThrough < periodEnd)
     settleUp(update, periodEnd, pull.gross, next);
@@ -109,8 +109,8 @@ function spend(
 }
 
 /**
- * Records a payment of `amount` that the credit pays alone, and adds its event. Nothing is pulled
- * for the period. `next` is the due time of the following payment.
+ * Records a payment of `amount` that is made entirely from credit, and adds its event. Nothing is
+ * pulled for the period. `next` is the due time of the following payment.
  */
 export function applyCredit(
   update: SubscriptionUpdate,
@@ -157,9 +157,9 @@ function recordCredit(
 /**
  * Marks a period as paid by a payment that an earlier registration of the same address has recorded
  * and reported. If this payment was refunded or turned into credit, the period gives no access.
- * Exception: the payment was turned into credit, and the wallet then changed back to this plan. The
- * credit of the change back then pays for the rest of the period, because the chain allows no more
- * pulls in this period.
+ * Exception: a change of plan turned the payment into credit, and a later change of plan brought
+ * the wallet back to this plan. The chain then allows no more pulls in this period. The credit from
+ * the later change therefore pays for the rest of the period.
  */
 export function applyCover(
   update: SubscriptionUpdate,

@@ -25,7 +25,9 @@ export interface PriceTerms {
   readonly chargedFrom: Date | null;
   /** Time to which a change of plan has deferred the first payment. */
   readonly startsAt?: Date | null;
-  /** Credit of a change of plan in base units, which pays before anything is collected. */
+  /**
+   * Credit from a change of plan, in base units. The credit is spent before anything is collected.
+   */
   readonly credit?: bigint;
 }
 
@@ -102,7 +104,7 @@ export function amountToCollect(
 /** How the amount due for a period is paid: `due` = `credit` + `cash`, in base units. */
 export interface Bill {
   readonly due: bigint;
-  /** The part that the credit of a change of plan pays. */
+  /** The part that is paid with credit from a change of plan. */
   readonly credit: bigint;
   /** The part to collect on chain. */
   readonly cash: bigint;

@@ -280,36 +280,42 @@ function pullerOf(
 export interface LookupResult {
   /** On-chain payments of the subscription, some of which may not be recorded. */
   readonly pulls?: readonly KnownPull[];
-  /** The account's transaction history was too long to read, so its payments are still unknown. */
+  /**
+   * True if the account's transaction history is too long to read. The account's payments are then
+   * unknown.
+   */
   readonly tooMany?: true;
   /**
-   * Some transactions of the account cannot be read. Each of these transactions may contain a
-   * payment that is missing in `pulls`.
+   * True if some transactions of the account cannot be read. Each of these transactions may contain
+   * a payment that is missing in `pulls`.
    */
   readonly unreadable?: true;
   /**
-   * True if every payment that the account's `amountPulled` counts is finalized or recorded. If the
-   * RPC history lacks one of them even so, it may lack it for good.
+   * True if every payment that the account's `amountPulled` counts is finalized or recorded. An RPC
+   * history that still lacks such a payment may never show the payment.
    */
   readonly pulledFinally?: true;
   /**
-   * The account was closed, and the closing is not finalized. Payments before the closing may not
-   * be finalized either, so they cannot be read yet.
+   * True if the account was closed and the closing is not finalized. Payments before the closing
+   * may not be finalized either, so they cannot be read yet.
    */
   readonly closingNotFinal?: true;
   /**
-   * The endpoint that was read lacks an account of the subscription. The account may still exist at
-   * another endpoint.
+   * True if the RPC endpoint that was read lacks an account of the subscription, but the account
+   * may still exist at another endpoint.
    */
   readonly absenceDoubted?: true;
   /**
-   * The endpoint that was read lacks the token account of the merchant or the treasury. The token
-   * account may still exist at another endpoint.
+   * True if the RPC endpoint that was read lacks the token account of the merchant or the treasury,
+   * but the token account may still exist at another endpoint.
    */
   readonly receiverDoubted?: true;
-  /** What the wallet owes to other plans before the next payment (owed.ts); 0 when missing. */
+  /**
+   * Sum (base units) of the wallet's payments for other subscriptions that come before this
+   * subscription's next payment (owed.ts). Undefined means 0.
+   */
   readonly owed?: bigint;
-  /** The keeper tried to close the on-chain subscription account and failed. */
+  /** True if the keeper tried to close the on-chain subscription account and failed. */
   readonly closingFailed?: true;
 }
 

@@ -40,7 +40,7 @@ export interface ScheduleTerms extends Omit<
 export interface Beginning {
   /** Time to which the first payment is deferred; null if it is due at once. */
   readonly startsAt: Date | null;
-  /** Credit in base units, which pays before anything is collected. */
+  /** Credit in base units. The credit is spent before anything is collected. */
   readonly credit: bigint;
   /**
    * The running period of a resumed account. If `paid`, nothing is charged for the period. If

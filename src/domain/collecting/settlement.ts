@@ -51,7 +51,7 @@ export interface Assessment {
    * The signed payment attempt that is committed. The lease is kept while the payment is in flight.
    */
   attempt?: Omit<AttemptRow, 'id' | 'subscriptionId'>;
-  /** Set when a payment is already in flight, so that the lease is kept. */
+  /** True if a payment is already in flight. The lease is then kept. */
   keepsLease?: true;
   /** How the attempt in flight has ended. */
   resolution?: Resolution;

@@ -12,9 +12,7 @@ export interface LogQuery extends LogFilters {
 
 export interface LogStep {
   rows: LoggedDelivery[];
-  /**
-   * All deliveries created after this time have been read. Null when the whole log has been read.
-   */
+  /** The time back to which the log has been read. Null when the whole log has been read. */
   lookedBackTo: Date | null;
   /** Position in the log at which the next step starts. Null at the end of the log. */
   next: string | null;

@@ -18,8 +18,8 @@ export function generateWebhookSecret(): string {
 /**
  * Returns the decrypted signing secrets of an endpoint and the headers that the merchant has added,
  * or undefined when the endpoint is deleted. During a rotation of the signing secret, there is also
- * a previous secret. The previous secret is left out if no configured key decrypts it. A merchant
- * can therefore replace a secret whose encryption key is lost.
+ * a previous secret. If no configured key decrypts the previous secret, it is left out. Otherwise a
+ * merchant could not replace a secret whose encryption key is lost.
  */
 export async function openSecrets(
   sql: Queryable,
@@ -51,7 +51,10 @@ export function sealHeaders(
   return { sealed, names };
 }
 
-/** Decrypts the headers that the merchant has added. In the list, each name precedes its value. */
+/**
+ * Decrypts the headers that the merchant has added. Returns one list, in which each name precedes
+ * its value.
+ */
 export function openHeaders(secrets: SecretBox, sealed: Buffer, endpointId: string): string[] {
   return flatHeaders(JSON.parse(secrets.open(sealed, endpointId)) as Headers);
 }

@@ -13,8 +13,8 @@ export interface FeedPage {
 }
 
 /**
- * If a woken request finds no event, the request looks again after this delay (ms). An event stays
- * hidden while an older transaction is open. The delay quadruples each time.
+ * If a woken request finds no event, the request looks again after this delay (ms), because an
+ * event stays hidden while an older transaction is open. Each further delay is four times as long.
  */
 const FIRST_RETRY_MS = 50;
 

@@ -28,10 +28,10 @@ export interface NewEvent {
 }
 
 /**
- * Writes events and queues their deliveries in the caller's transaction. The caller must write the
- * change before the call, because this function reads the subscription. Events of one subscription
- * keep their order. Resolves with the names of apps and endpoints to notify after the commit
- * (db/postgres/notify.ts).
+ * Writes events and queues their deliveries in the caller's transaction. The caller must first
+ * write the changes that the events report, because this function reads the subscriptions. Events
+ * of one subscription keep their order. Resolves with the names of apps and endpoints to notify
+ * after the commit (db/postgres/notify.ts).
  */
 export async function appendEvents(
   sql: Transaction,

@@ -7,17 +7,18 @@ import { ServiceError } from '../../errors.ts';
 
 const DAY_MS = 86_400_000;
 /**
- * Maximum number of deliveries that are queued again in a day. The maximum applies to each app. It
- * also applies to each network address, for all callers below the Pro tier together. Runs of the
- * operator (`billing replay`) are not counted.
+ * Maximum number of deliveries that are queued again in a day. Each app has a budget of this size.
+ * Each network address has such a budget too, which all callers below the Pro tier at this address
+ * share. Runs of the operator (`billing replay`) are not counted.
  */
 const MAX_REPLAYED = 50_000;
 
-/** The app and the address in whose budgets a replay is counted. */
+/** A replay is counted in the budget of this app and in the budget of this network address. */
 export interface Requester {
   appId: string;
   /**
-   * The name of the address in the budgets. Null for Pro callers, who have no budget per address.
+   * Identifies the budget of the network address. Null for Pro callers, who are only counted per
+   * app.
    */
   address: string | null;
 }
@@ -55,8 +56,8 @@ const advice =
   'Narrow it with since, until, type or status, or ask the operator, whose "billing replay" has no limit.';
 
 /**
- * Counts `count` deliveries in the budgets of the app and the address. Returns the budgets in which
- * fewer than `count` were left, first the budget of the app.
+ * Counts `count` deliveries in the budgets of the app and the address. Returns each budget in which
+ * fewer than `count` deliveries were left. The budget of the app comes first.
  */
 async function spend(
   tx: Transaction,

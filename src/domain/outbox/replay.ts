@@ -228,8 +228,8 @@ export async function requeueForNext(
   let total = 0;
   // The first round queues pending deliveries. If the request of a pending delivery fails during
   // this round, the delivery becomes cancelled, and the second round finds the delivery. The second
-  // round skips events that the first round has queued, because only the newest delivery of an
-  // event is selected and the second round has a later `until`.
+  // round skips the events that the first round has queued: only the newest delivery of an event is
+  // selected, and the newest delivery of such an event belongs to the new endpoint.
   for (const status of ['pending', 'cancelled']) {
     // Deliveries that an operator cancelled while the previous endpoint was in use are not queued.
     const finishedSince = status === 'cancelled' ? replaced.endedAt : null;

@@ -56,7 +56,7 @@ export interface FirstPayment {
   readonly fee: bigint;
   readonly net: bigint;
   readonly feeOwed: bigint;
-  /** The part of the first period's price that the credit of a change of plan pays. */
+  /** The part of the first period's price that is paid with credit from a change of plan. */
   readonly creditSpent: bigint;
 }
 

@@ -39,8 +39,8 @@ export interface SponsoredChange {
   /** Credit at `creditAt`, base units. */
   readonly credit: bigint;
   /**
-   * Minimum amount to collect (PLAN_MINIMUM_AMOUNT). If the credit pays everything, nothing is
-   * collected.
+   * Minimum amount to collect, in base units (PLAN_MINIMUM_AMOUNT). The minimum does not apply if
+   * the credit pays everything, because nothing is collected then.
    */
   readonly leastPayment: bigint;
 }
@@ -63,9 +63,9 @@ export const isCreditTime = (creditAt: Date, now: bigint): boolean => {
 };
 
 /**
- * Computes the change for a sponsored transaction. Returns a refusal if the change is not paid at
- * once, or if the replaced subscription has ended. Throws PaymentUnderWay while a payment or a
- * refund of the replaced subscription may still land.
+ * Computes the change for a sponsored transaction. Returns a refusal if the change is deferred to
+ * the end of the paid time, or if the replaced subscription has ended or was replaced before.
+ * Throws PaymentUnderWay while a payment or a refund of the replaced subscription may still land.
  */
 export async function sponsoredChangeOf(
   sql: Queryable,

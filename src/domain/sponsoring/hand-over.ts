@@ -75,8 +75,8 @@ export async function handOver(
 /**
  * - `offered`: the wallet has not signed.
  * - `signed`: the transaction waits for a keeper, who signs and sends it.
- * - `sent`: an RPC endpoint has accepted the transaction. A transaction that a fork has dropped is
- *   `sent` again.
+ * - `sent`: an RPC endpoint has accepted the transaction. If a fork drops a landed transaction, the
+ *   state becomes `sent` again.
  * - `final`: the transaction landed and cannot be undone.
  * - `unsponsored`: a limit of sponsoring is reached, so the keeper did not sign. The wallet may
  *   pay for the transaction itself.

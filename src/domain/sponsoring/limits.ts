@@ -15,7 +15,10 @@ export interface SponsorLimits {
   readonly merchantOut: bigint;
   /** Minimum first payment, in USDC base units. */
   readonly minimumAmount: bigint;
-  /** Balance that a sponsor keeps. Undefined means the cost of the last week's transactions. */
+  /**
+   * Lamports that sponsoring leaves in a sponsor's wallet. Undefined means as much as the network
+   * fees of the last week.
+   */
   readonly floor: bigint | undefined;
 }
 
@@ -81,8 +84,9 @@ export const isLimit = (refusal: Refusal) => LIMITS.includes(refusal);
  */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
 /**
- * Lamports that sponsoring always leaves in the wallet of a keeper, which is the sponsor. A keeper
- * with less collects nothing, because the network fees of one batch may cost this much.
+ * Lamports that sponsoring always leaves in a sponsor's wallet. Each sponsor is the wallet of a
+ * keeper. A keeper whose wallet holds less collects no payments, because the network fees of one
+ * batch may cost this much.
  */
 export const LEAST_FLOOR = 5_000_000n;
 
@@ -109,8 +113,9 @@ const LEAST_CLOSING = 1_000_000n;
 
 /**
  * Returns the lamports a day that keepers may spend on closing accounts whose rent has not come
- * back to the sponsor: half of `sponsorLeaving`, and at least LEAST_CLOSING. These closings count
- * against `sponsorLeaving` too. Its other half stays free for wallets that cancel, close or revoke.
+ * back to the sponsor: half of `sponsorLeaving`, but at least LEAST_CLOSING. The cost of these
+ * closings also counts against `sponsorLeaving`. The rest of `sponsorLeaving` stays free for
+ * wallets that cancel, close or revoke.
  */
 export function closingBudget({ sponsorLeaving }: Pick<Config, 'sponsorLeaving'>): bigint {
   const half = BigInt(sponsorLeaving) / 2n;
@@ -118,8 +123,8 @@ export function closingBudget({ sponsorLeaving }: Pick<Config, 'sponsorLeaving'>
 }
 
 /**
- * Returns the balance (lamports) that a sponsor keeps. `week` is the cost of the last week's
- * transactions.
+ * Returns the lamports that sponsoring must leave in a sponsor's wallet. `week` is the sum of the
+ * last week's network fees.
  */
 export function floorOf({ floor }: Pick<SponsorLimits, 'floor'>, week: bigint): bigint {
   const wanted = floor ?? week;

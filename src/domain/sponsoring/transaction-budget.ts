@@ -10,8 +10,8 @@ const UNIT_PRICE = 20_000n;
 const MAX_COMPUTE_UNITS = 250_000;
 const MAX_LOADED_BYTES = 16 * 1024 * 1024;
 /**
- * Compute units for assertions. Wallets append these instructions, which make the transaction fail
- * when its effect differs from the wallet's simulation.
+ * Compute units for assertions. Assertions are instructions that wallets append. An assertion makes
+ * the transaction fail when the transaction's effect differs from the wallet's simulation.
  */
 const ASSERTION_UNITS = 40_000;
 /** Bytes of loaded data for the assertions and their program. */

@@ -31,7 +31,7 @@ export interface ChangeRequest {
   readonly when: ChangeWhen;
   /** The checkout session in which the merchant offers the change. */
   readonly session?: CheckoutSessionRow | undefined;
-  /** The discount of a session that does not exist yet. */
+  /** The discount that the merchant wants to offer, if no checkout session exists yet. */
   readonly discount?: DiscountTerms | undefined;
   /**
    * Whether the merchant offers the change. Such a change is allowed even if the merchant has

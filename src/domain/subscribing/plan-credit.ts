@@ -89,9 +89,9 @@ async function takenOver<Db extends Queryable>(
 }
 
 /**
- * Returns the row of the subscription `id` and the rows of earlier subscriptions whose paid time
- * still runs. While the first payment of a row's subscription is deferred, the paid time of the
- * subscription that it replaced still runs. The row of the replaced subscription then follows.
+ * Returns the row of the subscription `id`. If the first payment of this subscription is still
+ * deferred, the paid time of the subscription that it replaced still runs. The row of the replaced
+ * subscription then follows. The same rule applies to each further row.
  */
 async function replacedRows(
   sql: Queryable,

@@ -154,8 +154,8 @@ async function ownIdsOf(
   if (externalId !== undefined || metadata !== undefined)
     throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
   const done = await checkoutSessionOf(sql, checkoutSessionId, planId);
-  // A keeper has already registered this subscription with the session's ids and completed the
-  // session.
+  // A keeper may already have registered this subscription with the session's ids and completed the
+  // session. Nothing more is then taken from the session.
   if (
     done.subscriptionId !== null &&
     (await isUnclaimed(sql, done.subscriptionId, subscriptionPda))

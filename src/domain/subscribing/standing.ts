@@ -63,9 +63,9 @@ export interface Standing {
    */
   rentPayer: string | null;
   /**
-   * `given`: payments can be collected. `missing`: the wallet must approve again before payments
-   * can be collected. `replaced`: the subscription's authority was closed, so the wallet must
-   * cancel and subscribe again.
+   * `none`: there is no subscription account. `given`: payments can be collected. `missing`: the
+   * wallet must approve again before payments can be collected. `replaced`: the subscription's
+   * authority was closed, so the wallet must cancel and subscribe again.
    */
   approval: 'none' | 'given' | 'missing' | 'replaced';
   /**

@@ -28,9 +28,9 @@ interface Parts {
 }
 
 /**
- * `absent`: the account was not registered now and must be tried again later. The RPC endpoint
- * lacks the account, a sponsored sign-up is open, or a payment or a refund of a replaced
- * subscription may still land.
+ * `absent`: the account was not registered, and the caller must try again later. The cause is one
+ * of these: the RPC endpoint lacks the account, a sponsored sign-up is open, or a payment or a
+ * refund of the replaced subscription may still land.
  */
 export type SeenOutcome = 'registered' | 'listed' | 'absent';
 

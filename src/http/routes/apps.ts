@@ -101,7 +101,8 @@ export function appView({ publicUrl }: ApiDeps, app: AppRow) {
 
 /**
  * In production, throws VALIDATION_ERROR if a return origin or a link of the app does not use
- * https. A return origin receives the session's id after a checkout, and plan pages show the links.
+ * https. After a checkout, a return origin receives the session's id, which is a secret. The pages
+ * of plans show the links to subscribers.
  */
 function refuseInsecure({ environment }: ApiDeps, fields: AppFields): void {
   if (environment !== 'production') return;

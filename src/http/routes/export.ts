@@ -57,9 +57,9 @@ export function exportRoutes(api: Api, deps: ApiDeps, exports: Exports): void {
   api.get(
     '/apps/:appId/transactions/export',
     {
-      // Fastify's own HEAD route would read every row without backpressure. Without this HEAD
-      // route, a HEAD request goes to the route of one transaction. `export` is no valid
-      // transaction id, so the response is 404.
+      // The HEAD route that Fastify would add reads every row without backpressure. With `false`, a
+      // HEAD request goes to the route of one transaction instead. `export` is no valid transaction
+      // id, so the response is 404.
       exposeHeadRoute: false,
       onRequest: async (request) => {
         if (merchantOf(request).tier !== 'pro')

@@ -91,8 +91,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
       )
         throw refusedCheckout();
-      // A keeper may see and register the new subscription before this process does. The keeper
-      // takes the change of plan from the newest offer, so the signed offer must be the newest.
+      // A keeper may register the new subscription before this process does. The newest offer tells
+      // the keeper which change of plan to register, so the signed offer must be the newest offer.
       await repeatSignedOffer(sql, signed.offer.id);
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';

@@ -219,9 +219,9 @@ const transactions = {
 };
 
 /**
- * Records the cancellation in the service if (1) a limit of sponsoring is reached, or (2) the
- * wallet has too little SOL to send the cancelling transaction. Otherwise the cancellation could be
- * lost. Returns whether the cancellation was recorded.
+ * Records the cancellation in the database if (1) a limit of sponsoring is reached, or (2) the
+ * wallet has too little SOL to send the cancelling transaction. In both cases the transaction may
+ * never be sent, and the cancellation would be lost. Returns whether the cancellation was recorded.
  */
 async function holdsHere(
   { sql, chain, wakeDispatchers }: ApiDeps,

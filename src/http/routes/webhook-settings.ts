@@ -41,8 +41,8 @@ export function webhookSettingsRoutes(api: Api, deps: ApiDeps): void {
           maxPerSecond,
         });
       if (disabled === true) await disableEndpoint(sql, endpoint.id, 'merchant');
-      // This database transaction may take long, because it counts the missed events. Therefore it
-      // uses a connection of `reports`.
+      // This database transaction may take long, because it counts the missed events. `reports` is
+      // the connection pool for such long queries.
       const missedEvents =
         disabled === false
           ? await reports.transaction((tx) =>

@@ -31,8 +31,8 @@ export function forgetBlocks(chain: Chain, count: number, replay: boolean): numb
       `only blocks that are not final can be forgotten: at most ${last.height - 1 - heightOf(chain, 'finalized')} now`,
     );
   }
-  // The finalized height is computed from the newest height, which a fork lowers. `floor` keeps the
-  // blocks finalized that are finalized before the fork.
+  // The finalized height is computed from the newest height, and a fork lowers the newest height.
+  // Blocks that are finalized now must stay finalized, so `floor` stores the finalized height.
   chain.floor = heightOf(chain, 'finalized');
   const forgotten = transactionsAbove(chain, target);
   const restored = new Map<Key, AccountState | null>();

@@ -62,9 +62,10 @@ interface ProcessOptions {
 }
 
 /**
- * Starts all processes. Resolves when Postgres and the chain respond. `dataDir` stores the secrets
- * and the data of Postgres and the chain. If `dataDir` is missing, a temporary directory stores the
- * secrets and the data of Postgres, and stop() removes this directory.
+ * Starts all processes. Resolves when Postgres and the chain respond. The directory `dataDir`
+ * stores the sandbox's secrets, Postgres's data and the chain. If `dataDir` is missing, the secrets
+ * and Postgres's data are stored in a temporary directory, which stop() removes, and the chain is
+ * only in memory.
  */
 export async function startProcesses(options: ProcessOptions): Promise<Processes> {
   const closers: (() => Promise<unknown>)[] = [];

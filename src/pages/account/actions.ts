@@ -92,10 +92,10 @@ export interface Acted {
 }
 
 /**
- * Runs the action and resolves with the new state of the subscription. `shown` is the standing that
- * the page shows. The verb `repair` replaces an approval that the wallet gave to another program.
- * If the wallet has such an approval and `shown` does not name it, nothing is sent. Throws a
- * WalletRefusal or the service's error.
+ * Runs the action and resolves with the new state of the subscription. The verb `repair` replaces
+ * an approval that the wallet gave to another program. If the page has not yet shown this approval
+ * to the user (`shown` does not name it), nothing is sent. Throws a WalletRefusal or the service's
+ * error.
  */
 export async function act(
   session: Session,

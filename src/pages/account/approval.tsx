@@ -12,8 +12,8 @@ export function Approval({
 }: {
   session: Session;
   /**
-   * A subscription of the wallet, if possible a live one. The page reads its standing to see
-   * whether the approval is withdrawn.
+   * A subscription of the wallet, if possible a live one. With this subscription, the page asks the
+   * service whether the approval is withdrawn.
    */
   subscription: Subscription;
 }): ReactElement {

@@ -55,8 +55,8 @@ export function ChangePlan({
     );
   };
   /**
-   * Replaces the costs that the page shows with the costs of the next transaction, so that the user
-   * sees them before the wallet asks for a signature.
+   * Shows the costs `other` instead of the costs that the page showed before. The user thus sees
+   * the new costs before the wallet asks for a signature.
    */
   const showOther = (other: Change) => {
     setChosen((before) =>

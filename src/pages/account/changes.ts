@@ -11,8 +11,8 @@ export type Choice = components['schemas']['PlanChoice'];
 
 /**
  * Reads the costs of a change now. If paid time is left, also reads the costs of a change at the
- * end of the paid time. If the page asks for a sponsor, the amounts are those of a sponsored
- * change.
+ * end of the paid time. If the page will ask the service to sponsor the change, the amounts are
+ * those of a sponsored change.
  */
 export async function readChanges(
   session: Session,
@@ -29,7 +29,7 @@ export async function readChanges(
   return later.startsAt === null ? [now] : [now, later];
 }
 
-/** Thrown when the wallet cannot pay for the change. `needsSol` tells whether it pays the network. */
+/** Thrown when the wallet cannot pay for the change. `needsSol` is false for a sponsored change. */
 export class WalletLacks extends Error {
   readonly of: Balances;
   readonly needsSol: boolean;
@@ -42,8 +42,8 @@ export class WalletLacks extends Error {
 }
 
 /**
- * Throws WalletLacks if the wallet has less USDC than the payment of today (base units), or less
- * SOL than the transaction needs.
+ * Throws WalletLacks if the wallet has less USDC than `today`, the payment due today (base units).
+ * If `needsSol` is true, also throws it if the wallet has less SOL than the transaction needs.
  */
 export async function refuseLacking(
   session: Session,

@@ -63,8 +63,8 @@ function Subscriptions({
   const open = useCallback(() => session.client.pages('/subscriber/subscriptions'), [session]);
   const list = usePages(open);
   const { refresh } = list;
-  // The standing of a subscription shows the wallet's approval only while the subscription's
-  // account is on chain. A live subscription is therefore preferred.
+  // The service reports the wallet's approval only for a subscription whose account is on chain. A
+  // live subscription is therefore preferred.
   const first = list.rows.find(({ status }) => isLive(status)) ?? list.rows[0];
   const [isChanged, setChanged] = useState(false);
   const changed = useCallback(() => {

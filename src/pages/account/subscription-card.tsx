@@ -199,8 +199,8 @@ export function SubscriptionCard({
 }
 
 /**
- * Returns the standing, or undefined if a newer subscription has the account on chain. That one's
- * card then has the account's actions.
+ * Returns undefined if the account on chain now belongs to a newer subscription. The card of the
+ * newer subscription then shows the actions for the account. Otherwise returns `standing`.
  */
 const ownStanding = (standing: Standing | undefined, { id }: Subscription) =>
   (standing?.subscriptionId ?? id) === id ? standing : undefined;

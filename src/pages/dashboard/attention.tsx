@@ -18,8 +18,8 @@ export function useAttention({ session, app }: Place): Attention | undefined {
 }
 
 /**
- * Returns the number and the kind of the failures that a view lists. Returns undefined if it lists
- * none.
+ * Returns the number and the kind of the failures that a view lists. Returns undefined if the view
+ * lists no failure.
  */
 function failuresOf(
   attention: Attention | undefined,

@@ -107,8 +107,8 @@ export function ChangePlan({
 }
 
 /**
- * Shows what the subscriber would pay if the wallet signed the change now. While a discount is
- * typed, says what is missing.
+ * Shows what the subscriber would pay if the wallet signed the change now. If the typed discount is
+ * incomplete or invalid, shows the reason instead.
  */
 function Costs({
   place: { session, app },

@@ -16,7 +16,8 @@ export interface PaymentFilters extends Range {
 
 /**
  * Asks for the days to export and downloads the file. The user chooses a preset such as "This
- * month", or the days by which the list is filtered.
+ * month", or the days by which the list is filtered. Without such a filter, the latter choice means
+ * all time.
  */
 export function Export({
   place: { session, app },

@@ -11,8 +11,8 @@ const MAX_DAYS = 366;
 
 export interface FiguresRange {
   /**
-   * A number: the range is that many days, and the last one is today. `own`: the user chose the
-   * first and the last day.
+   * If `choice` is a number, the range has this number of days and ends today. If `choice` is
+   * `own`, the user chose the first and the last day.
    */
   readonly choice: (typeof ranges)[number] | 'own';
   /**

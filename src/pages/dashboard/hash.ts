@@ -8,7 +8,7 @@ export type Filters = Readonly<Record<string, string | undefined>>;
 export interface Hash {
   /** Name of the view. The overview has the empty name. */
   readonly view: string;
-  /** Id of the row, or the text of a search. */
+  /** Id of the one object that the view shows, such as a subscription; or the text of a search. */
   readonly id: string | undefined;
   readonly app: string | undefined;
   readonly filters: Filters;

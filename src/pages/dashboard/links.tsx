@@ -84,7 +84,7 @@ function Customer({ row: { externalId } }: { row: CheckoutSession }): ReactEleme
   return <bdi>{foreign(externalId, 60)}</bdi>;
 }
 
-/** Links to the session's subscription or, while the session is open, to its checkout page. */
+/** Links to the session's subscription. While the session is open, links to the checkout page. */
 function Way({
   row: { status, url, externalId, subscriptionId },
 }: {

@@ -1,5 +1,5 @@
-// The ranges of days from which a merchant chooses the days of an export. Days are in UTC, as in
-// statements.
+// The ranges of days, such as "Last month", that a merchant can choose for an export. Days are in
+// UTC, as in statements.
 import { DAY_MS } from './days.ts';
 
 export const presets = [

@@ -5,8 +5,8 @@ import { DAY_MS } from './days.ts';
 import { type Place, useResponse } from './place.ts';
 
 /**
- * The form proposes a replay from this time (ms) before the endpoint began to fail. The event of
- * the first failed delivery was queued before the failure, so the replay must start earlier.
+ * Time (ms) from the proposed start of the replay to the endpoint's first failure. The replay must
+ * start earlier than the failure, because the failed event was queued before its delivery failed.
  */
 const EARLIER_MS = 300_000;
 

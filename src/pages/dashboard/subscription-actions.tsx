@@ -19,7 +19,7 @@ type Form = 'discount' | 'ids' | 'plan';
 const isForm = (one: Verb | Form): one is Form => ['discount', 'ids', 'plan'].includes(one);
 
 interface Words {
-  /** Text of the page's button, and of the button in the dialog that runs the action. */
+  /** Text of two buttons: one on the page opens the dialog, one in the dialog runs the action. */
   button: string;
   title: string;
   text: string;

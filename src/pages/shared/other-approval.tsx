@@ -30,8 +30,8 @@ export function OtherApproval({
 }
 
 /**
- * Returns whether a new approval would replace an approval that the page does not show. `named` is
- * the standing that the page shows.
+ * Returns whether a new approval would replace an approval that the page does not show. `now` is
+ * the current state of the wallet, and `named` is the state that the page shows.
  */
 export const isUnnamed = (now: Standing, named: Standing | undefined): boolean =>
   now.replaces !== null && now.replaces.delegate !== named?.replaces?.delegate;

@@ -204,9 +204,10 @@ export function Badge({ status }: { status: string }): ReactElement {
 }
 
 /**
- * Shows a subscription's status. Instead of the status, shows `Replaced` if another subscription
- * replaced it. For a live subscription, shows the end date if its cancellation was requested, or
- * otherwise `Paused` if it is paused.
+ * Shows a subscription's status. Shows `Replaced` instead if another subscription replaced the
+ * subscription. For a live subscription whose cancellation was requested, shows the end of the paid
+ * time, or `Cancelled` if nothing was paid. For any other live subscription that is paused, shows
+ * `Paused`.
  */
 export function SubscriptionBadge({
   of: { status, cancelRequestedAt, pausedAt, paidThrough, replacedBy = null },

@@ -185,7 +185,8 @@ function walletOf(adapter: Adapter): Wallet {
     const { 'standard:connect': inner, 'standard:disconnect': outer } = adapter.features;
     if (input?.silent === true) await inner?.connect(input);
     else {
-      // Disconnecting drops the app's permission, so that the user may choose another account.
+      // Disconnecting drops the permission that the wallet app gave before. The user may therefore
+      // choose another account now.
       await outer.disconnect();
       await ask(() => inner?.connect());
     }

@@ -235,9 +235,9 @@ export const hasSent = ({ ended }: Session): boolean => senders.has(ended);
 
 /**
  * Asks the wallet to sign the transaction that `ask` returns. The service sends the transaction,
- * unless the wallet has sent it. If the service does not sponsor the signed transaction, the wallet
- * signs a second transaction and pays its network fee. Throws a WalletRefusal, an
- * AlteredTransaction or the service's error.
+ * unless the wallet has sent it. If the service declines to sponsor a transaction that the wallet
+ * has already signed, the wallet signs a second transaction and pays the network fee itself. Throws
+ * a WalletRefusal, an AlteredTransaction or the service's error.
  */
 export async function submit(
   session: Session,

@@ -86,11 +86,12 @@ export function SignIn({
 
 export interface SignInPlace {
   session: Session | undefined;
-  /** Whether the user must sign in again because the wallet switched accounts. */
+  /** True after the wallet has switched accounts, until the user signs in again. */
   isSwitched: boolean;
   /**
-   * If the tab has a token, the page asks the token's wallet whether it still shares the token's
-   * account. `resuming` is this wallet until it responds. Otherwise undefined.
+   * The wallet whose response the page awaits. If the tab has a token, the page asks the wallet
+   * that signed in whether the wallet still shares the account. Undefined if the page awaits no
+   * response.
    */
   resuming: SolanaWallet | undefined;
   stopResuming: () => void;

@@ -134,9 +134,9 @@ export async function sharedAccounts({
 }
 
 /**
- * Calls `switched` when the wallet offers only other accounts to the page, no longer this account.
- * A locked wallet offers no accounts, and then `switched` is not called. Returns a function that
- * stops the calls.
+ * Calls `switched` when the wallet no longer offers this account to the page, but offers other
+ * accounts. A locked wallet offers no accounts, and then `switched` is not called. Returns a
+ * function that stops the calls.
  */
 export function onSwitch({ wallet, account }: Connected, switched: () => void): () => void {
   return (
@@ -167,7 +167,8 @@ export function forgetLapse(wallet: SolanaWallet): void {
 }
 
 /**
- * Returns whether the account sends its transactions itself because the wallet was too slow before.
+ * Returns whether the wallet sends the account's transactions itself because the wallet was too
+ * slow before.
  */
 export const sendsAfterLapse = (connected: Connected): boolean =>
   lapsed.has(connected.wallet) && featuresOf(connected).includes('solana:signAndSendTransaction');

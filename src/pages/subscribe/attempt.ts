@@ -53,7 +53,10 @@ export async function connectFirst(
   return subscribe(order, { connected, known, begin }, show);
 }
 
-/** Subscribes a wallet. The wallet signs in only if the service does not sponsor it. */
+/**
+ * Subscribes a wallet. A sponsored wallet need not sign in, except for a change of plan. Without a
+ * sponsor, the wallet signs in first.
+ */
 export async function subscribe(
   order: Offered,
   { connected, known, begin }: Party,
@@ -80,8 +83,9 @@ export async function subscribe(
 /**
  * Subscribes a signed-in wallet to the shown terms, or returns the view that explains why the
  * wallet cannot subscribe. Only a change of plan can be sponsored here. `needsSol` is false if the
- * service refused to sponsor only because the wallet lacks USDC: with enough USDC, the wallet needs
- * no SOL. `isLate` is true if the wallet had already signed when the service refused.
+ * service did not sponsor the wallet for one reason only: the wallet lacks USDC. Such a wallet
+ * needs no SOL, because the service can sponsor the wallet once it has enough USDC. `isLate` is
+ * true if the wallet had already signed when the service refused.
  */
 async function proceed(
   order: Offered,

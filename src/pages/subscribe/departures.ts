@@ -48,9 +48,10 @@ export class Departures {
   #all: Departure[] = [];
 
   /**
-   * Runs `send`. `send` calls leave() as soon as its transaction may have been sent. After `send`,
-   * the transaction can land until its blockhash has expired. The transaction cannot land if `send`
-   * throws an error for which isUnsent() is true, or returns a result for which isOver() is true.
+   * Runs `send`. `send` calls leave() as soon as its transaction may have been sent. If `send` then
+   * throws an error for which isUnsent() is true, or returns a result for which isOver() is true,
+   * the transaction cannot land any more. Otherwise, the transaction can land until its blockhash
+   * has expired.
    */
   async during<T>(
     send: (departure: Pick<Departure, 'leave'>) => Promise<T>,

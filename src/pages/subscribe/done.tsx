@@ -16,8 +16,8 @@ const isInTrial = ({ trialEndsAt, nextPaymentDue }: Subscription) =>
   trialEndsAt !== null && nextPaymentDue === trialEndsAt;
 
 /**
- * The screen after subscribing. If the session and the subscription are known, the screen follows
- * the first payment. Otherwise the first payment is already final.
+ * The screen after subscribing. If the session and the subscription are known, the screen polls the
+ * state of the first payment. If one of them is unknown, the first payment is already final.
  */
 export function Done({
   plan,

@@ -1,4 +1,5 @@
-// The state of the subscribe page: one run at a time (attempt.ts), its view and its session.
+// The state of the subscribe page: its view and its session. A run executes the steps in attempt.ts
+// and changes the view. There is at most one run at a time.
 import { useEffect, useRef, useState } from 'react';
 import { isShort } from '../shared/missing.ts';
 import type { Session, Standing } from '../shared/session.ts';

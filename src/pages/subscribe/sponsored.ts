@@ -118,9 +118,9 @@ const isOver = (outcome: Outcome): boolean =>
 
 /**
  * Returns the function `ask`, which requests the transaction of a signed-in wallet. For a change of
- * plan, first requests a sponsored transaction, and throws OtherAmounts if it pays another amount
- * than `shown`. `wantsUsdc` is true if the service refuses to sponsor only because the wallet lacks
- * USDC.
+ * plan, first requests a sponsored transaction, and throws OtherAmounts if this transaction pays
+ * another amount than `shown`. The result's `wantsUsdc` is true if the service did not sponsor the
+ * change because the wallet lacks USDC.
  */
 export async function offerAfterSignIn(
   session: Session,

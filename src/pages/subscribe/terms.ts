@@ -23,8 +23,8 @@ const TOLERATED = 100n;
 /** Returns whether the wallet must see its own terms before it signs. */
 export function isOther(shown: Terms, own: Standing): boolean {
   // The amounts of a change of plan are known only after the wallet is connected, so the page shows
-  // them once before the wallet signs. The credit shrinks every second, but the page does not show
-  // the amounts again for this reason.
+  // them once before the wallet signs. Afterwards the amounts change every second, because the
+  // credit shrinks. The page does not ask the user to confirm each of these small changes.
   if (own.change !== null) return shown.change === undefined || shown.change === null;
   if (own.trialHours !== shown.trialHours) return true;
   const [before, now] = [today(shown), today(own)];

@@ -6,7 +6,10 @@ import { messageOf, OperatorError } from '../../../errors.ts';
 
 export interface Check {
   name: string;
-  /** `todo`: a fault, with what the operator must do. `unchecked`: the check was not possible. */
+  /**
+   * `todo`: there is a fault, and `detail` tells the operator what to do. `unchecked`: the check
+   * was not possible.
+   */
   state: 'ok' | 'todo' | 'unchecked';
   detail: string;
 }

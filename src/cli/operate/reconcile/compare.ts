@@ -38,11 +38,12 @@ import { compareRefunds, compareStatements, ShownDays } from './statements.ts';
 export interface Reconciliation {
   /** Number of recorded payments that were compared with the chain. */
   recorded: number;
-  /** Number of keeper pulls on chain that were compared with the recorded payments. */
+  /** Number of payments that keepers pulled and that were looked up in the recorded payments. */
   onChain: number;
   /**
-   * Pulls that the same keeper wallets made for plans that are not in this database, such as plans
-   * of other cells (docs/operators.md). These pulls are not compared.
+   * Payments that keepers pulled for plans that are not in this database. Such payments occur when
+   * another installation (a cell, docs/operators.md) uses the same keeper wallets. These payments
+   * are not compared.
    */
   elsewhere: { pulls: number; plans: number };
   differences: Difference[];
@@ -115,7 +116,7 @@ export async function reconcile(
   const read = (signature: string) => transactionOf(reconciler.rpc, seen, signature);
   differences.push(...(await compareRefunds(reconciler.sql, range, shown, read)));
   // If this run recorded missing payments, the statements already contain these payments, but
-  // `shown` (the sums on chain) does not. The next run then compares the statements.
+  // `shown` (the sums on chain) does not. The statements are therefore compared by the next run.
   if (!differences.some(({ repaired }) => repaired))
     differences.push(...(await compareStatements(reconciler.sql, range, shown)));
   return { recorded, onChain: ours.length, elsewhere, differences, unregistered };
@@ -275,7 +276,7 @@ const startingAt =
   ({ periodStart }: Pull) =>
     periodStart === unixSeconds(start);
 
-/** Returns the sums that a payment adds to its day of the statement. */
+/** Returns the amounts that a payment adds to the sums of its day in the statement. */
 const sumsOf = ({ amountGross, platformFee, amountNet }: RecordedPayment) => ({
   gross: amountGross,
   fees: platformFee,

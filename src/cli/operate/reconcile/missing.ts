@@ -24,8 +24,8 @@ interface Repair {
 }
 
 /**
- * Returns a difference for each of `pulls` that is neither recorded nor of an open attempt. With
- * `repair`, records those pulls, oldest first.
+ * Returns a difference for each pull that is not recorded and belongs to no open payment attempt.
+ * With `repair`, records these pulls, oldest first.
  */
 export async function compareOnChain(
   sql: Sql,
@@ -111,8 +111,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     assess: rowByRow([{ id, claimId, notices: 0 }], (row, mark) => {
       const update = updateOf(row);
       recordPull(update, mark(pull), timeOf(pull.periodEnd));
-      // The subscription becomes due at once, so that the keeper derives the rest of the
-      // subscription's state.
+      // The subscription becomes due at once, so that a keeper soon works on the subscription and
+      // updates the rest of its state.
       if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
       return { update };
     }),

@@ -40,9 +40,9 @@ const NEVER_COLLECTED =
   'it is live, and no keeper collected for it in this range: ask the merchant whether it was registered';
 
 /**
- * Looks for accounts that were never registered. If `pulls` names such an account, registers the
- * account again: a keeper collected from the account, so the account was registered before. The
- * other live accounts of active plans are only listed, because anyone can open an account.
+ * Looks for accounts that have no registration in this database. If `pulls` names such an account,
+ * registers the account again: a keeper collected from the account, so the account was registered
+ * before. Other live accounts of active plans are only listed, because anyone can open an account.
  */
 export async function registerLost(
   parts: Parts,
@@ -105,7 +105,7 @@ async function register(
   }
 }
 
-/** Returns the addresses in `addresses` that were never registered in this database. */
+/** Returns the addresses that have no registration in this database, not even an ended one. */
 async function unknownOf(sql: Sql, addresses: ReadonlySet<string>): Promise<string[]> {
   const known = await findSubscribed(sql, [...addresses]);
   return [...addresses].filter((address) => !known.has(address));

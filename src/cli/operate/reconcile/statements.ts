@@ -34,8 +34,9 @@ export class ShownDays {
   readonly #left = new Set<string>();
 
   /**
-   * Adds a payment or a refund to the sums of the day of `at`, its time on chain. The statement has
-   * the payment or refund on the day of `recordedAt`. If the two days differ, both are compared.
+   * Adds a payment or a refund to the sums of the day of `at`, its time on chain. The statement
+   * counts the payment or refund on the day of `recordedAt`. If the two days differ, both days are
+   * compared with the statement, so that the wrong day is found.
    */
   add(appId: string, at: Date, recordedAt: Date, sums: Partial<Sums>): void {
     const day = this.#day(appId, dayOf(at));

@@ -5,8 +5,9 @@ import { heldInWords } from '../../../domain/collecting/brake.ts';
 import type { Checkable, Facts, Limits } from './facts.ts';
 
 /**
- * Maximum seconds that a public chain's clock may be behind the slower of the database's clock and
- * this host's clock. The chain's clock is read from the endpoint with the highest slot.
+ * Maximum number of seconds that a public chain's clock may be behind. The chain's clock, read from
+ * the endpoint with the highest slot, is compared with the database's clock or with this host's
+ * clock, whichever shows the earlier time.
  */
 const MAX_CHAIN_LAG = 120;
 /**

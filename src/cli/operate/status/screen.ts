@@ -158,7 +158,7 @@ function most(count: number): string {
   return count >= MAX_COUNTED ? `${MAX_COUNTED} or more` : String(count);
 }
 
-/** Formats the webhook endpoints with unfinished deliveries as a table. */
+/** Formats the webhook endpoints that fail or have unfinished deliveries as a table. */
 export function endpointTable(endpoints: NonNullable<Status['endpoints']>, paint: Paint): string {
   if (endpoints.length === 0) return 'No webhook endpoint has unfinished deliveries or fails.';
   return table(

@@ -60,9 +60,9 @@ function rateLimit(from: Settings): RateLimit {
  * - `{kind: 'silence', count?, methods?, endpoint?}`: requests get no response.
  * - `{kind: 'rate', sends?, requests?, per?}`: a request gets the HTTP status 429 if more than
  *   `requests` requests, or `sends` sendTransaction requests, arrive per second. Each endpoint has
- *   its own limit, or with per: 'connection' each connection.
- * - `{kind: 'lag', slots}`: the second endpoint shows a state that is this many blocks old
- *   (0..160).
+ *   its own limit. With `per: 'connection'`, each connection has its own limit.
+ * - `{kind: 'lag', slots}`: the second endpoint shows a state that is `slots` blocks old. `slots`
+ *   is a number from 0 to 160.
  * - `{kind: 'height', blocks, endpoint?}`: an endpoint adds `blocks`, which may be negative, to the
  *   block heights that it reports.
  */

@@ -52,8 +52,8 @@ function decode(chain: Chain, text: unknown, encoding: 'base58' | 'base64'): Wir
     );
   }
   const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : bs58.decodeUnsafe(text);
-  // Node's Base64 decoder skips invalid characters and does not throw. If it skipped a character,
-  // fewer bytes were decoded than a valid text of this length has.
+  // Node's Base64 decoder does not throw for invalid characters, but skips them. If the decoder
+  // skipped a character, it returned fewer bytes than a valid text of this length encodes.
   if (
     bytes === undefined ||
     (encoding === 'base64' && bytes.length < Math.floor((text.replace(/=+$/, '').length * 3) / 4))
