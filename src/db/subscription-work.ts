@@ -29,10 +29,7 @@ export interface SubscriptionState {
    * ignores account states from older slots.
    */
   observedSlot: bigint;
-  /**
-   * Sum of the on-chain payments (pulls), in base units, that the keeper knows for the period that
-   * ends at paidThrough.
-   */
+  /** Base units of all pulls that the keeper knows for the period that ends at paidThrough. */
   periodPulled: bigint;
   /**
    * End of a paid period that gives no access, because the period's payment was refunded or turned
@@ -200,9 +197,9 @@ export interface StateChange {
    */
   notices: number;
   state: SubscriptionState;
-  /** True while a transaction is in flight. The lease is then renewed instead of released. */
+  /** True while a payment is in flight. The lease is then renewed instead of released. */
   keepsLease: boolean;
-  /** True to take a sequence number for an event in the same transaction. */
+  /** True to take a sequence number for an event, in the database transaction of the change. */
   withEvent: boolean;
 }
 

@@ -32,7 +32,7 @@ export interface ClaimerParts {
 }
 
 /** Maximum number of endpoints per claim statement. */
-const MAX_REQUESTS = 500;
+const MAX_ENDPOINTS = 500;
 const AHEAD_MS = 100;
 const MAX_AHEAD = 500;
 /** Maximum number of claimed but unsent deliveries over all endpoints. */
@@ -122,7 +122,7 @@ export class Claimer {
       if (room <= 0) continue;
       left[known.queue.pace] -= room;
       asked.set(known.queue.endpointId, { known, room });
-      if (asked.size === MAX_REQUESTS) break;
+      if (asked.size === MAX_ENDPOINTS) break;
     }
     if (asked.size === 0) return [];
     const requests = [...asked.values()].map(({ known, room }) => this.#requestOf(known, room));

@@ -55,13 +55,13 @@ export async function settleFailed(
  * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. The
  * transaction may have landed nevertheless. It has landed if its subscription account exists and
  * the sponsor paid the account's rent, because no other transaction opens this account with the
- * sponsor's rent while the attempt is open.
+ * sponsor's rent while the attempt is open. Resolves with true if it has landed.
  */
 export async function settleExpired(
   context: Context,
   one: OpenSponsorship,
   slot: bigint,
-): Promise<void> {
+): Promise<boolean> {
   const { attempt, planId, subscriptionPda } = one;
   if (attempt !== null && planId !== null && subscriptionPda !== null) {
     const plan = await findPlan(context.sql, planId);
@@ -70,10 +70,11 @@ export async function settleExpired(
     const isOpen = account?.payer === one.sponsor && account.periodStart >= since(attempt);
     if (isOpen) {
       await settleLanded(context, one, { slot: null, least: slot });
-      return;
+      return true;
     }
   }
   await end(context, one, 'expired', null);
+  return false;
 }
 
 /**

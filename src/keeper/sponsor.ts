@@ -272,7 +272,9 @@ export class Sponsor {
     }));
     const { dead, slot } = await findDead(this.#context.rpc, mortal);
     for (const { followed } of dead)
-      await this.#end(followed, () => settleExpired(this.#context, followed.one, slot));
+      await this.#end(followed, async () => {
+        if (await settleExpired(this.#context, followed.one, slot)) this.#onLanded();
+      });
   }
 }
 

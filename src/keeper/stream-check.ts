@@ -128,8 +128,8 @@ export class StreamCheck {
       });
       infos.push(...page);
       const { slot } = page.at(-1) ?? { slot: 0n };
-      // The first check has no last compared signature at which the list could end. Its list ends
-      // at the first slot that the stream reported.
+      // Later checks end at the signature at which the check before ended. The first check ends at
+      // the first slot that the stream reported.
       if (page.length < PAGE || slot <= (this.#completeFrom ?? 0n))
         return { infos, isComplete: true };
     }

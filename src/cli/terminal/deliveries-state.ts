@@ -85,8 +85,8 @@ export interface State {
   /** A message that disappears with the next key press. */
   message: string | null;
   /**
-   * Ids and status of the last replay's new deliveries. Cleared by the first key press after all
-   * these deliveries have ended.
+   * The last replay: the ids of the deliveries that it created, and its status, null until the
+   * status is read. Cleared by the first key press after all these deliveries have ended.
    */
   replayed: { ids: readonly string[]; status: ReplayStatus | null } | null;
   /**

@@ -246,9 +246,10 @@ function counted<T extends Queryable>(
 }
 
 /**
- * Registers a statement with `silence` while it runs, and runs it again after a stale error
- * (isStale). postgres.js sends a statement at the first call of its `then`, `catch` or `finally`,
- * so this function replaces the three methods.
+ * Lets `silence`, which drops connections that no longer answer, count a statement while it runs.
+ * Runs the statement once more if its connection turned out to be stale (isStale). postgres.js
+ * sends a statement at the first call of its `then`, `catch` or `finally`, so this function
+ * replaces the three methods.
  */
 function count(
   made: Statement,

@@ -168,7 +168,7 @@ const lessCredit = ({ credit = 0n }: Pick<PriceTerms, 'credit'>, due: bigint, mi
 /**
  * The amount that a past-due subscription owes for its unpaid period. Null when the subscription is
  * not past due or has no next attempt. The next attempt is inside the unpaid period or exactly at
- * its end. The second before the next attempt is therefore always inside the unpaid period.
+ * its end. So the unpaid period is the one in which lies the time one second before the attempt.
  */
 export function amountPastDue(
   terms: PriceTerms & {

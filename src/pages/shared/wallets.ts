@@ -159,8 +159,8 @@ export function noteLapse(wallet: SolanaWallet): void {
 }
 
 /**
- * Forgets that a transaction of the wallet lapsed. Used when the wallet cannot send its
- * transactions itself, for example because it has no SOL.
+ * Forgets that a transaction of the wallet lapsed, so that the wallet does not send the next one
+ * itself. Used for a wallet that cannot send it, for example because it has no SOL.
  */
 export function forgetLapse(wallet: SolanaWallet): void {
   lapsed.delete(wallet);

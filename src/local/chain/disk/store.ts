@@ -44,7 +44,7 @@ export interface Restored extends Pick<
   readonly snapshot: Uint8Array;
   /** Accounts that changed after the snapshot was taken. */
   readonly accounts: ReadonlyMap<Key, AccountState | null>;
-  /** Blocks in order of height. The last of these blocks is sealed. */
+  /** Sealed blocks in order of height. Without the block that was being built. */
   readonly blocks: readonly Block[];
   readonly landed: readonly Landed[];
 }
