@@ -34,7 +34,7 @@ const durationsFile = join(root, '.tap/durations.json');
  */
 const places = flags.jobs === undefined ? availableParallelism() + 1 : Number(flags.jobs);
 /** What a file that only waits counts for. */
-const leastWeight = 1 / 3;
+const leastWeight = 1 / 4;
 
 async function readDurations(): Promise<Record<string, number>> {
   const text = await readFile(durationsFile, 'utf8').catch(() => '{}');
