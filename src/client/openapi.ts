@@ -301,7 +301,7 @@ export interface paths {
     "/merchant/apps/{appId}/subscriptions/{subscriptionId}/change": {
         /**
          * Read what a change of plan would cost
-         * What a checkout session with replaces would cost the subscriber, without a discount of the session.
+         * What a checkout session with replaces would cost the subscriber. The discount of the subscription stays with it: give the one of the session.
          */
         get: operations["getSubscriptionChange"];
     };
@@ -6498,6 +6498,12 @@ export interface operations {
     getSubscriptionChange: {
         parameters: {
             query: {
+                /** USDC base units off each payment, as a string. */
+                amountOff?: string;
+                /** Percent of the amount. */
+                percentOff?: number;
+                /** Payments that it reduces. Absent: all. */
+                periods?: number;
                 planId: string;
                 /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                 when: "now" | "period_end";
