@@ -58,8 +58,7 @@ const isLong = (file: string) => /^test\/(scenarios|soak)\//.test(file);
 async function testFiles(durations: Record<string, number>): Promise<string[]> {
   const paths = await readdir(join(root, 'test'), { recursive: true });
   const wanted = await Promise.all(paths.map(isWanted));
-  const secondsOf = (file: string) =>
-    durations[file] ?? Number.MAX_VALUE / (isLong(file) ? 1 : 2);
+  const secondsOf = (file: string) => durations[file] ?? Number.MAX_VALUE / (isLong(file) ? 1 : 2);
   return paths
     .filter((_, place) => wanted[place])
     .map((path) => join('test', path))

@@ -219,10 +219,10 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     }
   });
   app.addHook('preValidation', (request, _reply, done) => {
-    // Ajv converts no types, and query parameters arrive as strings. The two parameters that are
-    // numbers, `limit` and `wait`, are converted here.
+    // Ajv converts no types, and query parameters arrive as strings. Those that are numbers are
+    // converted here.
     const query = request.query as Record<string, unknown>;
-    for (const name of ['limit', 'wait']) {
+    for (const name of ['limit', 'wait', 'percentOff', 'periods']) {
       const text = query[name];
       if (typeof text === 'string' && /^\d{1,4}$/.test(text)) query[name] = Number(text);
     }

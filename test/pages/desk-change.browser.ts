@@ -18,9 +18,7 @@ t.teardown(closeBrowser);
 
 const usdc = (units: bigint | string) => `${(Number(units) / 1e6).toFixed(2)} USDC`;
 const tile = (page: Page, name: string) =>
-  page
-    .locator('.tile', { has: page.getByText(name, { exact: true }) })
-    .locator('dd:not(.meaning)');
+  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd:not(.meaning)');
 /** The value beside a name, in a list of names and values. */
 const valueOf = (within: Page | Locator, name: string) =>
   within.locator('dt', { hasText: name }).first().locator('xpath=following-sibling::dd[1]');

@@ -16,9 +16,7 @@ t.teardown(closeBrowser);
 
 /** The figure of a tile of the overview. */
 const tile = (page: Page, name: string) =>
-  page
-    .locator('.tile', { has: page.getByText(name, { exact: true }) })
-    .locator('dd:not(.meaning)');
+  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd:not(.meaning)');
 const usdc = (units: bigint | string) => `${(Number(units) / 1e6).toFixed(2)} USDC`;
 
 void t.test('a merchant refunds, pauses, discounts, cancels and reinstates', async (t) => {

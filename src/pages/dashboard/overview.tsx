@@ -181,8 +181,8 @@ function Figures({ of: data, isOfPlan }: { of: Analytics; isOfPlan: boolean }): 
       <Movements of={data} isOfPlan={isOfPlan} />
       {data.sponsored.transactions + data.sponsored.failed > 0 && <Sponsored of={data.sponsored} />}
       <p className="muted small">
-        Days are in UTC. Figures are of all payments that the app’s list shows. – means that there is
-        nothing to count.
+        Days are in UTC. Figures are of all payments that the app’s list shows. – means that there
+        is nothing to count.
       </p>
     </>
   );
@@ -272,8 +272,8 @@ function revenueOf(daily: readonly (Money & { date: string })[], size: number): 
 
 /**
  * Shows one figure of the app with its label and, if given, its definition. An amount of USDC is
- * rounded to the cent. `hint` is the text of the title attribute. For USDC, its default is the exact
- * amount.
+ * rounded to the cent. `hint` is the text of the title attribute. For USDC, its default is the
+ * exact amount.
  */
 function Tile({
   name,

@@ -40,9 +40,7 @@ async function press(page: Page, name: string): Promise<void> {
   await loaded;
 }
 const tile = (page: Page, name: string) =>
-  page
-    .locator('.tile', { has: page.getByText(name, { exact: true }) })
-    .locator('dd:not(.meaning)');
+  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd:not(.meaning)');
 
 /** A sandbox after its play, with the first merchant's API. */
 async function startSandbox(t: Test) {
