@@ -1,6 +1,7 @@
 // A merchant's month in the sandbox's dashboard, by mouse and keyboard alone, from a new plan to
 // the exported statement. Each figure is compared with the API's.
 import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { eachScreen, labelsOf } from '../../../scripts/picture-screens.ts';
@@ -50,10 +51,19 @@ async function startSandbox(t: Test) {
   await running.line('"invariants"');
   const [merchant] = ready.merchants;
   const headers = { authorization: `Bearer ${merchant?.apiKey ?? ''}` };
-  const read = (path: string) =>
-    fetch(`${ready.apiUrl}/merchant/apps/${merchant?.appId ?? ''}/${path}`, { headers });
+  // The open windows take from the same budget of requests: over it, the answer says when to ask
+  // again.
+  const read = async (path: string): Promise<Response> => {
+    const url = `${ready.apiUrl}/merchant/apps/${merchant?.appId ?? ''}/${path}`;
+    const response = await fetch(url, { headers });
+    if (response.status !== 429) return response;
+    await sleep(Number(response.headers.get('retry-after')) * 1000);
+    return read(path);
+  };
   const api = async <T>(path: string): Promise<T> => {
-    const body = (await (await read(path)).json()) as { data: T };
+    const response = await read(path);
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+    const body = (await response.json()) as { data: T };
     return body.data;
   };
   const faults: string[][] = [];
