@@ -182,6 +182,12 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       t.equal(await one.page.getByText('has begun').count(), 0);
       await look(t, one, 'first-failed');
       one.wallet.switches.beforeSigning = undefined;
+      await one.page.reload();
+      await one.press();
+      await one.sees('You are subscribed already');
+      await one.sees('Your wallet has too little USDC');
+      t.equal(await one.page.getByText('There is nothing to do').count(), 0);
+      await look(t, one, 'already-unpaid');
       await one.page.goto('/account');
       await one.page.getByRole('button', { name: /^Cancel subscription/ }).click();
       await one.sees('Cancelled. Nothing more is collected.');

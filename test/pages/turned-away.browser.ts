@@ -39,7 +39,7 @@ void t.test('a page that is older than what it shows, and lost answers', async (
     await one.page.route('**/subscriber/transactions', (route) => route.abort());
     await one.press();
     await one.sees('Sending your transaction');
-    const slow = one.page.getByRole('heading', { name: 'This takes longer than usual' });
+    const slow = one.page.getByText('This takes longer than usual');
     while (!(await slow.isVisible())) await one.page.clock.fastForward(2000);
     t.notMatch(await one.page.locator('.panel').innerText(), /Nothing was paid/);
     await look(t, one, 'slow');

@@ -198,7 +198,7 @@ async function placeOf(
   // If the account on chain is cancelled and the service has no subscription for it, the wallet may
   // subscribe. Subscribing then resumes the account.
   if (onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null))
-    return { at: 'subscribed', standing };
+    return subscribedAlready(session, standing);
   if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };
   if (standing.frozen) return { at: 'closed', why: 'frozen' };
   if (standing.planBlocked !== null) return { at: 'closed', why: 'planBlocked' };
@@ -208,6 +208,20 @@ async function placeOf(
   return approval === null || approval.delegate === replacing
     ? undefined
     : { at: 'otherApproval', approval };
+}
+
+/** Returns the screen for a wallet that is subscribed, with the reason if it owes a payment. */
+async function subscribedAlready({ client }: Session, standing: Standing): Promise<View> {
+  const { subscriptionId } = standing;
+  if (subscriptionId === null) return { at: 'subscribed', standing };
+  const path = { subscriptionId };
+  const own = await client.get('/subscriber/subscriptions/{subscriptionId}', { path });
+  if (own.status !== 'past_due') return { at: 'subscribed', standing };
+  const [latest] = await client.get('/subscriber/subscriptions/{subscriptionId}/transactions', {
+    path,
+    query: { limit: 1 },
+  });
+  return { at: 'subscribed', standing, unpaid: latest?.failureReason ?? 'unknown' };
 }
 
 /** Returns the screen for a transaction that lapsed or failed. */

@@ -16,7 +16,7 @@ import type { Flow } from './flow.ts';
 import { textOf } from './problems.ts';
 import { Short } from './short.tsx';
 import { STAGES } from './sponsored.ts';
-import type { Step } from './view.ts';
+import type { Step, View } from './view.ts';
 
 /**
  * Returns why the plan or the checkout session accepts no subscribers, or undefined if it accepts
@@ -199,7 +199,7 @@ function Screen({
       );
     case 'subscribed':
       return (
-        <Subscribed standing={view.standing} note={view.note} flow={flow}>
+        <Subscribed {...view} flow={flow}>
           {children}
         </Subscribed>
       );
@@ -271,11 +271,10 @@ function Back({ to, plan }: { to: string | null; plan: PublicPlan }): ReactEleme
 function Subscribed({
   standing,
   note,
+  unpaid,
   flow,
   children,
-}: {
-  standing: Standing;
-  note: 'approved' | 'resumed' | undefined;
+}: Pick<Extract<View, { at: 'subscribed' }>, 'standing' | 'note' | 'unpaid'> & {
   flow: Flow;
   /** Shown after the wallet has switched to another account. */
   children: ReactNode;
@@ -318,7 +317,12 @@ function Subscribed({
           {text.replacedText}
         </Notice>
       )}
-      {onChain === 'live' && approval === 'given' && note === undefined && (
+      {onChain === 'live' && approval === 'given' && unpaid !== undefined && (
+        <Notice kind="warning" title={words.account.lastFailed}>
+          {words.unpaid[unpaid]}
+        </Notice>
+      )}
+      {onChain === 'live' && approval === 'given' && (note ?? unpaid) === undefined && (
         <Notice kind="success">{text.allGood}</Notice>
       )}
       <p>

@@ -1,6 +1,6 @@
 import { type ReactElement, useEffect, useRef } from 'react';
-import { words } from '../shared/language.ts';
 import { Lacking } from '../shared/lacking.tsx';
+import { words } from '../shared/language.ts';
 import { missingOf } from '../shared/missing.ts';
 import { Button, Notice, Spinner } from '../shared/parts.tsx';
 import type { Session, Standing } from '../shared/session.ts';
