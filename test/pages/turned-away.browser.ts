@@ -51,8 +51,11 @@ void t.test('a page that is older than what it shows, and lost answers', async (
 
   await t.test('the merchant can no longer be paid', async (t) => {
     const one = await scene(stage);
-    const freeze = (state: 'frozen' | 'initialized') =>
-      chain.rpc('surfnet_setTokenAccount', merchant.wallet, chain.mint, { state });
+    const freeze = async (state: 'frozen' | 'initialized') => {
+      await chain.rpc('surfnet_setTokenAccount', merchant.wallet, chain.mint, { state });
+      // The service reads the last sealed block.
+      chain.mineBlocks(2);
+    };
     await freeze('frozen');
     await one.press();
     await one.sees('The merchant cannot receive payments of this plan at the moment');
@@ -65,7 +68,7 @@ void t.test('a page that is older than what it shows, and lost answers', async (
 
   await t.test('the plan has ended', async (t) => {
     const end = new Date(chain.now() + 20 * 86_400_000);
-    const { id: planId } = await stage.plan({ endsAt: end.toISOString() });
+    const { id: planId } = await stage.plan({ periodHours: 168, endsAt: end.toISOString() });
     const one = await scene(stage, {}, { planId });
     chain.passSeconds(21 * 86_400);
     await one.press();
