@@ -8,8 +8,8 @@ import {
   refuseOtherAmounts,
 } from '../shared/change-costs.tsx';
 import { explain, type Explanation } from '../shared/errors.ts';
-import { words } from '../shared/language.ts';
 import { Lacking } from '../shared/lacking.tsx';
+import { words } from '../shared/language.ts';
 import { type Approval, OtherApproval } from '../shared/other-approval.tsx';
 import { Button, Explained, Notice, Spinner, Usdc } from '../shared/parts.tsx';
 import { everyPeriod } from '../shared/period.ts';

@@ -77,7 +77,7 @@ export function Panel({
           />
         </Screen>
       )}
-      {view.at !== 'done' && why === undefined && <Promises plan={plan} />}
+      {!['closed', 'done'].includes(view.at) && why === undefined && <Promises plan={plan} />}
       {view.at !== 'done' && checkout?.status !== 'complete' && (
         <Back to={checkout?.cancelUrl ?? null} plan={plan} />
       )}
@@ -164,12 +164,12 @@ function Screen({
         <>
           <h2>{text.cannot}</h2>
           <Notice kind="warning">{text[view.why]}</Notice>
-          {view.why === 'second' ? (
+          {view.why === 'planBlocked' && retry(words.tryAgain)}
+          {['ownWallet', 'frozen'].includes(view.why) && children}
+          {['endedByMerchant', 'planClosed', 'second'].includes(view.why) && (
             <p>
               <a href="/account">{text.seeMine}</a>
             </p>
-          ) : (
-            children
           )}
         </>
       );
