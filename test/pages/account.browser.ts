@@ -138,6 +138,11 @@ void t.test(
     await page.getByRole('button', { name: 'Change now' }).click();
     await page.getByRole('heading', { name: 'Your wallet needs more SOL' }).waitFor();
     t.same(wallet.asked, [], 'nothing that cannot be paid is signed');
+    t.notMatch(
+      await page.getByRole('row', { name: /USDC/ }).innerText(),
+      /\d\.\d{3,}/,
+      'to the cent',
+    );
     await inspect(t, page, 'account-change-short');
     await own(1_000_000_000);
     await page.getByRole('button', { name: 'Change now' }).click();

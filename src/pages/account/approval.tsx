@@ -37,9 +37,11 @@ export function Approval({
       const { approval, frozen } = await readStanding(session, subscription);
       const ask = async (sponsored: boolean) => {
         const body = { closeAuthority: closes, sponsored };
-        return session.client.post('/subscriber/approval/revoke', { body }).catch((error: unknown) => {
-          throw isCode(error, 'CONFLICT') && !frozen ? new NotApproved() : error;
-        });
+        return session.client
+          .post('/subscriber/approval/revoke', { body })
+          .catch((error: unknown) => {
+            throw isCode(error, 'CONFLICT') && !frozen ? new NotApproved() : error;
+          });
       };
       const submitted = await submit(session, ask, () => undefined);
       const problem = problemOf(submitted);

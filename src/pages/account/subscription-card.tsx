@@ -242,11 +242,14 @@ function State({
     : cancelRequestedAt === null
       ? text.paidUntil
       : text.ends;
+  // What cannot be paid any more has no next payment.
+  const isPayable = standing?.approval !== 'replaced' && !tellsEnd;
   const line = (name: string, value: ReactNode) => <Line name={name}>{value}</Line>;
   return (
     <>
       <dl className="lines">
         {status === 'active' &&
+          isPayable &&
           cancelRequestedAt === null &&
           nextPaymentDue !== null &&
           line(
@@ -266,6 +269,7 @@ function State({
         {replacedAt !== null && line(words.change.replaced, <Time at={replacedAt} />)}
         {pausedAt !== null && line(text.paused, <Time at={pausedAt} dateOnly />)}
         {status === 'past_due' &&
+          isPayable &&
           nextPaymentDue !== null &&
           line(text.wasDue, <Time at={nextPaymentDue} />)}
         {paidThrough !== null && replacedAt === null && line(endName, <Time at={paidThrough} />)}
