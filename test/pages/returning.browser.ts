@@ -42,7 +42,27 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await one.sees('Payments are not approved');
     t.equal(await one.delegate(), undefined);
     await look(t, one, 'approval-missing');
-    await one.page.getByRole('button', { name: 'Approve payments again' }).click();
+
+    // A frozen account cannot be approved: both pages say so, and do not offer it.
+    const approve = one.page.getByRole('button', { name: /^Approve payments again/ });
+    const freeze = async (state: 'frozen' | 'initialized') => {
+      await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, { state });
+      chain.mineBlocks(2);
+    };
+    await freeze('frozen');
+    await one.page.reload();
+    await one.press();
+    await one.sees('is frozen by the issuer of USDC');
+    t.equal(await approve.count(), 0);
+    await look(t, one, 'already-frozen');
+    await one.page.goto('/account');
+    await one.sees('is frozen by the issuer of USDC');
+    t.equal(await approve.count(), 0);
+    await look(t, one, 'account-frozen');
+    await freeze('initialized');
+    await one.page.goto(`/s/${one.planId}`);
+    await one.press();
+    await approve.click();
     await one.sees('Payments are approved again');
     t.equal(await one.delegate(), one.authority);
     t.equal(await one.registrations(), 1);

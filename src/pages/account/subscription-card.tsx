@@ -161,6 +161,7 @@ export function SubscriptionCard({
       <div className="actions">
         {standing?.onChain === 'live' &&
           standing.approval === 'missing' &&
+          !standing.frozen &&
           button('repair', words.panel.approve, 'primary')}
         {standing?.onChain === 'cancelled' &&
           ending &&
@@ -280,7 +281,10 @@ function State({
           {words.unpaid[lastFailure ?? 'unknown']}
         </Notice>
       )}
-      {standing?.onChain === 'live' && standing.approval === 'missing' && (
+      {standing?.onChain === 'live' && standing.frozen && lastFailure !== 'account_frozen' && (
+        <Notice kind="warning">{words.unpaid.account_frozen}</Notice>
+      )}
+      {standing?.onChain === 'live' && standing.approval === 'missing' && !standing.frozen && (
         <Notice kind="warning" title={words.panel.notApproved}>
           {standing.replaces === null ? (
             words.panel.notApprovedText

@@ -279,7 +279,10 @@ function Subscribed({
   /** Shown after the wallet has switched to another account. */
   children: ReactNode;
 }): ReactElement {
-  const { onChain, approval, subscriptionId, endsAt } = standing;
+  const { onChain, subscriptionId, endsAt } = standing;
+  // A frozen account can neither be approved nor pay: nothing else is said of its approval.
+  const frozen = standing.frozen && standing.approval !== 'replaced';
+  const approval = frozen ? 'none' : standing.approval;
   const text = words.panel;
   const restore = (how: 'repair' | 'resume', label: string) =>
     subscriptionId !== null &&
@@ -299,6 +302,9 @@ function Subscribed({
           </Notice>
           {restore('resume', text.resume)}
         </>
+      )}
+      {onChain === 'live' && frozen && (
+        <Notice kind="warning">{words.unpaid.account_frozen}</Notice>
       )}
       {onChain === 'live' && approval === 'missing' && (
         <>
