@@ -62,6 +62,14 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await freeze('initialized');
     await one.page.goto(`/s/${one.planId}`);
     await one.press();
+
+    one.wallet.switches.rejects = 'sign';
+    await approve.click();
+    await one.sees('You declined in your wallet');
+    t.equal(await one.page.getByText('You have not subscribed').count(), 0);
+    await look(t, one, 'declined-approval');
+    one.wallet.switches.rejects = undefined;
+    await one.page.getByRole('button', { name: 'Try again' }).click();
     await approve.click();
     await one.sees('Payments are approved again');
     t.equal(await one.delegate(), one.authority);

@@ -1,7 +1,7 @@
 // Runs the steps from the chosen wallet to the subscription. Each step reads the state from the
 // chain, so a user who closed the page midway can continue.
 import { OtherAmounts } from '../shared/change-costs.tsx';
-import type { WalletRefusal } from '../shared/errors.ts';
+import { WalletRefusal } from '../shared/errors.ts';
 import { isShort } from '../shared/missing.ts';
 import { isUnnamed } from '../shared/other-approval.tsx';
 import { persistently } from '../shared/persistently.ts';
@@ -163,7 +163,13 @@ export async function restore(
       path: { subscriptionId },
       body: { sponsored },
     });
-  const submitted = await submitNoted(session, order, ask, show);
+  let submitted: Submitted;
+  try {
+    submitted = await submitNoted(session, order, ask, show);
+  } catch (error) {
+    if (!(error instanceof WalletRefusal)) throw error;
+    return { at: 'problem', cause: { error }, isSubscribed: true };
+  }
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show(submitted.doubt === undefined ? 'confirm' : 'look');
