@@ -67,6 +67,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await approve.click();
     await one.sees('You declined in your wallet');
     t.equal(await one.page.getByText('You have not subscribed').count(), 0);
+    t.equal(await one.page.getByRole('term').filter({ hasText: 'Today' }).count(), 0);
     await look(t, one, 'declined-approval');
     one.wallet.switches.rejects = undefined;
     await one.page.getByRole('button', { name: 'Try again' }).click();
