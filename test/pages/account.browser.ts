@@ -85,6 +85,13 @@ void t.test(
     t.equal(value, null, 'the account is gone from the chain');
     await inspect(t, page, 'account-closed');
     t.same(faults, []);
+
+    // The approval went with the last subscription.
+    wallet.asked.length = 0;
+    await page.getByRole('button', { name: 'Withdraw the approval' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Withdraw the approval' }).click();
+    await page.getByText('The approval is withdrawn.').waitFor();
+    t.same(wallet.asked, [], 'there is nothing to sign');
   },
 );
 
@@ -121,13 +128,21 @@ void t.test(
     t.match(amounts, /\d+\.\d\d USDC/);
     t.notMatch(amounts, /\d\.\d{3,}/, 'to the cent');
     await inspect(t, page, 'account-change');
-    const own = async (lamports: number) =>
-      chain.rpc('surfnet_setAccount', wallet.address, { lamports });
+    const own = async (lamports: number) => {
+      await chain.rpc('surfnet_setAccount', wallet.address, { lamports });
+      // The service reads the last sealed block.
+      chain.mineBlocks(2);
+    };
     await own(900_000);
     wallet.asked.length = 0;
     await page.getByRole('button', { name: 'Change now' }).click();
     await page.getByRole('heading', { name: 'Your wallet needs more SOL' }).waitFor();
     t.same(wallet.asked, [], 'nothing that cannot be paid is signed');
+    t.notMatch(
+      await page.getByRole('row', { name: /USDC/ }).innerText(),
+      /\d\.\d{3,}/,
+      'to the cent',
+    );
     await inspect(t, page, 'account-change-short');
     await own(1_000_000_000);
     await page.getByRole('button', { name: 'Change now' }).click();

@@ -42,7 +42,36 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     await one.sees('Payments are not approved');
     t.equal(await one.delegate(), undefined);
     await look(t, one, 'approval-missing');
-    await one.page.getByRole('button', { name: 'Approve payments again' }).click();
+
+    // A frozen account cannot be approved: both pages say so, and do not offer it.
+    const approve = one.page.getByRole('button', { name: /^Approve payments again/ });
+    const freeze = async (state: 'frozen' | 'initialized') => {
+      await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, { state });
+      chain.mineBlocks(2);
+    };
+    await freeze('frozen');
+    await one.page.reload();
+    await one.press();
+    await one.sees('is frozen by the issuer of USDC');
+    t.equal(await approve.count(), 0);
+    await look(t, one, 'already-frozen');
+    await one.page.goto('/account');
+    await one.sees('is frozen by the issuer of USDC');
+    t.equal(await approve.count(), 0);
+    await look(t, one, 'account-frozen');
+    await freeze('initialized');
+    await one.page.goto(`/s/${one.planId}`);
+    await one.press();
+
+    one.wallet.switches.rejects = 'sign';
+    await approve.click();
+    await one.sees('You declined in your wallet');
+    t.equal(await one.page.getByText('You have not subscribed').count(), 0);
+    t.equal(await one.page.getByRole('term').filter({ hasText: 'Today' }).count(), 0);
+    await look(t, one, 'declined-approval');
+    one.wallet.switches.rejects = undefined;
+    await one.page.getByRole('button', { name: 'Try again' }).click();
+    await approve.click();
     await one.sees('Payments are approved again');
     t.equal(await one.delegate(), one.authority);
     t.equal(await one.registrations(), 1);
@@ -112,6 +141,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await one.page.goto('/account');
       await one.page.getByRole('heading', { name: 'Coffee club' }).waitFor();
       await one.sees('This subscription cannot be paid any more');
+      t.equal(await one.page.getByText('Next payment').count(), 0);
       await look(t, one, 'account-replaced');
       t.equal(await one.registrations(), 1);
     },
@@ -137,7 +167,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await one.page.getByRole('button', { name: /^Cancel subscription/ }).waitFor();
       const card = await one.page.locator('article').innerText();
       t.equal(card.split('cannot be paid any more').length - 1, 1, 'said once');
-      t.notMatch(card, 'Approve payments again');
+      t.notMatch(card, /Approve payments again|Next try/);
       await look(t, one, 'authority-closed');
     },
   );
@@ -182,6 +212,12 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       t.equal(await one.page.getByText('has begun').count(), 0);
       await look(t, one, 'first-failed');
       one.wallet.switches.beforeSigning = undefined;
+      await one.page.reload();
+      await one.press();
+      await one.sees('You are subscribed already');
+      await one.sees('Your wallet has too little USDC');
+      t.equal(await one.page.getByText('There is nothing to do').count(), 0);
+      await look(t, one, 'already-unpaid');
       await one.page.goto('/account');
       await one.page.getByRole('button', { name: /^Cancel subscription/ }).click();
       await one.sees('Cancelled. Nothing more is collected.');

@@ -39,7 +39,7 @@ void t.test('a page that is older than what it shows, and lost answers', async (
     await one.page.route('**/subscriber/transactions', (route) => route.abort());
     await one.press();
     await one.sees('Sending your transaction');
-    const slow = one.page.getByRole('heading', { name: 'This takes longer than usual' });
+    const slow = one.page.getByText('This takes longer than usual');
     while (!(await slow.isVisible())) await one.page.clock.fastForward(2000);
     t.notMatch(await one.page.locator('.panel').innerText(), /Nothing was paid/);
     await look(t, one, 'slow');
@@ -51,26 +51,32 @@ void t.test('a page that is older than what it shows, and lost answers', async (
 
   await t.test('the merchant can no longer be paid', async (t) => {
     const one = await scene(stage);
-    const freeze = (state: 'frozen' | 'initialized') =>
-      chain.rpc('surfnet_setTokenAccount', merchant.wallet, chain.mint, { state });
+    const freeze = async (state: 'frozen' | 'initialized') => {
+      await chain.rpc('surfnet_setTokenAccount', merchant.wallet, chain.mint, { state });
+      // The service reads the last sealed block.
+      chain.mineBlocks(2);
+    };
     await freeze('frozen');
     await one.press();
     await one.sees('The merchant cannot receive payments of this plan at the moment');
     t.notOk(one.wallet.asked.includes('signTransaction'), 'nothing is signed');
     await look(t, one, 'plan-blocked');
     await freeze('initialized');
-    await one.page.getByRole('button', { name: /^(Subscribe|Try again)/ }).click();
+    await one.page.getByRole('button', { name: 'Try again' }).click();
     await one.sees(subscribed);
   });
 
   await t.test('the plan has ended', async (t) => {
     const end = new Date(chain.now() + 20 * 86_400_000);
-    const { id: planId } = await stage.plan({ endsAt: end.toISOString() });
+    const { id: planId } = await stage.plan({ periodHours: 168, endsAt: end.toISOString() });
     const one = await scene(stage, {}, { planId });
     chain.passSeconds(21 * 86_400);
     await one.press();
     await one.sees('This plan no longer accepts new subscribers');
     t.notOk(one.wallet.asked.includes('signTransaction'), 'nothing is signed');
+    t.equal(await one.page.getByRole('button', { name: /^(Subscribe|Try again)/ }).count(), 0);
+    t.equal(await one.page.getByText('What you approve.').count(), 0);
+    await one.page.getByRole('link', { name: 'See my subscriptions' }).waitFor();
     await look(t, one, 'plan-closed');
   });
 });

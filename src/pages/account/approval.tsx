@@ -1,9 +1,15 @@
 import { type ReactElement, useState } from 'react';
-import { explain, type Explanation } from '../shared/errors.ts';
+import { explain, type Explanation, isCode } from '../shared/errors.ts';
 import { words } from '../shared/language.ts';
 import { Button, Dialog, Explained } from '../shared/parts.tsx';
 import { type Session, submit, type Subscription } from '../shared/session.ts';
 import { isWithdrawn, problemOf, readStanding, unseenText } from './actions.ts';
+
+/**
+ * Thrown when the wallet has no approval to withdraw, for example because closing its last
+ * subscription withdrew it.
+ */
+class NotApproved extends Error {}
 
 /** Lets the subscriber revoke the approval that all subscriptions of the wallet share. */
 export function Approval({
@@ -27,12 +33,16 @@ export function Approval({
     setAsking(false);
     setBusy(true);
     setMessage(undefined);
-    const ask = (sponsored: boolean) =>
-      session.client.post('/subscriber/approval/revoke', {
-        body: { closeAuthority: closes, sponsored },
-      });
     const submitSeen = async () => {
-      const { approval } = await readStanding(session, subscription);
+      const { approval, frozen } = await readStanding(session, subscription);
+      const ask = async (sponsored: boolean) => {
+        const body = { closeAuthority: closes, sponsored };
+        return session.client
+          .post('/subscriber/approval/revoke', { body })
+          .catch((error: unknown) => {
+            throw isCode(error, 'CONFLICT') && !frozen ? new NotApproved() : error;
+          });
+      };
       const submitted = await submit(session, ask, () => undefined);
       const problem = problemOf(submitted);
       if (problem !== undefined || submitted.status === 'confirmed') return problem;
@@ -40,6 +50,10 @@ export function Approval({
       return isSeen ? undefined : unseenText(submitted);
     };
     submitSeen()
+      .catch((error: unknown) => {
+        if (!(error instanceof NotApproved)) throw error;
+        return undefined;
+      })
       .then(
         (problem) => {
           setMessage(

@@ -161,6 +161,7 @@ export function SubscriptionCard({
       <div className="actions">
         {standing?.onChain === 'live' &&
           standing.approval === 'missing' &&
+          !standing.frozen &&
           button('repair', words.panel.approve, 'primary')}
         {standing?.onChain === 'cancelled' &&
           ending &&
@@ -242,11 +243,14 @@ function State({
     : cancelRequestedAt === null
       ? text.paidUntil
       : text.ends;
+  // What cannot be paid any more has no next payment.
+  const isPayable = standing?.approval !== 'replaced' && !tellsEnd;
   const line = (name: string, value: ReactNode) => <Line name={name}>{value}</Line>;
   return (
     <>
       <dl className="lines">
         {status === 'active' &&
+          isPayable &&
           cancelRequestedAt === null &&
           nextPaymentDue !== null &&
           line(
@@ -266,6 +270,7 @@ function State({
         {replacedAt !== null && line(words.change.replaced, <Time at={replacedAt} />)}
         {pausedAt !== null && line(text.paused, <Time at={pausedAt} dateOnly />)}
         {status === 'past_due' &&
+          isPayable &&
           nextPaymentDue !== null &&
           line(text.wasDue, <Time at={nextPaymentDue} />)}
         {paidThrough !== null && replacedAt === null && line(endName, <Time at={paidThrough} />)}
@@ -276,7 +281,10 @@ function State({
           {words.unpaid[lastFailure ?? 'unknown']}
         </Notice>
       )}
-      {standing?.onChain === 'live' && standing.approval === 'missing' && (
+      {standing?.onChain === 'live' && standing.frozen && lastFailure !== 'account_frozen' && (
+        <Notice kind="warning">{words.unpaid.account_frozen}</Notice>
+      )}
+      {standing?.onChain === 'live' && standing.approval === 'missing' && !standing.frozen && (
         <Notice kind="warning" title={words.panel.notApproved}>
           {standing.replaces === null ? (
             words.panel.notApprovedText

@@ -3,12 +3,13 @@ import { formatUsdc } from '../../format.ts';
 import { onrampUrl } from './installation.ts';
 import { fill, locale, words } from './language.ts';
 import { type Balances, missingOf } from './missing.ts';
-import { formatExact, formatSolShort } from './money.ts';
+import { formatExact, formatSolShort, formatToCent, upToCent } from './money.ts';
 import { Copy } from './parts.tsx';
 import { QrCode } from './qr-code.tsx';
 
 /**
- * Shows how much USDC and SOL a wallet lacks, and the wallet's address for receiving both.
+ * Shows how much USDC and SOL a wallet lacks, and the wallet's address for receiving both. Missing
+ * USDC is rounded up to the cent: the price of a part of a period changes while the money is sent.
  * `children` stand below the heading.
  */
 export function Lacking({
@@ -23,7 +24,8 @@ export function Lacking({
   children?: ReactNode;
 }): ReactElement {
   const text = words.short;
-  const { usdc, lamports } = missingOf(of, needsSol);
+  const { usdc: exact, lamports } = missingOf(of, needsSol);
+  const usdc = upToCent(exact);
   const lacks = usdc === 0n ? 'sol' : lamports === 0n ? 'usdc' : 'both';
   const amounts = [
     ...(usdc > 0n ? [`${formatExact(usdc)} USDC`] : []),
@@ -81,8 +83,10 @@ function BalanceTable({ of, needsSol }: { of: Balances; needsSol: boolean }): Re
         <tr>
           <th scope="row">USDC</th>
           <td>{formatExact(of.usdc)}</td>
-          <td>{formatExact(of.usdcNeeded)}</td>
-          <td className={usdc > 0n ? 'missing' : ''}>{usdc > 0n ? formatExact(usdc) : '–'}</td>
+          <td>{usdc > 0n ? formatExact(upToCent(of.usdcNeeded)) : formatToCent(of.usdcNeeded)}</td>
+          <td className={usdc > 0n ? 'missing' : ''}>
+            {usdc > 0n ? formatExact(upToCent(usdc)) : '–'}
+          </td>
         </tr>
         {needsSol && (
           <tr>

@@ -34,6 +34,10 @@ export function formatCents(units: string | bigint): string {
   return formatExact(toCent(BigInt(units)));
 }
 
+/** Rounds USDC base units up to the cent. */
+export const upToCent = (units: string | bigint): bigint =>
+  ((BigInt(units) + UNITS_PER_CENT - 1n) / UNITS_PER_CENT) * UNITS_PER_CENT;
+
 /** Formats lamports as SOL with at most five decimals; rounds up. */
 export function formatSolShort(lamports: string | bigint): string {
   const rounded = ((BigInt(lamports) + 9999n) / 10_000n) * 10_000n;

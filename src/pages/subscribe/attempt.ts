@@ -1,7 +1,7 @@
 // Runs the steps from the chosen wallet to the subscription. Each step reads the state from the
 // chain, so a user who closed the page midway can continue.
 import { OtherAmounts } from '../shared/change-costs.tsx';
-import type { WalletRefusal } from '../shared/errors.ts';
+import { WalletRefusal } from '../shared/errors.ts';
 import { isShort } from '../shared/missing.ts';
 import { isUnnamed } from '../shared/other-approval.tsx';
 import { persistently } from '../shared/persistently.ts';
@@ -163,7 +163,13 @@ export async function restore(
       path: { subscriptionId },
       body: { sponsored },
     });
-  const submitted = await submitNoted(session, order, ask, show);
+  let submitted: Submitted;
+  try {
+    submitted = await submitNoted(session, order, ask, show);
+  } catch (error) {
+    if (!(error instanceof WalletRefusal)) throw error;
+    return { at: 'problem', cause: { error }, isSubscribed: true };
+  }
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show(submitted.doubt === undefined ? 'confirm' : 'look');
@@ -198,7 +204,7 @@ async function placeOf(
   // If the account on chain is cancelled and the service has no subscription for it, the wallet may
   // subscribe. Subscribing then resumes the account.
   if (onChain === 'live' || (onChain === 'cancelled' && subscriptionId !== null))
-    return { at: 'subscribed', standing };
+    return subscribedAlready(session, standing);
   if (session.address === plan.merchantWallet) return { at: 'closed', why: 'ownWallet' };
   if (standing.frozen) return { at: 'closed', why: 'frozen' };
   if (standing.planBlocked !== null) return { at: 'closed', why: 'planBlocked' };
@@ -208,6 +214,20 @@ async function placeOf(
   return approval === null || approval.delegate === replacing
     ? undefined
     : { at: 'otherApproval', approval };
+}
+
+/** Returns the screen for a wallet that is subscribed, with the reason if it owes a payment. */
+async function subscribedAlready({ client }: Session, standing: Standing): Promise<View> {
+  const { subscriptionId } = standing;
+  if (subscriptionId === null) return { at: 'subscribed', standing };
+  const path = { subscriptionId };
+  const own = await client.get('/subscriber/subscriptions/{subscriptionId}', { path });
+  if (own.status !== 'past_due') return { at: 'subscribed', standing };
+  const [latest] = await client.get('/subscriber/subscriptions/{subscriptionId}/transactions', {
+    path,
+    query: { limit: 1 },
+  });
+  return { at: 'subscribed', standing, unpaid: latest?.failureReason ?? 'unknown' };
 }
 
 /** Returns the screen for a transaction that lapsed or failed. */

@@ -29,11 +29,15 @@ async function readOffer(kind: 'plan' | 'checkout', id: string): Promise<Offer> 
 function Offered({ plan, checkout }: Offer): ReactElement {
   const flow = useFlow({ plan, checkoutSessionId: checkout?.id });
   const closed = closedWhy(plan, checkout);
-  const { at } = flow.view;
+  const { view } = flow;
+  const { at } = view;
   // The summary shows no payments if the wallet cannot subscribe or is already subscribed. The
   // panel then says that there is nothing to do.
+  const isSubscribed = view.at === 'problem' && view.isSubscribed === true;
   const isOffered =
-    (closed === undefined || at !== 'offer') && !['subscribed', 'done', 'closed'].includes(at);
+    (closed === undefined || at !== 'offer') &&
+    !isSubscribed &&
+    !['subscribed', 'done', 'closed'].includes(at);
   return (
     <div className="checkout">
       <Summary plan={plan} terms={isOffered ? flow.terms : undefined} checkout={checkout} />

@@ -16,7 +16,7 @@ import type { Flow } from './flow.ts';
 import { textOf } from './problems.ts';
 import { Short } from './short.tsx';
 import { STAGES } from './sponsored.ts';
-import type { Step } from './view.ts';
+import type { Step, View } from './view.ts';
 
 /**
  * Returns why the plan or the checkout session accepts no subscribers, or undefined if it accepts
@@ -77,7 +77,7 @@ export function Panel({
           />
         </Screen>
       )}
-      {view.at !== 'done' && why === undefined && <Promises plan={plan} />}
+      {!['closed', 'done'].includes(view.at) && why === undefined && <Promises plan={plan} />}
       {view.at !== 'done' && checkout?.status !== 'complete' && (
         <Back to={checkout?.cancelUrl ?? null} plan={plan} />
       )}
@@ -164,12 +164,12 @@ function Screen({
         <>
           <h2>{text.cannot}</h2>
           <Notice kind="warning">{text[view.why]}</Notice>
-          {view.why === 'second' ? (
+          {view.why === 'planBlocked' && retry(words.tryAgain)}
+          {['ownWallet', 'frozen'].includes(view.why) && children}
+          {['endedByMerchant', 'planClosed', 'second'].includes(view.why) && (
             <p>
               <a href="/account">{text.seeMine}</a>
             </p>
-          ) : (
-            children
           )}
         </>
       );
@@ -199,7 +199,7 @@ function Screen({
       );
     case 'subscribed':
       return (
-        <Subscribed standing={view.standing} note={view.note} flow={flow}>
+        <Subscribed {...view} flow={flow}>
           {children}
         </Subscribed>
       );
@@ -271,16 +271,18 @@ function Back({ to, plan }: { to: string | null; plan: PublicPlan }): ReactEleme
 function Subscribed({
   standing,
   note,
+  unpaid,
   flow,
   children,
-}: {
-  standing: Standing;
-  note: 'approved' | 'resumed' | undefined;
+}: Pick<Extract<View, { at: 'subscribed' }>, 'standing' | 'note' | 'unpaid'> & {
   flow: Flow;
   /** Shown after the wallet has switched to another account. */
   children: ReactNode;
 }): ReactElement {
-  const { onChain, approval, subscriptionId, endsAt } = standing;
+  const { onChain, subscriptionId, endsAt } = standing;
+  // A frozen account can neither be approved nor pay: nothing else is said of its approval.
+  const frozen = standing.frozen && standing.approval !== 'replaced';
+  const approval = frozen ? 'none' : standing.approval;
   const text = words.panel;
   const restore = (how: 'repair' | 'resume', label: string) =>
     subscriptionId !== null &&
@@ -301,6 +303,9 @@ function Subscribed({
           {restore('resume', text.resume)}
         </>
       )}
+      {onChain === 'live' && frozen && (
+        <Notice kind="warning">{words.unpaid.account_frozen}</Notice>
+      )}
       {onChain === 'live' && approval === 'missing' && (
         <>
           <Notice kind="warning" title={text.notApproved}>
@@ -318,7 +323,12 @@ function Subscribed({
           {text.replacedText}
         </Notice>
       )}
-      {onChain === 'live' && approval === 'given' && note === undefined && (
+      {onChain === 'live' && approval === 'given' && unpaid !== undefined && (
+        <Notice kind="warning" title={words.account.lastFailed}>
+          {words.unpaid[unpaid]}
+        </Notice>
+      )}
+      {onChain === 'live' && approval === 'given' && (note ?? unpaid) === undefined && (
         <Notice kind="success">{text.allGood}</Notice>
       )}
       <p>

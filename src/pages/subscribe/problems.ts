@@ -8,17 +8,18 @@ import {
 } from '../shared/errors.ts';
 import { fill, words } from '../shared/language.ts';
 import type { Submitted } from '../shared/sponsored.ts';
-import { foreign } from '../shared/text.ts';
 
 /**
- * A screen that explains a failure. `sends` is the name of a wallet that sends its transactions
- * itself. The failure is then that the service cannot sponsor this wallet.
+ * A screen that explains a failure. `sends`: the wallet sends its transactions itself, so the
+ * service cannot sponsor it.
  */
 export interface Problem {
   at: 'problem';
-  cause: Submitted | { error: unknown } | { sends: string };
+  cause: Submitted | { error: unknown } | { sends: true };
   /** Whether a transaction may be on chain although the page has not seen it there. */
   isUnsure?: boolean;
+  /** Whether the wallet is subscribed, and was asked to approve again or to resume. */
+  isSubscribed?: boolean;
 }
 
 /**
@@ -34,12 +35,17 @@ interface ProblemText extends Explanation {
 }
 
 /** Returns the texts of a problem in the page's language. */
-export function textOf({ cause, isUnsure = false }: Problem): ProblemText {
+export function textOf({ cause, isUnsure = false, isSubscribed = false }: Problem): ProblemText {
   const claim = isUnsure ? words.problem.unsure : words.problem.nothingPaid;
-  if ('error' in cause) return ofError(cause.error, claim);
+  if ('error' in cause) {
+    const told = ofError(cause.error, claim);
+    // The title of a refused signature says that the user has not subscribed.
+    return isSubscribed && told.title === words.problem.sign
+      ? { ...told, title: words.problem.other }
+      : told;
+  }
   if ('status' in cause) return ofTransaction(cause, isUnsure, claim);
-  const text = fill(words.problem.sendsText, { wallet: foreign(cause.sends, 40) });
-  return { kind: 'warning', title: words.problem.sends, text };
+  return { kind: 'warning', title: words.problem.sends, text: words.problem.sendsText };
 }
 
 function ofTransaction(

@@ -92,7 +92,7 @@ export async function subscribeSponsored(
   }
   if (!signsOnly(connected)) {
     notePays(connected.wallet);
-    return { at: 'problem', cause: { sends: connected.wallet.name } };
+    return { at: 'problem', cause: { sends: true } };
   }
   if (offer.replaces !== null && offer.replaces.delegate !== replacing)
     return { at: 'otherApproval', approval: offer.replaces };

@@ -1,4 +1,5 @@
 // The views of the subscribe page, and the order for which they are shown.
+import type { words } from '../shared/language.ts';
 import type { Approval } from '../shared/other-approval.tsx';
 import type { PublicPlan, Session, Standing, Subscription } from '../shared/session.ts';
 import type { Departures } from './departures.ts';
@@ -16,6 +17,9 @@ export type Step =
 export type Closed =
   'endedByMerchant' | 'ownWallet' | 'frozen' | 'planBlocked' | 'planClosed' | 'second';
 
+/** The reason why a payment failed. The value is also the key of the text that explains it. */
+export type Unpaid = keyof typeof words.unpaid;
+
 export type View =
   | { at: 'offer' }
   | { at: 'busy'; step: Step; wallet: string }
@@ -29,7 +33,8 @@ export type View =
   | { at: 'otherTerms'; standing: Standing }
   | { at: 'otherApproval'; approval: Approval }
   | { at: 'closed'; why: Closed }
-  | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed' }
+  /** `unpaid` is the reason why the last payment failed. Set only if that payment is still due. */
+  | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed'; unpaid?: Unpaid }
   /** `subscription` is undefined when the page knows only that the first payment is final. */
   | { at: 'done'; session: Session | undefined; subscription: Subscription | undefined };
 

@@ -201,7 +201,7 @@ export const words: Words = {
     sign: 'Bestätigen Sie das Abo in {wallet} …',
     send: 'Ihre Transaktion wird gesendet …',
     confirm: 'Warten auf die Bestätigung des Netzwerks …',
-    look: '{wallet} hat einen Fehler gemeldet. Es wird geprüft, ob Ihre Transaktion trotzdem gesendet wurde…',
+    look: 'Ihre Wallet hat einen Fehler gemeldet. Es wird geprüft, ob Ihre Transaktion trotzdem gesendet wurde …',
     sent: 'Ihre Zahlung ist gesendet. Warten auf das Netzwerk …',
     processed: 'Das Netzwerk hat Ihre Zahlung. Warten auf die Bestätigung …',
     confirmed: 'Ihre Zahlung ist bestätigt. Warten, bis sie endgültig ist …',
@@ -295,7 +295,7 @@ export const words: Words = {
       'Versuchen Sie es in ein paar Minuten erneut oder verwenden Sie eine andere Wallet.',
     sends: 'Ihre Wallet braucht hier etwas SOL',
     sendsText:
-      '{wallet} sendet Transaktionen selbst, deshalb kann der Dienst die Netzwerkgebühr nicht übernehmen. Sie brauchen außer USDC ein wenig SOL. Es wurde nichts bezahlt. Abonnieren Sie erneut, um fortzufahren.',
+      'Ihre Wallet sendet Transaktionen selbst, deshalb kann der Dienst die Netzwerkgebühr nicht übernehmen. Sie brauchen außer USDC ein wenig SOL. Es wurde nichts bezahlt. Abonnieren Sie erneut, um fortzufahren.',
     failed: 'Die Transaktion ist fehlgeschlagen',
     refused: 'Das Netzwerk hat sie abgelehnt. Es wurde nichts bezahlt.',
     connect: 'Ihre Wallet ist nicht verbunden',

@@ -193,7 +193,7 @@ export const en = {
     sign: 'Confirm the subscription in {wallet}…',
     send: 'Sending your transaction…',
     confirm: 'Waiting for the network to confirm…',
-    look: '{wallet} reported an error. Looking whether your transaction was sent all the same…',
+    look: 'Your wallet reported an error. Looking whether your transaction was sent all the same…',
     sent: 'Your payment is sent. Waiting for the network…',
     processed: 'The network has your payment. Waiting until it is confirmed…',
     confirmed: 'Your payment is confirmed. Waiting until it is final…',
@@ -281,7 +281,7 @@ export const en = {
     unsignedText: 'Try again in a few minutes, or use another wallet.',
     sends: 'Your wallet needs some SOL here',
     sendsText:
-      '{wallet} sends transactions by itself, so this service cannot pay its network fee. Besides USDC you need a little SOL. Nothing was paid. Subscribe again to go on.',
+      'Your wallet sends transactions by itself, so this service cannot pay its network fee. Besides USDC you need a little SOL. Nothing was paid. Subscribe again to go on.',
     failed: 'The transaction failed',
     refused: 'The network refused it. Nothing was paid.',
     connect: 'Your wallet is not connected',

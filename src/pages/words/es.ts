@@ -197,7 +197,7 @@ export const words: Words = {
     sign: 'Confirme la suscripción en {wallet}…',
     send: 'Enviando su transacción…',
     confirm: 'Esperando la confirmación de la red…',
-    look: '{wallet} ha comunicado un error. Comprobando si su transacción se envió de todos modos…',
+    look: 'Su billetera ha comunicado un error. Comprobando si su transacción se envió de todos modos…',
     sent: 'Su pago se ha enviado. Esperando a la red…',
     processed: 'La red ha recibido su pago. Esperando la confirmación…',
     confirmed: 'Su pago está confirmado. Esperando a que sea definitivo…',
@@ -286,7 +286,7 @@ export const words: Words = {
     unsignedText: 'Vuelva a intentarlo dentro de unos minutos o use otra billetera.',
     sends: 'Su billetera necesita aquí algo de SOL',
     sendsText:
-      '{wallet} envía las transacciones por su cuenta, así que el servicio no puede pagar la comisión de red. Además de USDC necesita un poco de SOL. No se ha pagado nada. Suscríbase de nuevo para continuar.',
+      'Su billetera envía las transacciones por su cuenta, así que el servicio no puede pagar la comisión de red. Además de USDC necesita un poco de SOL. No se ha pagado nada. Suscríbase de nuevo para continuar.',
     failed: 'La transacción ha fallado',
     refused: 'La red la ha rechazado. No se ha pagado nada.',
     connect: 'Su billetera no está conectada',

@@ -196,7 +196,7 @@ export const words: Words = {
     sign: 'Confirmez l’abonnement dans {wallet}…',
     send: 'Envoi de votre transaction…',
     confirm: 'En attente de la confirmation du réseau…',
-    look: '{wallet} a signalé une erreur. Vérification que votre transaction n’est pas partie malgré tout…',
+    look: 'Votre portefeuille a signalé une erreur. Vérification que votre transaction n’est pas partie malgré tout…',
     sent: 'Votre paiement est envoyé. En attente du réseau…',
     processed: 'Le réseau a reçu votre paiement. En attente de la confirmation…',
     confirmed: 'Votre paiement est confirmé. En attente qu’il soit définitif…',
@@ -291,7 +291,7 @@ export const words: Words = {
     unsignedText: 'Réessayez dans quelques minutes, ou utilisez un autre portefeuille.',
     sends: 'Votre portefeuille a besoin d’un peu de SOL ici',
     sendsText:
-      '{wallet} envoie lui-même les transactions, le service ne peut donc pas prendre en charge les frais de réseau. En plus des USDC, il vous faut un peu de SOL. Rien n’a été payé. Abonnez-vous de nouveau pour continuer.',
+      'Votre portefeuille envoie lui-même les transactions, le service ne peut donc pas prendre en charge les frais de réseau. En plus des USDC, il vous faut un peu de SOL. Rien n’a été payé. Abonnez-vous de nouveau pour continuer.',
     failed: 'La transaction a échoué',
     refused: 'Le réseau l’a refusée. Rien n’a été payé.',
     connect: 'Votre portefeuille n’est pas connecté',

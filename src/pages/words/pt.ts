@@ -195,7 +195,7 @@ export const words: Words = {
     sign: 'Confirme a assinatura em {wallet}…',
     send: 'Enviando sua transação…',
     confirm: 'Aguardando a confirmação da rede…',
-    look: '{wallet} informou um erro. Verificando se sua transação foi enviada mesmo assim…',
+    look: 'Sua carteira informou um erro. Verificando se sua transação foi enviada mesmo assim…',
     sent: 'Seu pagamento foi enviado. Aguardando a rede…',
     processed: 'A rede recebeu seu pagamento. Aguardando a confirmação…',
     confirmed: 'Seu pagamento está confirmado. Aguardando que seja definitivo…',
@@ -283,7 +283,7 @@ export const words: Words = {
     unsignedText: 'Tente novamente em alguns minutos ou use outra carteira.',
     sends: 'Sua carteira precisa de um pouco de SOL aqui',
     sendsText:
-      '{wallet} envia as transações por conta própria, por isso o serviço não pode pagar a taxa de rede. Além de USDC, você precisa de um pouco de SOL. Nada foi pago. Assine novamente para continuar.',
+      'Sua carteira envia as transações por conta própria, por isso o serviço não pode pagar a taxa de rede. Além de USDC, você precisa de um pouco de SOL. Nada foi pago. Assine novamente para continuar.',
     failed: 'A transação falhou',
     refused: 'A rede a recusou. Nada foi pago.',
     connect: 'Sua carteira não está conectada',

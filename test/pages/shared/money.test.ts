@@ -5,6 +5,7 @@ import {
   formatSolShort,
   formatToCent,
   parseUsdc,
+  upToCent,
 } from '../../../src/pages/shared/money.ts';
 
 void t.test('figures are rounded to the cent, half a cent up', async (t) => {
@@ -38,6 +39,10 @@ void t.test('a divided amount is shown to the cent unless a fraction of it matte
     [0n, '0.00'],
   ];
   for (const [units, shown] of table) t.equal(formatToCent(units), shown);
+});
+
+void t.test('USDC that a wallet lacks is rounded up to the cent', async (t) => {
+  t.strictSame(['0', '1', '10000', '3150001'].map(upToCent), [0n, 10_000n, 10_000n, 3_160_000n]);
 });
 
 void t.test('SOL is rounded up at the fifth decimal', async (t) => {
