@@ -36,13 +36,16 @@ export async function eachScreen(
   await take(desk, 'dashboard');
 }
 
+/** Selector of the elements whose texts are compared. */
+const SHOWN = 'h1, h2, h3, button, dt, .meaning, th, label, nav a';
+
 /**
- * Returns the sorted texts of a page's headings, buttons, labels and links. Numbers become 0 and
- * times are left out, because they differ from run to run.
+ * Returns the sorted texts of a page's headings, buttons, labels, definitions and links. Numbers
+ * become 0 and times are left out, because they differ from run to run.
  */
 export async function labelsOf(page: Page): Promise<string[]> {
   const texts = await page.evaluate<string[]>(`
-    [...document.querySelectorAll('h1, h2, h3, button, dt, th, label, nav a')].map((one) => {
+    [...document.querySelectorAll('${SHOWN}')].map((one) => {
       const copy = one.cloneNode(true);
       for (const part of copy.querySelectorAll('time, select, .count, .visually-hidden'))
         part.remove();

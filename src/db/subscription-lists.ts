@@ -90,8 +90,8 @@ export function listSubscriptionsOfMerchant(
     filters,
   );
   return sql<SubscriptionRow[]>`
-    select ${columns(sql)}, p.grace_hours, (select wallet from merchants where id = ${merchantId})
-      as merchant_wallet
+    select ${columns(sql)}, p.grace_hours, p.ends_at as plan_ends_at,
+      (select wallet from merchants where id = ${merchantId}) as merchant_wallet
     from (
       select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as
         each
@@ -107,7 +107,7 @@ export function listSubscriptionsOfMerchant(
  */
 function listPage(sql: Queryable, page: Fragment, app: Fragment) {
   return sql<SubscriptionRow[]>`
-    select ${columns(sql)}, p.grace_hours,
+    select ${columns(sql)}, p.grace_hours, p.ends_at as plan_ends_at,
       (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as
         merchant_wallet
     from (select * from subscriptions where ${page}) as s join plans p on p.id = s.plan_id

@@ -79,6 +79,7 @@ export interface SubscriptionRow extends DiscountTerms {
   duplicateOf: string | null;
   /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
   graceHours: number | null;
+  planEndsAt: Date | null;
   createdAt: Date;
   updatedAt: Date;
 }
@@ -324,7 +325,8 @@ export async function findSubscription(
   id: string,
 ): Promise<SubscriptionRow | undefined> {
   const [row] = await sql<SubscriptionRow[]>`
-    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours
+    select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours,
+      p.ends_at as plan_ends_at
     from subscriptions s join plans p on p.id = s.plan_id join apps a on a.id = s.app_id
       join merchants m on m.id = a.merchant_id
     where s.id = ${id}`;

@@ -6,6 +6,7 @@ import { revokeApproval } from '../../src/chain/transactions/system-instructions
 import { walletTransaction } from '../../src/chain/transactions/wallet.ts';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
+import { insertPayment } from '../fixtures/rows.ts';
 import { approveForeign } from '../fixtures/subscribe-scene.ts';
 
 t.teardown(closeBrowser);
@@ -41,7 +42,18 @@ void t.test(
     await inspect(t, page, 'account');
     const link = await page.getByRole('link', { name: 'Open receipt' }).getAttribute('href');
     await checkReceipt(t, stage, page, link ?? '');
+
+    // An earlier payment, of which a credit paid a part, and a part of which was refunded.
+    const [{ id } = { id: '' }] = await served.sql<{ id: string }[]>`select id from subscriptions`;
+    const amounts = { amountGross: '2989560', platformFee: '29895', amountNet: '2959665' };
+    const earlier = { ...amounts, creditSpent: '10440', amountRefunded: '1000001' };
+    await insertPayment(served.sql, id, '2026-01-01T00:00:00Z', earlier);
     await page.goto('/account');
+    await page.getByRole('button', { name: 'Payments' }).click();
+    await page.getByText('2.98956 USDC', { exact: true }).waitFor();
+    await page.getByText('and 0.01044 USDC of credit').waitFor();
+    await page.getByText('1.000001 USDC refunded').waitFor();
+    await inspect(t, page, 'account-payments');
 
     await page.getByRole('button', { name: /Cancel subscription/ }).click();
     await page.getByText('Cancelled. Nothing more is collected').waitFor();

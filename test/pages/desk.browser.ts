@@ -177,6 +177,18 @@ void t.test('a merchant refunds, pauses, discounts, cancels and reinstates', asy
   await page.getByText('May subscribe again since').waitFor();
   t.not((await read()).reinstatedAt, null);
   await inspect(t, page, 'desk-ended');
+
+  // A refund of all the rest, which is declined. Asked for again, the dialog tells why it waits.
+  await page.getByRole('link', { name: 'Payments', exact: true }).click();
+  await refund.click();
+  selling.switches.rejects = 'sign';
+  await dialog.getByRole('button', { name: /^Refund \d/ }).click();
+  await dialog.getByText(/declined/i).waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await refund.click();
+  await dialog.getByText('Nothing of this payment is left to refund now.').waitFor();
+  await dialog.getByText(/USDC wait for a refund that was asked for and is not final/).waitFor();
+  await inspect(t, page, 'desk-refund-waits');
   t.same([...faults, ...shop.faults], []);
 });
 

@@ -148,18 +148,30 @@ export function usesDiscount(
 
 /**
  * The amount of the next payment, without the part that a credit pays. Null when no payment is due.
- * Assumes that the plan does not end inside the payment's period. `minimum` is the minimum amount
- * to collect: it limits the part that the credit pays (creditFor).
+ * `minimum` is the minimum amount to collect: it limits the part that the credit pays (creditFor).
  */
 export function nextAmount(
-  terms: PriceTerms & { readonly nextPaymentDue: Date | null; readonly periodAnchor: Date | null },
+  terms: PriceTerms & {
+    readonly nextPaymentDue: Date | null;
+    readonly periodAnchor: Date | null;
+    readonly planEndsAt: Date | null;
+  },
   minimum = 0n,
 ): bigint | null {
-  const { nextPaymentDue, periodAnchor } = terms;
+  const { nextPaymentDue, periodAnchor, planEndsAt } = terms;
   if (nextPaymentDue === null) return null;
   if (periodAnchor === null) return lessCredit(terms, priceOf(terms), minimum);
   const period = periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue));
-  return lessCredit(terms, amountDue(terms, period), minimum);
+  return lessCredit(terms, amountDue(terms, cutAt(planEndsAt, period)), minimum);
+}
+
+/** The part of a period that lies before the end of the plan. */
+function cutAt(
+  planEndsAt: Date | null,
+  { start, end }: { readonly start: bigint; readonly end: bigint },
+): { start: bigint; end: bigint } {
+  const isCut = planEndsAt !== null && unixSeconds(planEndsAt) < end;
+  return { start, end: isCut ? unixSeconds(planEndsAt) : end };
 }
 
 const lessCredit = ({ credit = 0n }: Pick<PriceTerms, 'credit'>, due: bigint, minimum = 0n) =>
@@ -181,10 +193,8 @@ export function amountPastDue(
   const { status, nextPaymentDue, periodAnchor, planEndsAt } = terms;
   if (status !== 'past_due' || nextPaymentDue === null) return null;
   if (periodAnchor === null) return lessCredit(terms, priceOf(terms));
-  const { start, end } = periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue) - 1n);
-  const isCut = planEndsAt !== null && unixSeconds(planEndsAt) < end;
-  const until = isCut ? unixSeconds(planEndsAt) : end;
-  return lessCredit(terms, amountDue(terms, { start, end: until }));
+  const period = periodAt(terms, periodAnchor, unixSeconds(nextPaymentDue) - 1n);
+  return lessCredit(terms, amountDue(terms, cutAt(planEndsAt, period)));
 }
 
 /**

@@ -1,4 +1,6 @@
 import { type ReactElement, useCallback } from 'react';
+import type { components } from '../../client/openapi.ts';
+import { Fill } from '../shared/fill.tsx';
 import { language, words } from '../shared/language.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
@@ -11,7 +13,7 @@ const LIVE_MS = 10_000;
 
 export function Payments({
   session,
-  subscription: { id, amount },
+  subscription: { id },
 }: {
   session: Session;
   subscription: Subscription;
@@ -35,7 +37,7 @@ export function Payments({
           {
             head: words.account.amount,
             isNumber: true,
-            cell: ({ amountGross }) => <Usdc units={amountGross} partOf={amount} />,
+            cell: (payment) => <Paid payment={payment} />,
           },
           {
             head: words.account.transaction,
@@ -56,5 +58,34 @@ export function Payments({
         ]}
       />
     </ListOf>
+  );
+}
+
+/**
+ * Shows what was collected, exactly as on the receipt. Below it, the credit that was spent beside
+ * it and the sum of the refunds, where there are any.
+ */
+function Paid({
+  payment: { amountGross, creditSpent, amountRefunded },
+}: {
+  payment: components['schemas']['OwnTransaction'];
+}): ReactElement {
+  const further = [
+    [words.account.withCredit, creditSpent],
+    [words.account.refunded, amountRefunded],
+  ] as const;
+  return (
+    <>
+      <Usdc units={amountGross} />
+      {further.map(
+        ([text, units]) =>
+          units !== '0' && (
+            <span key={text} className="reason muted small">
+              {' '}
+              <Fill text={text} amount={<Usdc units={units} />} />
+            </span>
+          ),
+      )}
+    </>
   );
 }

@@ -10,7 +10,7 @@ import { Time } from '../shared/time.tsx';
 import { customerName } from './customer.tsx';
 import { Loading } from './loading.tsx';
 import { LIVE_MS, type Place, useResponse } from './place.ts';
-import { refundable } from './refundable.ts';
+import { pendingRefunds, refundable } from './refundable.ts';
 
 type Transaction = components['schemas']['Transaction'];
 type Refund = components['schemas']['Refund'];
@@ -67,6 +67,7 @@ export function RefundDialog({
           place={place}
           payment={payment}
           left={refundable(payment, refunds.data)}
+          pending={pendingRefunds(refunds.data)}
           onSent={setSent}
           onClose={onClose}
         />
@@ -123,12 +124,15 @@ function Form({
   place,
   payment,
   left,
+  pending,
   onSent,
   onClose,
 }: {
   place: Place;
   payment: Transaction;
   left: bigint;
+  /** Sum of the refunds that are not final, with the offer that this dialog got. */
+  pending: bigint;
   onSent: (sent: Sent) => void;
   onClose: () => void;
 }): ReactElement {
@@ -140,6 +144,12 @@ function Form({
   // `left` does not include the amount of an offer that the wallet declined. This amount is still
   // available, because the next try can use the declined offer.
   const most = left + BigInt(asked.current?.amount ?? 0);
+  const waiting = asked.current === undefined && pending > 0n && (
+    <p className="muted small">
+      {formatExact(pending)} USDC wait for a refund that was asked for and is not final. If it was
+      not signed, they can be refunded again five minutes after it was asked for.
+    </p>
+  );
   const refund = async () => {
     if (units === undefined || BigInt(units) > most) {
       setProblem(`The amount is more than 0 and at most ${formatExact(most)} USDC.`);
@@ -156,7 +166,8 @@ function Form({
   if (most <= 0n)
     return (
       <>
-        <p>Nothing of this payment is left to refund.</p>
+        <p>Nothing of this payment is left to refund{pending > 0n ? ' now' : ''}.</p>
+        {waiting}
         <div className="actions end">
           <Button onClick={onClose}>Close</Button>
         </div>
@@ -195,6 +206,7 @@ function Form({
       <p className="muted small">
         At most {formatExact(most)} USDC. Your wallet signs and pays it.
       </p>
+      {waiting}
       {step !== undefined && <Spinner>{step}</Spinner>}
       {problem !== undefined && <Notice kind="warning">{problem}</Notice>}
       <div className="actions end">

@@ -14,11 +14,14 @@ export function refundable(
 ): bigint {
   if (payment.status !== 'succeeded') return 0n;
   const { amountNet, amountRefunded, amountCredited } = payment;
-  const left = refunds
-    .filter(({ status }) => status === 'pending')
-    .reduce(
-      (sum, { amount }) => sum - BigInt(amount),
-      BigInt(amountNet) - BigInt(amountRefunded) - BigInt(amountCredited),
-    );
+  const left =
+    BigInt(amountNet) - BigInt(amountRefunded) - BigInt(amountCredited) - pendingRefunds(refunds);
   return left > 0n ? left : 0n;
+}
+
+/** The sum of refunds that were asked for and are not final, in base units. */
+export function pendingRefunds(refunds: readonly Pick<Refund, 'status' | 'amount'>[]): bigint {
+  return refunds
+    .filter(({ status }) => status === 'pending')
+    .reduce((sum, { amount }) => sum + BigInt(amount), 0n);
 }

@@ -385,6 +385,8 @@ export const words: Words = {
     hidePayments: 'Zahlungen ausblenden',
     receipt: 'Beleg',
     openReceipt: 'Beleg öffnen',
+    withCredit: 'und {amount} Guthaben',
+    refunded: '{amount} erstattet',
     noPayments: 'Noch keine Zahlungen.',
     paidTo: 'Zahlung an {merchant} · Abo {subscription}',
     date: 'Datum',

@@ -370,6 +370,8 @@ export const en = {
     hidePayments: 'Hide payments',
     receipt: 'Receipt',
     openReceipt: 'Open receipt',
+    withCredit: 'and {amount} of credit',
+    refunded: '{amount} refunded',
     noPayments: 'No payments yet.',
     paidTo: 'Paid to {merchant} · subscription {subscription}',
     date: 'Date',

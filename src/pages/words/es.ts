@@ -376,6 +376,8 @@ export const words: Words = {
     hidePayments: 'Ocultar los pagos',
     receipt: 'Recibo',
     openReceipt: 'Abrir el recibo',
+    withCredit: 'y {amount} de crédito',
+    refunded: '{amount} reembolsados',
     noPayments: 'Todavía no hay pagos.',
     paidTo: 'Se paga a {merchant} · suscripción {subscription}',
     date: 'Fecha',

@@ -382,6 +382,8 @@ export const words: Words = {
     hidePayments: 'Masquer les paiements',
     receipt: 'Reçu',
     openReceipt: 'Ouvrir le reçu',
+    withCredit: 'et {amount} de crédit',
+    refunded: '{amount} remboursés',
     noPayments: 'Pas encore de paiement.',
     paidTo: 'Payé à {merchant} · abonnement {subscription}',
     date: 'Date',

@@ -374,6 +374,8 @@ export const words: Words = {
     hidePayments: '支払い履歴を隠す',
     receipt: '領収書',
     openReceipt: '領収書を開く',
+    withCredit: 'ほかにクレジット {amount}',
+    refunded: '{amount} 返金済み',
     noPayments: 'まだ支払いはありません。',
     paidTo: '支払先 {merchant} · 購読 {subscription}',
     date: '日付',

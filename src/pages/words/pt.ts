@@ -372,6 +372,8 @@ export const words: Words = {
     hidePayments: 'Ocultar os pagamentos',
     receipt: 'Recibo',
     openReceipt: 'Abrir o recibo',
+    withCredit: 'e {amount} de crédito',
+    refunded: '{amount} reembolsados',
     noPayments: 'Nenhum pagamento ainda.',
     paidTo: 'Pago a {merchant} · assinatura {subscription}',
     date: 'Data',

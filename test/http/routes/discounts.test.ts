@@ -125,3 +125,25 @@ void t.test('a checkout session gives its discount to the subscription', async (
   });
   t.match(made.body.data, { amount: '10000000', nextAmount: '7000000', discount });
 });
+
+void t.test(
+  'where the plan ends inside the next period, nextAmount is for the part before its end, as the keeper charges it',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const planId = await insertPlan(api.sql, merchant);
+    const app = { appId: merchant.appId, planId };
+    const id = await insertSubscription(api.sql, app, { amount: 1000, periodHours: 24, ...due });
+    await api.sql`update subscriptions set period_anchor = '2026-01-01T00:00:00Z'`;
+    await api.sql`update plans set ends_at = '2026-02-01T06:00:00Z'`;
+    const path = `/merchant/apps/${merchant.appId}/subscriptions`;
+    const token = merchant.key;
+    const one = await api.call<Subscription>('GET', `${path}/${id}`, { token });
+    t.equal(one.body.data.nextAmount, '250', '6 of 24 hours');
+    const all = await api.call<Subscription[]>('GET', path, { token });
+    t.equal(all.body.data[0]?.nextAmount, '250', 'in the list too');
+    await api.sql`update plans set ends_at = '2026-02-02T00:00:00Z'`;
+    const whole = await api.call<Subscription>('GET', `${path}/${id}`, { token });
+    t.equal(whole.body.data.nextAmount, '1000', 'the plan ends with the period');
+  },
+);

@@ -1,6 +1,6 @@
 // What the dashboard offers to refund is what the API accepts.
 import t from 'tap';
-import { refundable } from '../../../src/pages/dashboard/refundable.ts';
+import { pendingRefunds, refundable } from '../../../src/pages/dashboard/refundable.ts';
 
 const payment = {
   status: 'succeeded' as const,
@@ -17,6 +17,7 @@ void t.test('recorded and pending refunds are not left', (t) => {
     { status: 'expired' as const, amount: '7000000' },
   ];
   t.equal(refundable(payment, refunds), 8_500_000n);
+  t.equal(pendingRefunds(refunds), 400_000n);
   t.end();
 });
 
