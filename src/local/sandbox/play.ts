@@ -40,6 +40,13 @@ export interface PlayOptions {
 }
 
 export const periodSeconds = BigInt(PERIOD_HOURS * 3600);
+/**
+ * The play ends this long (h) before its last period ends, so that the overview of the last 30 days
+ * has the payments of that period.
+ */
+const REST_HOURS = 240;
+/** Hours of chain time that a play of so many periods takes. */
+export const playHours = (periods: number): number => periods * PERIOD_HOURS - REST_HOURS;
 // Index of the merchant whose webhook server fails during the second period.
 const FAILING_MERCHANT = 1;
 
@@ -113,7 +120,9 @@ export async function play(options: PlayOptions): Promise<void> {
       (subscriber) => actMidPeriod(stage, subscriber),
     );
     options.chaos.strike(random);
-    await passTimeUntil(options, start + BigInt(period + 1) * periodSeconds - 3600n);
+    const isLast = period === periods - 1;
+    const hours = isLast ? playHours(periods) : (period + 1) * PERIOD_HOURS - 1;
+    await passTimeUntil(options, start + BigInt(hours * 3600));
     await untilIdle(options);
   }
   await options.chaos.spent();

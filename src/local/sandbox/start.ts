@@ -12,8 +12,8 @@ import { addControls, breakEndpoint } from './controls.ts';
 import { gatherEvidence } from './evidence.ts';
 import { checkInvariants } from './invariants.ts';
 import { startMerchantServer } from './merchant-server.ts';
-import { createMerchants, type Merchant, PERIOD_HOURS } from './merchants.ts';
-import { cast, play } from './play.ts';
+import { createMerchants, type Merchant } from './merchants.ts';
+import { cast, play, playHours } from './play.ts';
 import { allReady, startProcesses, type Processes } from './processes.ts';
 import { seeded } from './random.ts';
 import type { Stage } from './subscribers.ts';
@@ -133,7 +133,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     blockMs: PLAY_BLOCK_MS,
     mint: LOCALNET_MINT,
     // The clock starts in the past, so that the months of the scenario end now.
-    hoursAgo: options.play ? periods * PERIOD_HOURS : 0,
+    hoursAgo: options.play ? playHours(periods) : 0,
     signal,
   });
   const chain = createSandboxChain(processes.rpcUrl, LOCALNET_MINT, log);
