@@ -124,6 +124,7 @@ void t.test(
     await page.getByRole('button', { name: /Subscribe with/ }).click();
     await page.getByText('Paid until').waitFor();
 
+    await served.sql`update subscriptions set discount_percent = 10, discount_periods = 1`;
     await page.goto('/account');
     const delegate = chain.wallet().keypair.publicKey.toBase58();
     await approveForeign(stage, { wallet, keypair: subscriber.keypair }, delegate);
@@ -132,6 +133,7 @@ void t.test(
     await page.getByText('Another approval ends').first().waitFor();
     await page.getByTitle(delegate).first().waitFor();
     await page.getByText('Credit for what you have paid').waitFor();
+    await page.getByText('Your discount ends with the plan that you leave.').waitFor();
     await page.getByRole('button', { name: 'Change when the paid period ends' }).waitFor();
     await page.getByRole('heading', { name: 'Now', exact: true }).waitFor();
     await page.getByRole('heading', { name: 'At the end of the paid period' }).waitFor();

@@ -127,6 +127,9 @@ export function ChangePlan({
               <OtherApproval approval={chosen.replaces} />
             </Notice>
           )}
+          {chosen !== undefined && subscription.discount !== null && (
+            <p className="muted">{text.discount}</p>
+          )}
           {chosen?.changes.map((one) => (
             <Costs
               key={one.when}

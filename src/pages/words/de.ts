@@ -432,6 +432,7 @@ export const words: Words = {
     later: 'Zum Ende des bezahlten Zeitraums wechseln',
     atOnce: 'Jetzt',
     atEnd: 'Am Ende des bezahlten Zeitraums',
+    discount: 'Ihr Rabatt endet mit dem Tarif, den Sie verlassen.',
     credit: 'Guthaben für bereits Bezahltes',
     today: 'Heute',
     nothing: 'Nichts',

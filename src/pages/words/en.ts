@@ -414,6 +414,7 @@ export const en = {
     later: 'Change when the paid period ends',
     atOnce: 'Now',
     atEnd: 'At the end of the paid period',
+    discount: 'Your discount ends with the plan that you leave.',
     credit: 'Credit for what you have paid',
     today: 'Today',
     nothing: 'Nothing',

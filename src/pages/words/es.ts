@@ -420,6 +420,7 @@ export const words: Words = {
     later: 'Cambiar cuando termine el periodo pagado',
     atOnce: 'Ahora',
     atEnd: 'Al final del periodo pagado',
+    discount: 'Su descuento termina con el plan que deja.',
     credit: 'Crédito por lo que ya pagó',
     today: 'Hoy',
     nothing: 'Nada',

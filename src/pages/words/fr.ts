@@ -427,6 +427,7 @@ export const words: Words = {
     later: 'Changer à la fin de la période payée',
     atOnce: 'Maintenant',
     atEnd: 'À la fin de la période payée',
+    discount: 'Votre remise prend fin avec la formule que vous quittez.',
     credit: 'Crédit pour ce que vous avez payé',
     today: 'Aujourd’hui',
     nothing: 'Rien',

@@ -420,6 +420,7 @@ export const words: Words = {
     later: '支払い済み期間の終わりに変更',
     atOnce: '今すぐ',
     atEnd: '支払い済み期間の終わり',
+    discount: '割引は、変更前のプランとともに終了します。',
     credit: '支払い済み分のクレジット',
     today: '本日',
     nothing: 'なし',

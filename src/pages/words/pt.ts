@@ -416,6 +416,7 @@ export const words: Words = {
     later: 'Mudar quando terminar o período pago',
     atOnce: 'Agora',
     atEnd: 'No fim do período pago',
+    discount: 'O seu desconto termina com o plano que deixa.',
     credit: 'Crédito pelo que já pagou',
     today: 'Hoje',
     nothing: 'Nada',
