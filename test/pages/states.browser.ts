@@ -325,7 +325,7 @@ void t.test('states of the subscribe page', async (t) => {
     },
   );
 
-  await t.test('while a request may have been sent, no later refusal says otherwise', async () => {
+  await t.test('while a request may have been sent, no later refusal says otherwise', async (t) => {
     const one = await scene(stage, {
       features: ['signMessage', 'signAndSendTransaction'],
       rejects: 'sign',
@@ -341,6 +341,7 @@ void t.test('states of the subscribe page', async (t) => {
     });
     await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
     await one.sees('You declined in your wallet. It is not certain yet whether anything was paid.');
+    await look(t, one, 'unsure');
   });
 
   await t.test('a wallet whose transaction lapsed sends the next one by itself', async (t) => {

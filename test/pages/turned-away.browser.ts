@@ -66,6 +66,19 @@ void t.test('a page that is older than what it shows, and lost answers', async (
     await one.sees(subscribed);
   });
 
+  await t.test('a plan that is known to be blocked asks for no wallet', async (t) => {
+    const { id: planId } = await stage.plan();
+    // The keeper, which would find the account in order, looks at the plan again in an hour.
+    await stage.served.sql`
+      update plans set collection_blocked_reason = 'receiver_frozen',
+        observed_at = now() + interval '1 hour'
+      where id = ${planId}`;
+    const one = await scene(stage, {}, { planId });
+    await one.sees('The merchant cannot receive payments of this plan at the moment. Come back');
+    t.equal(await one.page.getByRole('button', { name: /^Subscribe with/ }).count(), 0);
+    await look(t, one, 'plan-blocked-at-load');
+  });
+
   await t.test('the plan has ended', async (t) => {
     const end = new Date(chain.now() + 20 * 86_400_000);
     const { id: planId } = await stage.plan({ periodHours: 168, endsAt: end.toISOString() });
