@@ -22,10 +22,13 @@ import { isReplaced, readChanges, refuseLacking, type Choice, WalletLacks } from
 export function ChangePlan({
   session,
   subscription,
+  named,
   onChanged,
 }: {
   session: Session;
   subscription: Subscription;
+  /** Delegate of the approval that the card already says would be replaced. */
+  named: string | undefined;
   onChanged: () => void;
 }): ReactElement {
   const [choices, setChoices] = useState<readonly Choice[]>();
@@ -122,11 +125,13 @@ export function ChangePlan({
               {everyPeriod(plan.periodHours)}
             </Button>
           ))}
-          {chosen !== undefined && chosen.replaces !== null && (
-            <Notice kind="warning" title={words.panel.otherApproval}>
-              <OtherApproval approval={chosen.replaces} />
-            </Notice>
-          )}
+          {chosen !== undefined &&
+            chosen.replaces !== null &&
+            chosen.replaces.delegate !== named && (
+              <Notice kind="warning" title={words.panel.otherApproval}>
+                <OtherApproval approval={chosen.replaces} />
+              </Notice>
+            )}
           {chosen !== undefined && subscription.discount !== null && (
             <p className="muted">{text.discount}</p>
           )}

@@ -159,10 +159,7 @@ export function SubscriptionCard({
       )}
       {message !== undefined && <Explained kind={message.kind} of={message.say()} />}
       <div className="actions">
-        {standing?.onChain === 'live' &&
-          standing.approval === 'missing' &&
-          !standing.frozen &&
-          button('repair', words.panel.approve, 'primary')}
+        {needsApproval(standing) && button('repair', words.panel.approve, 'primary')}
         {standing?.onChain === 'cancelled' &&
           ending &&
           subscription.replacedBy === null &&
@@ -179,7 +176,12 @@ export function SubscriptionCard({
           {open ? text.hidePayments : text.payments}
         </Button>
         {isChangeable(subscription) && (
-          <ChangePlan session={session} subscription={subscription} onChanged={onChanged} />
+          <ChangePlan
+            session={session}
+            subscription={subscription}
+            named={needsApproval(standing) ? standing.replaces?.delegate : undefined}
+            onChanged={onChanged}
+          />
         )}
       </div>
       {open && <Payments session={session} subscription={subscription} />}
@@ -198,6 +200,10 @@ export function SubscriptionCard({
     </article>
   );
 }
+
+/** Whether the wallet has to approve payments again. A frozen wallet cannot. */
+const needsApproval = (standing: Standing | undefined): standing is Standing =>
+  standing?.onChain === 'live' && standing.approval === 'missing' && !standing.frozen;
 
 /**
  * Returns undefined if the account on chain now belongs to a newer subscription. The card of the
@@ -284,7 +290,7 @@ function State({
       {standing?.onChain === 'live' && standing.frozen && lastFailure !== 'account_frozen' && (
         <Notice kind="warning">{words.unpaid.account_frozen}</Notice>
       )}
-      {standing?.onChain === 'live' && standing.approval === 'missing' && !standing.frozen && (
+      {needsApproval(standing) && (
         <Notice kind="warning" title={words.panel.notApproved}>
           {standing.replaces === null ? (
             words.panel.notApprovedText
