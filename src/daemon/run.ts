@@ -195,7 +195,7 @@ export async function runCommand(
 /**
  * Runs a command that needs no Postgres. The first signal ends the command with Interrupted. With
  * `drains`, the first signal only aborts the AbortSignal that `work` gets, and the second signal
- * ends the command.
+ * ends the command. A second SIGHUP does not: a terminal that closes and its shell send one each.
  */
 export async function interruptible<T>(
   drains: boolean,
@@ -207,6 +207,7 @@ export async function interruptible<T>(
     cut = reject;
   });
   const onSignal = (name: EndingSignal) => {
+    if (name === 'SIGHUP' && interrupt.signal.aborted) return;
     const reason = new Interrupted('Interrupted.', name);
     if (!drains || interrupt.signal.aborted) cut(reason);
     interrupt.abort(reason);
@@ -324,6 +325,8 @@ function firstSignal(log: Log): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let signals = 0;
     const onSignal = (signal: NodeJS.Signals) => {
+      // A terminal that closes and its shell send a SIGHUP each.
+      if (signal === 'SIGHUP' && signals > 0) return;
       signals += 1;
       if (signals === 1) {
         resolve(signal);

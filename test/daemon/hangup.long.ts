@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { connect } from '../../src/db/postgres/connect.ts';
@@ -62,6 +63,9 @@ void t.test('SIGHUP ends localnet with 0, and the sandbox with all its processes
   await sandbox.line('ready');
   const started = await childrenOf(sandbox.child.pid ?? 0);
   t.equal(started.length, 6);
+  sandbox.child.kill('SIGHUP');
+  // A terminal that closes and its shell send one each.
+  while (started.every(isRunning)) await delay(5);
   sandbox.child.kill('SIGHUP');
   t.match(await sandbox.ended, { code: 0 });
   t.same(started.filter(isRunning), []);

@@ -126,6 +126,8 @@ void t.test(
 
     await served.sql`update subscriptions set discount_percent = 10, discount_periods = 1`;
     await page.goto('/account');
+    // The card has read the wallet's approval before another one replaces it.
+    await page.getByRole('button', { name: /Cancel subscription/ }).waitFor();
     const delegate = chain.wallet().keypair.publicKey.toBase58();
     await approveForeign(stage, { wallet, keypair: subscriber.keypair }, delegate);
     await page.getByRole('button', { name: 'Change plan' }).click();
