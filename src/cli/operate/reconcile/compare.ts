@@ -253,7 +253,10 @@ async function compareRecorded(
       const { appId, occurredAt, periodStart } = payment;
       if (difference === undefined) {
         const pull = 'unreadable' in pulls ? undefined : pulls.find(startingAt(periodStart));
-        const at = pull === undefined ? occurredAt : timeOf(pull.at);
+        // A node that no longer has the block gives no time. The recorded time is then the best.
+        const isTimed =
+          transaction !== null && 'blockTime' in transaction && transaction.blockTime !== null;
+        const at = pull === undefined || !isTimed ? occurredAt : timeOf(pull.at);
         shown.add(appId, at, occurredAt, sumsOf(payment));
         return;
       }
