@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import type { Locator, Page } from 'playwright-core';
 import t from 'tap';
 import type { components } from '../../src/client/openapi.ts';
-import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, startStage, tile } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
@@ -17,8 +17,6 @@ type Subscription = components['schemas']['Subscription'];
 t.teardown(closeBrowser);
 
 const usdc = (units: bigint | string) => `${(Number(units) / 1e6).toFixed(2)} USDC`;
-const tile = (page: Page, name: string) =>
-  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd:not(.meaning)');
 /** The value beside a name, in a list of names and values. */
 const valueOf = (within: Page | Locator, name: string) =>
   within.locator('dt', { hasText: name }).first().locator('xpath=following-sibling::dd[1]');
@@ -55,6 +53,7 @@ void t.test('a statement, figures of a plan and own dates, an export', async (t)
   await page.goto('/dashboard');
   await page.getByRole('button', { name: /Sign in with/ }).click();
   await page.getByRole('link', { name: 'Statements', exact: true }).click();
+  await page.getByRole('heading', { name: 'Statements' }).waitFor();
   t.equal(await page.getByLabel('Month').inputValue(), month, 'this month first');
   await page.getByLabel('Month').selectOption(before);
   await page.getByRole('cell', { name: `${before}-20` }).waitFor();

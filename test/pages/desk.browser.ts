@@ -1,8 +1,7 @@
 // A merchant's month on the dashboard, by mouse and keyboard, judged by the API.
-import type { Page } from 'playwright-core';
 import t from 'tap';
 import type { components } from '../../src/client/openapi.ts';
-import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
+import { closeBrowser, inspect, startStage, tile } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 import { insertPayment } from '../fixtures/rows.ts';
@@ -14,9 +13,6 @@ type Plan = components['schemas']['Plan'];
 
 t.teardown(closeBrowser);
 
-/** The figure of a tile of the overview. */
-const tile = (page: Page, name: string) =>
-  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd:not(.meaning)');
 const usdc = (units: bigint | string) => `${(Number(units) / 1e6).toFixed(2)} USDC`;
 
 void t.test('a merchant refunds, pauses, discounts, cancels and reinstates', async (t) => {
@@ -275,6 +271,7 @@ void t.test('a failing endpoint is told, repaired, and gets what failed since', 
   t.same((await api<{ endpoints: unknown[] }>('attention')).endpoints, []);
 
   await page.getByRole('link', { name: 'Events' }).click();
+  await page.getByRole('heading', { name: 'Events', exact: true }).waitFor();
   await page.getByRole('link', { name: 'payment success' }).waitFor();
   await inspect(t, page, 'desk-events');
   await page.getByRole('link', { name: 'payment success' }).click();
@@ -386,5 +383,14 @@ void t.test('a plan with every term, then a link with a discount and metadata', 
   await page.getByText('Trial ends').waitFor();
   await page.getByText('2.50 USDC off 6 payments').waitFor();
   await page.getByText('1234').waitFor();
+  await page.getByRole('link', { name: 'Plans', exact: true }).click();
+  const sunset = page.getByRole('button', { name: 'Sunset Tea club' });
+  await sunset.click();
+  await dialog.getByRole('button', { name: 'Keep it' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await sunset.click();
+  await dialog.getByRole('button', { name: 'Sunset', exact: true }).click();
+  await sunset.waitFor({ state: 'detached' });
+  t.match((await api<Plan[]>('plans'))[0], { status: 'sunset' });
   t.same([...faults, ...shop.faults], []);
 });

@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { eachScreen, labelsOf } from '../../../scripts/picture-screens.ts';
 import type { components } from '../../../src/client/openapi.ts';
-import { closeBrowser, inspect, view } from '../../fixtures/browser.ts';
+import { closeBrowser, inspect, tile, view } from '../../fixtures/browser.ts';
 import { start } from '../../fixtures/command.ts';
 
 type Schemas = components['schemas'];
@@ -40,8 +40,6 @@ async function press(page: Page, name: string): Promise<void> {
   await controls.getByRole('link', { name }).click();
   await loaded;
 }
-const tile = (page: Page, name: string) =>
-  page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('dd:not(.meaning)');
 
 /** A sandbox after its play, with the first merchant's API. */
 async function startSandbox(t: Test) {
@@ -297,6 +295,7 @@ async function overview(t: Test, page: Page): Promise<void> {
 /** The statements have the API's figures, and the export is the API's file. */
 async function statement(t: Test, { api, read }: Sandbox, page: Page): Promise<void> {
   await page.getByRole('link', { name: 'Statements' }).click();
+  await page.getByRole('heading', { name: 'Statements' }).waitFor();
   const now = new Date();
   const months = [2, 1, 0].map((back) =>
     new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7),
