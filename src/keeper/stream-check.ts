@@ -77,7 +77,7 @@ export class StreamCheck {
    */
   async turn(): Promise<boolean> {
     try {
-      if ((await this.#check()) && !this.#hasUnlisted) this.#checkedAt = this.#now();
+      if (await this.#check()) this.#checkedAt = this.#now();
     } finally {
       if (this.#now() - this.#checkedAt >= MAX_UNCHECKED_MS) {
         this.#context.log.warn('streams not checked for an hour, all subscriptions are read');
@@ -90,8 +90,8 @@ export class StreamCheck {
   }
 
   /**
-   * Compares the signatures since the last check. Resolves with true when every signature could be
-   * compared.
+   * Compares the signatures since the last check. Resolves with true when every signature since
+   * #checkedAt could be compared.
    */
   async #check(): Promise<boolean> {
     const [from, until] = [this.#completeFrom, this.#slot - LATE_SLOTS];
@@ -111,8 +111,8 @@ export class StreamCheck {
       this.#context.log.warn({ lost: lost.length, signature }, 'stream lost transactions');
       this.#onLoss();
     }
-    if (!listed.isComplete) this.#hasUnlisted = true;
-    return listed.isComplete;
+    this.#hasUnlisted ||= !listed.isComplete;
+    return !this.#hasUnlisted;
   }
 
   /** Lists the program's signatures after the last compared signature, newest first. */

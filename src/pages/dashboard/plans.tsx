@@ -2,11 +2,12 @@ import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../shared/errors.ts';
 import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
-import { Badge, Button, Copy, Dialog, Notice, Spinner, Usdc } from '../shared/parts.tsx';
+import { Badge, Button, Copy, Notice, Spinner, Usdc } from '../shared/parts.tsx';
 import { everyPeriod, span } from '../shared/period.ts';
 import { type Plan, submit } from '../shared/session.ts';
 import { hiddenHead, Table } from '../shared/table.tsx';
 import { foreign } from '../shared/text.ts';
+import { Confirm } from './confirm.tsx';
 import { EditPlan } from './edit-plan.tsx';
 import { NewPlan } from './new-plan.tsx';
 import { LIVE_MS, type Place } from './place.ts';
@@ -235,31 +236,25 @@ function Sunset({
   onClose: () => void;
   onDone: () => void;
 }): ReactElement {
-  const [problem, setProblem] = useState<string>();
-  const [busy, setBusy] = useState(false);
-  const confirm = () => {
-    setBusy(true);
-    const path = { appId: app.id, planId: plan.id };
-    session.client
-      .patch('/merchant/apps/{appId}/plans/{planId}', { path, body: { status: 'sunset' } })
-      .then(onDone, (error: unknown) => {
-        setBusy(false);
-        setProblem(wordsOf(error));
-      });
-  };
+  const run = () =>
+    session.client.patch('/merchant/apps/{appId}/plans/{planId}', {
+      path: { appId: app.id, planId: plan.id },
+      body: { status: 'sunset' },
+    });
   return (
-    <Dialog title="Sunset this plan?" onClose={onClose}>
+    <Confirm
+      title="Sunset this plan?"
+      button="Sunset"
+      leave="Keep it"
+      isDangerous
+      run={run}
+      onClose={onClose}
+      onDone={onDone}
+    >
       <p>
         <bdi>{foreign(plan.name, 80)}</bdi> takes no new subscriptions from then on. Those that it
         has go on. This cannot be taken back.
       </p>
-      {problem !== undefined && <Notice kind="error">{problem}</Notice>}
-      <div className="actions end">
-        <Button onClick={onClose}>Keep it</Button>
-        <Button kind="danger" busy={busy} onClick={confirm}>
-          Sunset
-        </Button>
-      </div>
-    </Dialog>
+    </Confirm>
   );
 }

@@ -36,7 +36,7 @@ export function Lacking({
     <>
       <h2>{text[lacks]}</h2>
       {children}
-      <BalanceTable of={of} needsSol={needsSol} />
+      <BalanceTable of={of} missing={{ usdc, lamports }} needsSol={needsSol} />
       <div className="no-wallet">
         <div>
           <p>{fill(text.send, { amounts: list })}</p>
@@ -64,9 +64,16 @@ export function Lacking({
   );
 }
 
-function BalanceTable({ of, needsSol }: { of: Balances; needsSol: boolean }): ReactElement {
+function BalanceTable({
+  of,
+  missing: { usdc, lamports },
+  needsSol,
+}: {
+  of: Balances;
+  missing: { usdc: bigint; lamports: bigint };
+  needsSol: boolean;
+}): ReactElement {
   const text = words.short;
-  const { usdc, lamports } = missingOf(of, needsSol);
   return (
     <table className="balances">
       <thead>
@@ -84,9 +91,7 @@ function BalanceTable({ of, needsSol }: { of: Balances; needsSol: boolean }): Re
           <th scope="row">USDC</th>
           <td>{formatExact(of.usdc)}</td>
           <td>{usdc > 0n ? formatExact(upToCent(of.usdcNeeded)) : formatToCent(of.usdcNeeded)}</td>
-          <td className={usdc > 0n ? 'missing' : ''}>
-            {usdc > 0n ? formatExact(upToCent(usdc)) : '–'}
-          </td>
+          <td className={usdc > 0n ? 'missing' : ''}>{usdc > 0n ? formatExact(usdc) : '–'}</td>
         </tr>
         {needsSol && (
           <tr>
