@@ -6,14 +6,14 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
+import { availableParallelism, cpus } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startEmbeddedPostgres } from '../src/local/sandbox/postgres.ts';
 import { compile } from './compile.ts';
 import { ensureTemplate, throwaway } from './fixtures/postgres.ts';
-import type { Load, Order, Report } from './worker.ts';
+import type { Order, Report } from './worker.ts';
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -28,13 +28,14 @@ const MAX_MEMORY = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run here. A fresh clone has none. */
 const durationsFile = join(root, '.tap/durations.json');
-/**
- * Files that run at once. One that waits, for blocks or other processes, counts for as much as it
- * computes.
- */
+/** Files that run at once. */
 const places = flags.jobs === undefined ? availableParallelism() + 1 : Number(flags.jobs);
-/** What a file that only waits counts for. */
-const leastWeight = 1 / 4;
+/** Files that run at once while the machine has time left: many wait for blocks. */
+const mostPlaces = flags.jobs === undefined ? 2 * places : places;
+/** The part of the machine's time that has to be left before one more file is started, 0 to 1. */
+const TIME_LEFT = 0.2;
+/** Milliseconds over which the machine's time is measured. */
+const MEASURED_MS = 2000;
 
 async function readDurations(): Promise<Record<string, number>> {
   const text = await readFile(durationsFile, 'utf8').catch(() => '{}');
@@ -93,8 +94,6 @@ interface Totals {
 /** A Node process that runs test files, one after the other. */
 class Worker {
   readonly #process: ChildProcess;
-  /** What the running file counts for; 0 while none runs. */
-  weight = 0;
 
   constructor(compiled: string, env: NodeJS.ProcessEnv) {
     this.#process = fork(join(compiled, 'test/worker.js'), {
@@ -110,22 +109,16 @@ class Worker {
    * Runs one file; undefined when the process ended without a report. A process that does not even
    * end a file that timed out is killed.
    */
-  run(order: Order, onLoad: () => void): Promise<Report | undefined> {
-    this.weight = 1;
+  run(order: Order): Promise<Report | undefined> {
     return new Promise((resolve) => {
       const settle = (report?: Report) => {
         clearTimeout(kill);
-        this.weight = 0;
         this.#process.off('message', hear).off('exit', end);
         resolve(report);
       };
       // tap sends messages of its own.
-      const hear = (message: Report | Load | object) => {
+      const hear = (message: Report | object) => {
         if ('tap' in message) settle(message);
-        else if ('busy' in message) {
-          this.weight = Math.max(leastWeight, message.busy);
-          onLoad();
-        }
       };
       const end = () => {
         settle();
@@ -140,9 +133,26 @@ class Worker {
   }
 }
 
+/** Returns a function that tells what part of the machine's time was left since its last call. */
+function watchMachine(): () => number {
+  const read = () => {
+    const times = cpus().map((cpu) => cpu.times);
+    const idle = times.reduce((sum, time) => sum + time.idle, 0);
+    const all = times.flatMap((time) => Object.values(time)).reduce((sum, ms) => sum + ms, 0);
+    return { idle, all };
+  };
+  let before = read();
+  return () => {
+    const now = read();
+    const left = (now.idle - before.idle) / Math.max(1, now.all - before.all);
+    before = now;
+    return left;
+  };
+}
+
 /**
- * Runs files in a few processes, as many at once as there are places. Prints a line for each file,
- * and what failed in it.
+ * Runs files in a few processes: as many at once as there are places, and more while the machine
+ * has time left. Prints a line for each file, and what failed in it.
  */
 class Suite {
   readonly totals: Totals = { passed: 0, failed: 0 };
@@ -168,25 +178,27 @@ class Suite {
 
   /** Resolves when all files have run. */
   async run(): Promise<void> {
+    const timeLeft = watchMachine();
+    const more = setInterval(() => {
+      if (timeLeft() > TIME_LEFT && this.#running.size < mostPlaces) this.#startNext();
+    }, MEASURED_MS);
     await new Promise<void>((resolve) => {
       this.#onDone = resolve;
       this.#fill();
     });
+    clearInterval(more);
     for (const worker of this.#idle) worker.stop();
   }
 
   /** Starts files while there is a place. */
   #fill(): void {
-    for (;;) {
-      const taken = [...this.#running].reduce((sum, { weight }) => sum + weight, 0);
-      if (this.#running.size > 0 && taken + 1 > places) return;
-      const file = this.#files.shift();
-      if (file === undefined) {
-        if (this.#running.size === 0) this.#onDone();
-        return;
-      }
-      void this.#run(file, this.#idle.pop() ?? this.#start());
-    }
+    while (this.#running.size < places && this.#files.length > 0) this.#startNext();
+    if (this.#running.size === 0) this.#onDone();
+  }
+
+  #startNext(): void {
+    const file = this.#files.shift();
+    if (file !== undefined) void this.#run(file, this.#idle.pop() ?? this.#start());
   }
 
   async #run(file: string, worker: Worker): Promise<void> {
@@ -197,7 +209,7 @@ class Suite {
       url: pathToFileURL(join(this.#compiled, file.replace(/\.tsx?$/, '.js'))).href,
       timeoutMs: Number(flags.timeout) * 1000,
     };
-    const report = await worker.run(order, () => this.#fill());
+    const report = await worker.run(order);
     const seconds = (performance.now() - started) / 1000;
     const { total, passed, failed } = report ?? { total: 0, passed: 0, failed: 1 };
     const ok = failed === 0 && total > 0;

@@ -14,12 +14,6 @@ export interface Order {
   timeoutMs: number;
 }
 
-/** What test/run.ts gets each second while a file runs. */
-export interface Load {
-  /** The part of the second in which the process was not waiting, 0 to 1. */
-  busy: number;
-}
-
 /** What test/run.ts gets back. */
 export interface Report {
   tap: string;
@@ -31,19 +25,7 @@ export interface Report {
   memory: number;
 }
 
-/** Reports the load each second until it is called off. */
-function reportLoad(): () => void {
-  let before = performance.eventLoopUtilization();
-  const timer = setInterval(() => {
-    const now = performance.eventLoopUtilization();
-    process.send?.({ busy: performance.eventLoopUtilization(now, before).utilization });
-    before = now;
-  }, 1000);
-  return () => clearInterval(timer);
-}
-
 async function run({ file, url, timeoutMs }: Order): Promise<Report> {
-  const stopReporting = reportLoad();
   const options: TestOpts = { name: file, timeout: timeoutMs, cb: () => import(url) };
   const test = new Test(options);
   const tap = text(test);
@@ -54,7 +36,6 @@ async function run({ file, url, timeoutMs }: Order): Promise<Report> {
         test.runMain(resolve);
       }),
   );
-  stopReporting();
   // tap does not clear the timer of a test without a parent.
   test.setTimeout(0);
   const { total, pass, fail } = test.counts;

@@ -195,7 +195,7 @@ export async function runCommand(
 /**
  * Runs a command that needs no Postgres. The first signal ends the command with Interrupted. With
  * `drains`, the first signal only aborts the AbortSignal that `work` gets, and the second signal
- * ends the command. A second SIGHUP does not: a terminal that closes and its shell send one each.
+ * ends the command.
  */
 export async function interruptible<T>(
   drains: boolean,
@@ -206,19 +206,34 @@ export async function interruptible<T>(
   const interrupted = new Promise<never>((_resolve, reject) => {
     cut = reject;
   });
-  const onSignal = (name: EndingSignal) => {
-    if (name === 'SIGHUP' && interrupt.signal.aborted) return;
+  const stop = onEndingSignals((name) => {
     const reason = new Interrupted('Interrupted.', name);
     if (!drains || interrupt.signal.aborted) cut(reason);
     interrupt.abort(reason);
-  };
-  const signals = Object.keys(ENDING_SIGNALS) as EndingSignal[];
-  for (const name of signals) process.on(name, onSignal);
+  });
   try {
     return await Promise.race([work(interrupt.signal), interrupted]);
   } finally {
-    for (const name of signals) process.off(name, onSignal);
+    stop();
   }
+}
+
+/**
+ * Calls `act` for each SIGINT, SIGTERM and SIGHUP, but not for a SIGHUP after another signal: a
+ * terminal that closes and its shell send one each. Returns a function that ends this.
+ */
+function onEndingSignals(act: (signal: EndingSignal) => void): () => void {
+  let isFirst = true;
+  const onSignal = (signal: EndingSignal) => {
+    if (signal === 'SIGHUP' && !isFirst) return;
+    isFirst = false;
+    act(signal);
+  };
+  const signals = Object.keys(ENDING_SIGNALS) as EndingSignal[];
+  for (const name of signals) process.on(name, onSignal);
+  return () => {
+    for (const name of signals) process.off(name, onSignal);
+  };
 }
 
 /**
@@ -323,19 +338,16 @@ const ORPHANED_MS = 5000;
 
 function firstSignal(log: Log): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let signals = 0;
+    let isStopping = false;
     const onSignal = (signal: NodeJS.Signals) => {
-      // A terminal that closes and its shell send a SIGHUP each.
-      if (signal === 'SIGHUP' && signals > 0) return;
-      signals += 1;
-      if (signals === 1) {
-        resolve(signal);
-        return;
+      if (isStopping) {
+        log.warn({ signal }, 'second signal: exiting at once');
+        process.exit(1);
       }
-      log.warn({ signal }, 'second signal: exiting at once');
-      process.exit(1);
+      isStopping = true;
+      resolve(signal);
     };
-    for (const name of Object.keys(ENDING_SIGNALS)) process.on(name, onSignal);
+    onEndingSignals(onSignal);
     // The sandbox starts its child processes with an IPC channel. The channel closes when the
     // sandbox exits, and the child process then stops.
     const onOrphaned = () => {

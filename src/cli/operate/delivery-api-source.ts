@@ -258,21 +258,29 @@ class ApiSource implements DeliveriesSource {
   }
 
   /**
-   * Polls only the first page of the delivery list. This page has the newest PAGE_ROWS deliveries,
-   * and a replay queues at most PAGE_ROWS deliveries. The page therefore has all deliveries of the
-   * replay until newer deliveries push them off the page.
+   * Polls the newest PAGE_ROWS deliveries: all that a replay queues, as a rule. A delivery of the
+   * replay that newer ones have pushed off that page is read by its id until it has ended.
    */
   watchReplay(
     ids: readonly string[],
     report: Parameters<DeliveriesSource['watchReplay']>[1],
   ): { stop(): void } {
+    const path = `/merchant/apps/${this.#app.id}/deliveries`;
+    const known = new Map<string, string>();
     const watch = this.#poll(
       async () => {
-        const path = `/merchant/apps/${this.#app.id}/deliveries?limit=${PAGE_ROWS}`;
-        const { data } = await this.#get<Delivery[]>(path);
+        const { data } = await this.#get<Delivery[]>(`${path}?limit=${PAGE_ROWS}`);
+        const listed = new Map(data.map(({ id, status }) => [id, status]));
+        for (const id of ids) {
+          const status = listed.get(id) ?? known.get(id) ?? 'pending';
+          const isUnknown = status === 'pending' && !listed.has(id);
+          known.set(
+            id,
+            isUnknown ? (await this.#get<Delivery>(`${path}/${id}`)).data.status : status,
+          );
+        }
         const counts = new Map<string, number>();
-        for (const { id, status } of data)
-          if (ids.includes(id)) counts.set(status, (counts.get(status) ?? 0) + 1);
+        for (const status of known.values()) counts.set(status, (counts.get(status) ?? 0) + 1);
         const parts = [...counts].map(([status, count]) => `${count} ${status}`).join(', ');
         const isOver = !counts.has('pending');
         report({ text: `Queued ${ids.length} again: ${parts}.`, isOver });

@@ -31,7 +31,7 @@ async function merchantWith(count: number, failed: number) {
   const replayed = async () =>
     (await queued()).flatMap(({ replayOf }) => (replayOf === null ? [] : [replayOf]));
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: url };
-  return { merchant, env, ids, replayed };
+  return { merchant, env, ids, replayed, subscriptionId };
 }
 
 void t.test(
@@ -147,7 +147,8 @@ void t.test(
 void t.test(
   'deliveries over the API as a screen: rows, a delivery with its request, a replay',
   async (t) => {
-    const { env, ids, merchant, replayed } = await merchantWith(3, 1);
+    const { env, ids, merchant, replayed, subscriptionId } = await merchantWith(3, 1);
+    const { sql } = served;
     const screen = startTerminal(t, ['deliveries'], { env, columns: 160, rows: 60 });
     await screen.waitFor(/^>.*failed.*payment_success.*Coffee.*127\.0\.0\.1:1/m);
     await screen.waitFor('1 of 3');
@@ -161,6 +162,11 @@ void t.test(
     screen.press('y');
     await screen.waitFor('1 pending');
     t.same(await replayed(), ids.slice(0, 1));
+    for (let newer = 0; newer < 100; newer += 1) await insertEvent(sql, subscriptionId);
+    const queued = await sql<{ id: string }[]>`
+      select id from delivery_queue where replay_of = ${ids[0]!}`;
+    await finishDeliveries(sql, 'delivered', { ids: queued.map(({ id }) => id) });
+    await screen.waitFor('Queued 1 again: 1 delivered.');
     screen.press('escape', 'q');
     t.match(await screen.ended, { code: 0 });
   },
