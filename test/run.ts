@@ -2,7 +2,8 @@
 // DATABASE_URL names), and runs each test file in one of a few Node processes. `npm test --
 // test/domain/money.test.ts` runs one. `--kind=browser` and `--kind=tools` run the files that need
 // a browser or other programs in place of the suite, `--kind=long` the long forms: their files, and
-// the tests with larger numbers. Closes with the line "N passed, N failed" that CI reads.
+// the tests with larger numbers; `--kind=browser,tools` both. Closes with the line "N passed, N
+// failed" that CI reads.
 import { fork, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises';
@@ -23,19 +24,21 @@ const { values: flags, positionals } = parseArgs({
     timeout: { type: 'string', default: '600' },
   },
 });
+const kinds = flags.kind.split(',');
 /** Bytes after which a worker is replaced. */
 const MAX_MEMORY = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run here. A fresh clone has none. */
 const durationsFile = join(root, '.tap/durations.json');
-/** Files that run at once. */
-const places = flags.jobs === undefined ? availableParallelism() + 1 : Number(flags.jobs);
-/** Files that run at once while the machine has time left: many wait for blocks. */
-const mostPlaces = flags.jobs === undefined ? 2 * places : places;
+/** Files that run at once. They have some 25 connections each, of the 500 that Postgres takes. */
+const places =
+  flags.jobs === undefined ? Math.min(availableParallelism() + 1, 16) : Number(flags.jobs);
+/** Files that run at once while the machine has time left: many wait, for blocks or timers. */
+const mostPlaces = flags.jobs === undefined ? Math.min(4 * places, 16) : places;
 /** The part of the machine's time that has to be left before one more file is started, 0 to 1. */
-const TIME_LEFT = 0.2;
+const TIME_LEFT = 0.1;
 /** Milliseconds over which the machine's time is measured. */
-const MEASURED_MS = 2000;
+const MEASURED_MS = 1000;
 
 async function readDurations(): Promise<Record<string, number>> {
   const text = await readFile(durationsFile, 'utf8').catch(() => '{}');
@@ -44,8 +47,8 @@ async function readDurations(): Promise<Record<string, number>> {
 
 /** Whether a file under test/ is one of this run. */
 async function isWanted(path: string): Promise<boolean> {
-  if (new RegExp(`\\.${flags.kind}\\.tsx?$`).test(path)) return true;
-  if (flags.kind !== 'long' || !/\.test\.tsx?$/.test(path)) return false;
+  if (kinds.some((kind) => new RegExp(`\\.${kind}\\.tsx?$`).test(path))) return true;
+  if (!kinds.includes('long') || !/\.test\.tsx?$/.test(path)) return false;
   return (await readFile(join(root, 'test', path), 'utf8')).includes('fixtures/long.ts');
 }
 
@@ -53,7 +56,7 @@ async function isWanted(path: string): Promise<boolean> {
 const ASSUMED_SECONDS = { long: 20_000, other: 10_000 };
 
 /** The folders whose files run a whole installation, and take longest. */
-const isLong = (file: string) => /^test\/(scenarios|soak)\//.test(file);
+const isLong = (file: string) => /^test\/(failover|pages|scenarios|soak)\//.test(file);
 
 /**
  * The test files, relative to the root. Those that took longest come first, so that none of them
@@ -277,7 +280,7 @@ try {
     ...process.env,
     DATABASE_URL: databaseUrl,
     NO_COLOR: '1',
-    ...(flags.kind === 'long' && { TEST_LONG: '1' }),
+    ...(kinds.includes('long') && { TEST_LONG: '1' }),
   };
   const suite = new Suite(files, durations, compiled, () => new Worker(compiled, env));
   await suite.run();
