@@ -30,11 +30,13 @@ const MAX_MEMORY = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run here. A fresh clone has none. */
 const durationsFile = join(root, '.tap/durations.json');
-/** Files that run at once. They have some 25 connections each, of the 500 that Postgres takes. */
+/** Files that have some 25 connections each, of the 500 that Postgres takes. */
+const MAX_PLACES = 16;
+/** Files that run at once. */
 const places =
-  flags.jobs === undefined ? Math.min(availableParallelism() + 1, 16) : Number(flags.jobs);
+  flags.jobs === undefined ? Math.min(availableParallelism() + 1, MAX_PLACES) : Number(flags.jobs);
 /** Files that run at once while the machine has time left: many wait, for blocks or timers. */
-const mostPlaces = flags.jobs === undefined ? Math.min(4 * places, 16) : places;
+const mostPlaces = flags.jobs === undefined ? MAX_PLACES : places;
 /** The part of the machine's time that has to be left before one more file is started, 0 to 1. */
 const TIME_LEFT = 0.1;
 /** Milliseconds over which the machine's time is measured. */
