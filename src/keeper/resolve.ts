@@ -282,9 +282,10 @@ async function endInHistory(
   // A landed attempt would have moved the account to the attempt's period or a later one.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
   // An account in a later period does not show whether the attempt landed, so the history decides.
-  // Endpoints need some time until their history lists a landed attempt.
+  // Endpoints need some time until their history lists a landed attempt. Whether they return the
+  // other transactions readable does not matter: a landed attempt is listed by its own signature.
   const isLater = account !== null && account.periodStart > signedFor;
-  if (isLater && (unreadable.length > 0 || settleTries < PATIENT_TRIES)) return undefined;
+  if (isLater && settleTries < PATIENT_TRIES) return undefined;
   // If a new account has replaced the old account at the subscription's address, the attempt may
   // have landed on the old account. Only a history that reaches the start of the new account can
   // show such a landing.

@@ -1,6 +1,6 @@
 // The packages as their users see them: billing-client, and billing/client of the server's, by
 // name, compiled by tsc with strict settings and run by Node. Installed as archives:
-// test/package/pack.ts.
+// test/package/pack.package.ts.
 import { execFile } from 'node:child_process';
 import {
   cp,

@@ -3,7 +3,7 @@
 // webhook that was given up. Paths of the machine (/etc, /usr/local/bin, /opt/billing) become
 // folders of the test, and the documented ports those that the daemons have. systemd and Docker are
 // stood in for (test/fixtures/stand-ins): neither is to be booted here. Blocks marked "registry"
-// are run by test/package/pack.ts.
+// are run by test/package/pack.package.ts.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';

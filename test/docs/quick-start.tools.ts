@@ -1,5 +1,5 @@
 // The newcomer's script: docs/quick-start.md from a clean clone. `npm ci` takes this checkout's
-// packages; test/package/quick-start.ts installs them.
+// packages; test/package/quick-start.package.ts installs them.
 import { readFile } from 'node:fs/promises';
 import bs58 from 'bs58';
 import t from 'tap';

@@ -1,5 +1,5 @@
 // The README's way to run billing for real, as it stands, in a folder that looks like a checkout.
-// npm and solana-keygen are stood in for (what `npm ci` makes is here; test/package/pack.ts
+// npm and solana-keygen are stood in for (what `npm ci` makes is here; test/package/pack.package.ts
 // installs), the chain is a local one, and what the comments say is to be filled in is filled in.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -32,7 +32,7 @@ void t.test('the section "Run it for real" of the README works', async (t) => {
       'npm ci && npm test\n',
       'npm install ./billing-client-0.1.0.tgz\n',
     ],
-    'the sandbox, CI and test/package/pack.ts run these',
+    'the sandbox, CI and test/package/pack.package.ts run these',
   );
   const { sql, url } = await testDatabase(t, { empty: true });
   const server = new URL(url);

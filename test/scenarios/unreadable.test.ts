@@ -301,6 +301,27 @@ void t.test(
   },
 );
 
+void t.test(
+  "an attempt whose account is in a later period expires beside a stranger's unreadable transactions once the histories had the time to list it",
+  async (t) => {
+    const { stage, subscription, rpc, spam } = await setUp(t);
+    const { collector, resolver, taken } = stage.parts(rpc);
+    await collector.turn();
+    await spam(subscription.pda);
+    stage.net.mineBlocks(200);
+    stage.net.passSeconds(24 * HOUR);
+    stage.net.mineBlocks(40);
+    await ownerPulls(stage, subscription);
+    await spam(subscription.pda);
+    stage.net.mineBlocks(40);
+    const look = async (settleTries: number) =>
+      (await resolver.expired(taken.map((one) => ({ ...one, settleTries })))).done.length;
+    t.equal(await look(3), 0);
+    t.equal(await look(4), 1);
+    t.equal(await attemptOf(stage, subscription), 'expired');
+  },
+);
+
 /**
  * Two landed payments; the endpoints do not return the first one readable. `meanwhile` runs before
  * both are final.

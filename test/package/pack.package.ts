@@ -3,7 +3,16 @@
 // package-lock.json. Needs the npm registry, so it is no part of `npm test`: `npm run
 // test:package`.
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import {
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -63,11 +72,11 @@ async function runsDaemons(t: Test, build: Build) {
 let archive = '';
 
 void t.test('npm pack makes an archive of the run-time files, with the lock file', async (t) => {
-  const { stdout } = await execute(
-    'npm',
-    ['pack', '--json', '--silent', '--pack-destination', work],
-    { cwd: root },
-  );
+  // It builds, which would change the files of other tests that run in this checkout.
+  const checkout = join(work, 'checkout');
+  await execute('git', ['clone', '--quiet', root, checkout]);
+  await symlink(join(root, 'node_modules'), join(checkout, 'node_modules'));
+  const { stdout } = await npm(checkout, 'pack', '--json', '--silent', '--pack-destination', work);
   // An array, or an object by name from npm 12 on.
   const packed = JSON.parse(stdout.slice(stdout.search(/^[[{]/m))) as object;
   const [made] = Object.values(packed) as { filename: string; files: { path: string }[] }[];
@@ -99,7 +108,10 @@ void t.test('npm pack makes an archive of the run-time files, with the lock file
     paths.some((path) => path.startsWith('dist/client-package')),
     'which is no part of it',
   );
-  t.notOk((await readdir(root)).includes('npm-shrinkwrap.json'), 'the checkout is left as it was');
+  t.notOk(
+    (await readdir(checkout)).includes('npm-shrinkwrap.json'),
+    'the checkout is left as it was',
+  );
   nodeOf = await installNodes(nodes);
   for (const version of versions)
     t.match((await execute(nodeOf(version), ['--version'])).stdout, new RegExp(`^v${version}\\.`));
