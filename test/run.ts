@@ -28,8 +28,8 @@ const kinds = flags.kind.split(',');
 /** Bytes after which a worker is replaced. */
 const MAX_MEMORY = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
-/** The seconds that each file took in the last run here. A fresh clone has none. */
-const durationsFile = join(root, '.tap/durations.json');
+/** The seconds that each file took in the last run of these kinds here. A fresh clone has none. */
+const durationsFile = join(root, `.tap/durations-${flags.kind}.json`);
 /** Files that have some 25 connections each, of the 500 that Postgres takes. */
 const MAX_PLACES = 16;
 /** Files that run at once. */
