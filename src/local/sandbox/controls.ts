@@ -2,6 +2,7 @@
 // links to URLs of the sandbox's own server. The service itself has no such URLs.
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
+import { timeOf } from '../../chain/time.ts';
 import { refundTransaction } from '../../chain/transactions/refund.ts';
 import { OperatorError } from '../../errors.ts';
 import type { MerchantServer } from './merchant-server.ts';
@@ -15,6 +16,7 @@ import { signFor, type Wallet } from './wallet.ts';
  * merchant's webhook endpoint.
  */
 const SHOWN_MERCHANT = 0;
+const DAY_SECONDS = 86_400n;
 
 /**
  * Milliseconds between blocks: `play` while a control moves the clock by a month, otherwise `real`.
@@ -46,21 +48,29 @@ export function addControls(scene: Scene): string {
   const base = `/control/${randomBytes(16).toString('hex')}`;
   const back = (query: URLSearchParams) => {
     const hash = query.get('back') ?? '';
-    return `${processes.apiUrl}/dashboard${hash.startsWith('#/') ? hash : ''}`;
+    return hash.startsWith('#/') ? hash : '#/';
   };
   // Only one control runs at a time. If two controls moved the clock at once, the clock would skip
   // the times at which payments are due.
   let last: Promise<unknown> = Promise.resolve();
-  const add = (name: string, act: (query: URLSearchParams) => Promise<void>) =>
+  const add = (
+    name: string,
+    act: (query: URLSearchParams) => Promise<void>,
+    hashAfter: (query: URLSearchParams) => string | Promise<string> = back,
+  ) =>
     server.actOn(`${base}/${name}`, async (query) => {
       if (scene.isPlaying())
         throw new OperatorError('The scenario is being played. Try again when it is over.');
       const acting = last.then(() => act(query));
       last = acting.catch(() => undefined);
       await acting;
-      return back(query);
+      return `${processes.apiUrl}/dashboard${await hashAfter(query)}`;
     });
-  add('month', () => passMonth(scene));
+  add(
+    'month',
+    () => passMonth(scene),
+    async (query) => withLastMonth(back(query), await stage.chain.now()),
+  );
   add('empty', async (query) => emptyWallet(scene, await walletOf(scene, query)));
   add('revoke', async (query) => revokeDelegation(stage, { wallet: await walletOf(scene, query) }));
   const repair = add('repair', async () => server.setGone(SHOWN_MERCHANT, false));
@@ -79,6 +89,22 @@ async function passMonth(scene: Scene): Promise<void> {
   } finally {
     await chain.setBlockTime(scene.blockTimes.real);
   }
+}
+
+/**
+ * Returns the fragment of the dashboard's overview with the 31 days until the chain's time `now`
+ * (Unix seconds). The chain's clock is ahead of the browser's, so "Last 30 days" would not include
+ * the month that has passed. Fragments of other views are returned unchanged.
+ */
+function withLastMonth(hash: string, now: bigint): string {
+  const [path, query] = hash.split('?');
+  if (path !== '#/') return hash;
+  const filters = new URLSearchParams(query);
+  filters.delete('days');
+  const dayAt = (seconds: bigint) => timeOf(seconds).toISOString().slice(0, 10);
+  filters.set('from', dayAt(now - 30n * DAY_SECONDS));
+  filters.set('to', dayAt(now));
+  return `#/?${filters.toString()}`;
 }
 
 /** Returns the wallet of the subscription that the parameter `subscription` of the URL names. */

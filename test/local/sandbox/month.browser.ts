@@ -352,8 +352,19 @@ async function passMonth(t: Test, { ready, api }: Sandbox, page: Page): Promise<
     await press(page, button);
     await page.getByRole('button', { name: 'Edit your data' }).waitFor();
   }
+  await page.goto('/dashboard#/?days=7');
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
   await press(page, '+1 month');
-  await page.getByRole('button', { name: 'Edit your data' }).waitFor();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  const [from, to] = [
+    await page.getByLabel('From').inputValue(),
+    await page.getByLabel('To').inputValue(),
+  ];
+  const days = (Date.parse(to) - Date.parse(from)) / 86_400_000;
+  t.match(
+    { days, isAhead: Date.parse(to) > Date.now() + 25 * 86_400_000 },
+    { days: 30, isAhead: true },
+  );
   const [bob] = await api<Schemas['Subscription'][]>('subscriptions?externalId=bob');
   const [paid] = await api<Schemas['Transaction'][]>(
     `transactions?subscriptionId=${bob?.id ?? ''}`,
