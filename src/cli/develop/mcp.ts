@@ -1,5 +1,6 @@
 // `billing mcp`: a server of the Model Context Protocol on stdin and stdout. Each call of a tool is
 // one request to the API with the caller's API key.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import type { Command } from 'commander';
 import { interruptible } from '../../daemon/run.ts';
@@ -24,7 +25,7 @@ const TIMEOUT_MS = 30_000;
 const INSTRUCTIONS =
   'Recurring USDC payments on Solana: the API of one merchant. Amounts are strings of USDC base units (6 decimals), times ISO 8601 in UTC. listApps has the appId that most tools need. Lists are newest first; nextCursor is the cursor of the next page.';
 
-/** Serves until the client closes stdin. Returns the exit code. */
+/** Serves until the client closes stdin and all its calls are answered. Returns the exit code. */
 function mcp(flags: McpFlags): Promise<number> {
   return interruptible(false, async (signal) => {
     const [{ McpServer }, { StdioServerTransport }, types] = await Promise.all([
@@ -43,13 +44,16 @@ function mcp(flags: McpFlags): Promise<number> {
       server.setRequestHandler(types.ListToolsRequestSchema, () => ({
         tools: [...tools.values()].map(({ tool }) => tool),
       }));
+      const running = new Set<Promise<CallToolResult>>();
       server.setRequestHandler(types.CallToolRequestSchema, ({ params }, { signal: until }) => {
         const tool = tools.get(params.name);
-        return tool === undefined
-          ? failed(
-              `There is no tool ${params.name}${flags.write === true ? '' : '; operations that change something need "billing mcp --write"'}.`,
-            )
-          : callTool(client, tool, params.arguments ?? {}, until);
+        if (tool === undefined)
+          return failed(
+            `There is no tool ${params.name}${flags.write === true ? '' : '; operations that change something need "billing mcp --write"'}.`,
+          );
+        const call = callTool(client, tool, params.arguments ?? {}, until);
+        running.add(call);
+        return call.finally(() => running.delete(call));
       });
       const ended = new Promise<void>((resolve) => {
         process.stdin.once('end', resolve);
@@ -58,6 +62,9 @@ function mcp(flags: McpFlags): Promise<number> {
       await server.connect(new StdioServerTransport());
       note(`billing: ${tools.size} tools of ${client.url} on stdin and stdout`);
       await ended;
+      // The last lines of stdin have called their handlers by the next turn.
+      await nextTurn();
+      await Promise.allSettled(running);
       return 0;
     } finally {
       await client.close();

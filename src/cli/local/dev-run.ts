@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createKeypairFile, readKeypair } from '../../chain/keypair.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
+import { lockDirectory } from '../../local/chain/disk/data-dir.ts';
 import { freePorts } from '../../local/sandbox/ports.ts';
 import { startSandbox, type Sandbox } from '../../local/sandbox/start.ts';
 import { createLog } from '../../log.ts';
@@ -34,12 +35,13 @@ const GIFT = { lamports: 1_000_000_000n, usdc: 100_000_000n };
 export function dev(flags: DevFlags): Promise<number> {
   return interruptible(true, async (signal) => {
     const envFile = join(flags.dir, 'env');
-    await prepare(flags.dir, envFile);
-    const target = targetOf(
-      flags.forwardTo ?? `http://127.0.0.1:${String((await freePorts(1))[0])}/`,
-    );
-    const sandbox = flags.apiUrl === undefined ? await start(signal) : undefined;
+    const unlock = await prepare(flags.dir, envFile);
+    let sandbox: Sandbox | undefined;
     try {
+      const target = targetOf(
+        flags.forwardTo ?? `http://127.0.0.1:${String((await freePorts(1))[0])}/`,
+      );
+      sandbox = flags.apiUrl === undefined ? await start(signal) : undefined;
       const client =
         sandbox === undefined ? await openApi(flags, signal) : await sandboxClient(sandbox);
       try {
@@ -54,20 +56,25 @@ export function dev(flags: DevFlags): Promise<number> {
     } finally {
       await rm(envFile, { force: true });
       await sandbox?.stop();
+      unlock();
     }
     return 0;
   });
 }
 
 /**
- * Creates the directory. Removes the env file that a killed run left behind, because other programs
- * take this file as the sign that `billing dev` is ready.
+ * Creates and locks the directory. Removes the env file that a killed run left behind, because
+ * other programs take this file as the sign that `billing dev` is ready. Returns a function that
+ * unlocks the directory.
  */
-async function prepare(directory: string, envFile: string): Promise<void> {
+async function prepare(directory: string, envFile: string): Promise<() => void> {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
+    const unlock = lockDirectory(directory, '--dir');
     await rm(envFile, { force: true });
+    return unlock;
   } catch (error) {
+    if (error instanceof OperatorError) throw error;
     throw new OperatorError(`--dir cannot be used: ${messageOf(error)}`, 2, { cause: error });
   }
 }

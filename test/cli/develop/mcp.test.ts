@@ -1,4 +1,7 @@
 // billing mcp, driven by the SDK's own client over stdio, against a running serve.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -20,8 +23,8 @@ async function connect(t: Test, env: Record<string, string>, ...flags: string[])
   t.teardown(() => client.close());
   const call = async (name: string, given: Record<string, unknown> = {}) => {
     const { content, isError } = await client.callTool({ name, arguments: given });
-    const [{ text }] = content as [{ text: string }];
-    return isError === true ? { error: text } : (JSON.parse(text) as Record<string, unknown>);
+    const [{ text: answer }] = content as [{ text: string }];
+    return isError === true ? { error: answer } : (JSON.parse(answer) as Record<string, unknown>);
   };
   return { client, call };
 }
@@ -105,6 +108,36 @@ void t.test('mcp --write offers the others too, one request each', async (t) => 
   t.match(await call('updateApp', { appId: id, body: { name: 'Mate' } }), {
     data: { name: 'Mate' },
   });
+});
+
+void t.test('mcp answers what was asked before stdin ended', async (t) => {
+  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+  const child = spawn(process.execPath, [program, 'mcp'], {
+    env,
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const [ended, out] = [once(child, 'exit'), text(child.stdout)];
+  const call = { name: 'listApps', arguments: {} };
+  const initialize = {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1' },
+  };
+  const messages = [
+    { id: 1, method: 'initialize', params: initialize },
+    { method: 'notifications/initialized' },
+    { id: 2, method: 'tools/call', params: call },
+    { id: 3, method: 'tools/call', params: call },
+  ].map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  child.stdin.end(messages.join(''));
+  t.same(await ended, [0, null]);
+  const answers = (await out).trim().split('\n').slice(1);
+  t.same(
+    answers.map((line) => (JSON.parse(line) as { id: number }).id),
+    [2, 3],
+  );
+  for (const line of answers) t.match(line, merchant.appId);
 });
 
 void t.test('mcp without a key, or with a wrong URL, ends with one line', async (t) => {

@@ -37,6 +37,12 @@ void t.test(
       APP: merchant.appId,
       PLAN: planId,
     });
+    t.match(await runShared(args, env), {
+      code: 1,
+      stdout: '',
+      stderr: `billing: the directory ${dir} is in use by process ${running.child.pid}: stop it, or name another --dir\n`,
+    });
+    t.same(parseEnv(await readFile(file, 'utf8')), values, 'and its file stays');
     await running.line(/^checkout +http:\S+\/checkout\/\S+$/);
     // In the shell that has read the file.
     const shell = Object.fromEntries(

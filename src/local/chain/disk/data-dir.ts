@@ -48,10 +48,10 @@ function isRunning(pid: number): boolean {
 const held = new Set<string>();
 
 /**
- * Locks a data directory for this process and returns a function that unlocks it. Throws an
- * OperatorError when another process holds the lock.
+ * Locks the directory that the flag `flag` names for this process. Returns a function that unlocks
+ * it. Throws an OperatorError when another process holds the lock.
  */
-export function lockDataDir(dir: string): () => void {
+export function lockDirectory(dir: string, flag: '--data-dir' | '--dir'): () => void {
   const path = resolve(dir, 'lock');
   const take = () => writeFileSync(path, String(process.pid), { flag: 'wx' });
   try {
@@ -61,7 +61,7 @@ export function lockDataDir(dir: string): () => void {
     const pid = Number(readFileSync(path, 'utf8'));
     if (pid === process.pid ? held.has(path) : Number.isInteger(pid) && pid > 0 && isRunning(pid)) {
       throw new OperatorError(
-        `the data directory ${dir} is in use by process ${pid}: stop it, or name another --data-dir`,
+        `the directory ${dir} is in use by process ${pid}: stop it, or name another ${flag}`,
       );
     }
     rmSync(path);

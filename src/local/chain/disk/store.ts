@@ -8,7 +8,7 @@ import { current } from '../accounts.ts';
 import type { Key } from '../keys.ts';
 import { type Block, type Chain, type Landed, STATUS_BLOCKS, TRANSACTIONS_KEPT } from '../state.ts';
 import { type AccountState, detailsOf } from '../vm.ts';
-import { lockDataDir, makeDataDir } from './data-dir.ts';
+import { lockDirectory, makeDataDir } from './data-dir.ts';
 import { appendRecord, readRecords, replaceFile } from './log-file.ts';
 
 /**
@@ -272,7 +272,7 @@ class DataDirectory implements Store {
  */
 export function openStore(dir: string): { restored: Restored | null; store: Store } {
   makeDataDir(dir);
-  const unlock = lockDataDir(dir);
+  const unlock = lockDirectory(dir, '--data-dir');
   try {
     const found = restore(dir);
     return { restored: found?.restored ?? null, store: new DataDirectory(dir, unlock, found) };
