@@ -8,7 +8,8 @@ import { decodeSubscription } from '../src/chain/program/layouts.ts';
 import { SUBSCRIPTIONS_DUE } from '../src/db/postgres/notify.ts';
 import { type Database, type Server, startServer } from './dispatch/harness.ts';
 import { countPaid, register } from './keeper/collect.ts';
-import { type KeeperProcess, startKeeper } from './keeper/keeper-process.ts';
+import { countingProxy } from './keeper/counting-proxy.ts';
+import { startKeeper } from './keeper/keeper-process.ts';
 import { atOnce, type Chain, openPlan, type Plan, startChain } from './keeper/scene.ts';
 import type { Result } from './run.ts';
 
@@ -168,13 +169,6 @@ async function lapOver(sql: Database['sql']): Promise<void> {
   await sql`update sweeps set starts_at = now() + interval '1 day'`;
 }
 
-/** Returns the requests per second of an idle keeper, measured in real time. */
-async function atRest(keeper: KeeperProcess): Promise<number> {
-  const requests = await keeper.requests();
-  await pause(REST_SECONDS * 1000);
-  return ((await keeper.requests()) - requests) / REST_SECONDS;
-}
-
 interface Counted {
   readonly payments: number;
   readonly requests: number;
@@ -224,17 +218,32 @@ async function playScenario(
   return counted;
 }
 
-/** Returns the requests per second of an idle keeper, with blocks of 400 ms. */
-async function restingRate(server: Server): Promise<number> {
+interface Rest {
+  readonly requests: number;
+  readonly bytes: number;
+}
+
+/**
+ * Returns the requests per second of a keeper without subscriptions and the bytes per second of its
+ * streams, measured in real time with blocks of 400 ms.
+ */
+async function atRest(server: Server): Promise<Rest> {
   const chain = await startChain(BLOCK_MS);
   const database = await server.database('rest');
-  const keeper = await startKeeper(chain, database.url);
+  const proxy = await countingProxy(chain.wsUrl);
+  const keeper = await startKeeper(chain, database.url, { SOLANA_WS_URL: proxy.url });
   await pause(SETTLING_MS);
-  const rate = await atRest(keeper);
+  const [requests, bytes] = [await keeper.requests(), proxy.bytes()];
+  await pause(REST_SECONDS * 1000);
+  const rest = {
+    requests: ((await keeper.requests()) - requests) / REST_SECONDS,
+    bytes: (proxy.bytes() - bytes) / REST_SECONDS,
+  };
   await keeper.stop();
+  proxy.close();
   chain.stop();
   await database.drop();
-  return rate;
+  return rest;
 }
 
 /** Runs all scenarios, or only those in `part`, such as "1000x900,10000x3600x7". */
@@ -250,8 +259,11 @@ export async function run(part?: string): Promise<Result> {
 
 async function costs(server: Server, part: string | undefined): Promise<Result> {
   const parts = part?.split(',') ?? ['1000x900', '10000x3600', '100000x900'];
-  const rest = await restingRate(server);
-  const figures: Record<string, number> = { requestsPerMonthIdle: Math.round(rest * 30 * DAY) };
+  const { requests: rest, bytes } = await atRest(server);
+  const figures: Record<string, number> = {
+    requestsPerMonthIdle: Math.round(rest * 30 * DAY),
+    streamMegabytesPerMonthIdle: Math.round((bytes * 30 * DAY) / 1e6),
+  };
   for (const one of parts) {
     const scenario = scenarioOf(one);
     const { payments, requests, lamports } = await playScenario(server, scenario);
