@@ -110,19 +110,20 @@ export async function startServe(resources: DaemonResources): Promise<Daemon> {
   const sweeper = sweep(sql, log);
   const replays = startReplays(sql, log, () => dispatchers.notify());
   await app.ready();
-  const address = await listen(app, config);
-  log.info({ address, publicUrl: config.publicUrl }, 'listening');
   const asking = setTimeout(() => warnOfWrongCluster(chain, config, log), SETTLED_MS);
-  return {
-    ready: () => databaseTrouble(sql),
-    async stop() {
-      clearTimeout(asking);
-      await app.close();
-      await Promise.all([sweeper.stop(), replays.stop()]);
-      await Promise.all([dispatchers.flush(), keepers.flush(), chain.close(), reports.end()]);
-      await rate.stop();
-    },
+  const stop = async () => {
+    clearTimeout(asking);
+    await app.close();
+    await Promise.all([sweeper.stop(), replays.stop()]);
+    await Promise.all([dispatchers.flush(), keepers.flush(), chain.close(), reports.end()]);
+    await rate.stop();
   };
+  const address = await listen(app, config).catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
+  log.info({ address, publicUrl: config.publicUrl }, 'listening');
+  return { ready: () => databaseTrouble(sql), stop };
 }
 
 function settings(
