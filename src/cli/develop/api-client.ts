@@ -102,7 +102,9 @@ export async function openApi(flags: DeveloperFlags, signal: AbortSignal): Promi
   const config = loadConfig('developer', { envFile: flags.envFile });
   const stored = storedKey(flags, config);
   const url = apiUrlOf(flags.apiUrl ?? stored?.apiUrl ?? config.apiUrl);
-  const key = stored?.apiKey ?? (await findKey(flags.apiKeyFile, config.apiKey, signal));
+  const key =
+    stored?.apiKey ??
+    (await findKey(flags.apiKeyFile, config.apiKey, { signal, missing: () => missingKey(url) }));
   return { key, ...(await connectApi(url, key)) };
 }
 
@@ -132,6 +134,20 @@ function storedKey(
       2,
     );
   return profile;
+}
+
+/**
+ * Returns the error message for a command without a key. A key of "billing login" that is kept for
+ * another URL is named, because a user who is logged in would not look for it.
+ */
+function missingKey(url: string): string {
+  const kept = findProfile(DEFAULT_PROFILE);
+  if (kept === undefined || kept.apiUrl === url)
+    return 'An API key is needed: log in with "billing login", set BILLING_API_KEY, or name a file with --api-key-file.';
+  return (
+    `An API key for ${url} is needed: the one that "billing login" keeps is for ${kept.apiUrl}. ` +
+    'Correct BILLING_API_URL (or --api-url), set BILLING_API_KEY, or name a file with --api-key-file.'
+  );
 }
 
 const withoutSlashes = (url: string) => url.replace(/\/+$/, '');
@@ -244,14 +260,15 @@ export async function appOf(
 
 /**
  * Returns the key from the file `file`, else the key `configured`, else the key that the user types
- * at a prompt. Throws an OperatorError (exit code 2) if the key is malformed.
+ * at a prompt. Throws an OperatorError (exit code 2) if the key is malformed. Throws one with the
+ * message `missing` if there is no key and no terminal to ask on.
  */
 export async function findKey(
   file: string | undefined,
   configured: string | undefined,
-  signal: AbortSignal,
+  asking: Asking,
 ): Promise<string> {
-  const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(signal)));
+  const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(asking)));
   const fault = keyFault(key);
   if (fault !== undefined)
     throw new OperatorError(
@@ -298,12 +315,13 @@ async function readKey(file: string): Promise<string> {
   }
 }
 
-async function askForKey(signal: AbortSignal): Promise<string> {
-  if (!canAsk())
-    throw new OperatorError(
-      'An API key is needed: log in with "billing login", set BILLING_API_KEY, or name a file with --api-key-file.',
-      2,
-    );
+interface Asking {
+  signal: AbortSignal;
+  missing: () => string;
+}
+
+async function askForKey({ signal, missing }: Asking): Promise<string> {
+  if (!canAsk()) throw new OperatorError(missing(), 2);
   return askSecret('API key', signal);
 }
 
