@@ -198,7 +198,7 @@ export async function connectApi(
     } catch (error) {
       if (until?.aborted === true) throw error;
       throw new ApiUnreachable(
-        `The billing API at ${url} does not answer: ${messageOf(error)}. Check BILLING_API_URL (or --api-url).`,
+        `${whyUnreachable(url, error)} Check BILLING_API_URL (or --api-url).`,
         1,
         { cause: error },
       );
@@ -211,7 +211,7 @@ export async function connectApi(
       const envelope = readEnvelope(text);
       if (envelope?.success === true) return { data: envelope.data as never, headers };
       const retryAfter = Number(headers['retry-after'] ?? NaN);
-      throw new ApiRefusal(status, envelope?.error?.message ?? notTheApi(url, status), {
+      throw new ApiRefusal(status, refusalText(url, status, envelope?.error?.message), {
         ...envelope?.error,
         retryAfter: Number.isNaN(retryAfter) ? undefined : retryAfter,
       });
@@ -223,6 +223,27 @@ export async function connectApi(
     },
     close: () => agent.destroy(),
   };
+}
+
+/** OpenSSL's codes for an answer in clear text, such as that of an http:// server. */
+const NO_TLS = ['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'];
+
+function whyUnreachable(url: string, error: unknown): string {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  if (NO_TLS.includes(code))
+    return `The server at ${url} does not speak TLS: is it http:// instead of https://?`;
+  return `The billing API at ${url} does not answer: ${messageOf(error)}.`;
+}
+
+/**
+ * Returns the message for an error response. The API knows all paths that commands request. If it
+ * does not know one, the URL has a path of its own, such as /v1.
+ */
+function refusalText(url: string, status: number, said: string | undefined): string {
+  if (said === undefined) return notTheApi(url, status);
+  if (status !== 404 || new URL(url).pathname === '/' || said !== 'There is no such route.')
+    return said;
+  return `${said} ${url} must be the root of the API, without a path: check BILLING_API_URL (or --api-url).`;
 }
 
 const notTheApi = (url: string, status: number) =>
@@ -301,7 +322,7 @@ export function keyFault(key: string): string | undefined {
     return `it has a character after ${marker} that no key has (keys are Base58)`;
   const { least, most } = keyLengths;
   if (secret.length < least || secret.length > most)
-    return `it has ${secret.length} characters after ${marker} and should have ${most - 1} or ${most}; was a part of it lost?`;
+    return `it has ${secret.length} characters after ${marker} and should have ${most - 1} or ${most}, so it was not copied whole or alone`;
   return undefined;
 }
 
