@@ -87,7 +87,7 @@ void t.test('a page signs in, subscribes, and may register again without harm', 
     page.subscribe({ api, token, connection, wallet }, plan, (pda) => remembered.push(pda)),
     {
       code: 'CONFLICT',
-      message: /register it/,
+      message: /it is registered/,
     },
   );
   t.equal(remembered.length, 1);

@@ -102,7 +102,9 @@ export async function openApi(flags: DeveloperFlags, signal: AbortSignal): Promi
   const config = loadConfig('developer', { envFile: flags.envFile });
   const stored = storedKey(flags, config);
   const url = apiUrlOf(flags.apiUrl ?? stored?.apiUrl ?? config.apiUrl);
-  const key = stored?.apiKey ?? (await findKey(flags.apiKeyFile, config.apiKey, signal));
+  const key =
+    stored?.apiKey ??
+    (await findKey(flags.apiKeyFile, config.apiKey, { signal, missing: () => missingKey(url) }));
   return { key, ...(await connectApi(url, key)) };
 }
 
@@ -132,6 +134,20 @@ function storedKey(
       2,
     );
   return profile;
+}
+
+/**
+ * Returns the error message for a command without a key. A key of "billing login" that is kept for
+ * another URL is named, because a user who is logged in would not look for it.
+ */
+function missingKey(url: string): string {
+  const kept = findProfile(DEFAULT_PROFILE);
+  if (kept === undefined || kept.apiUrl === url)
+    return 'An API key is needed: log in with "billing login", set BILLING_API_KEY, or name a file with --api-key-file.';
+  return (
+    `An API key for ${url} is needed: the one that "billing login" keeps is for ${kept.apiUrl}. ` +
+    'Correct BILLING_API_URL (or --api-url), set BILLING_API_KEY, or name a file with --api-key-file.'
+  );
 }
 
 const withoutSlashes = (url: string) => url.replace(/\/+$/, '');
@@ -182,7 +198,7 @@ export async function connectApi(
     } catch (error) {
       if (until?.aborted === true) throw error;
       throw new ApiUnreachable(
-        `The billing API at ${url} does not answer: ${messageOf(error)}. Check BILLING_API_URL (or --api-url).`,
+        `${whyUnreachable(url, error)} Check BILLING_API_URL (or --api-url).`,
         1,
         { cause: error },
       );
@@ -195,7 +211,7 @@ export async function connectApi(
       const envelope = readEnvelope(text);
       if (envelope?.success === true) return { data: envelope.data as never, headers };
       const retryAfter = Number(headers['retry-after'] ?? NaN);
-      throw new ApiRefusal(status, envelope?.error?.message ?? notTheApi(url, status), {
+      throw new ApiRefusal(status, refusalText(url, status, envelope?.error?.message), {
         ...envelope?.error,
         retryAfter: Number.isNaN(retryAfter) ? undefined : retryAfter,
       });
@@ -207,6 +223,27 @@ export async function connectApi(
     },
     close: () => agent.destroy(),
   };
+}
+
+/** OpenSSL's codes for an answer in clear text, such as that of an http:// server. */
+const NO_TLS = ['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'];
+
+function whyUnreachable(url: string, error: unknown): string {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  if (NO_TLS.includes(code))
+    return `The server at ${url} does not speak TLS: is it http:// instead of https://?`;
+  return `The billing API at ${url} does not answer: ${messageOf(error)}.`;
+}
+
+/**
+ * Returns the message for an error response. The API knows all paths that commands request. If it
+ * does not know one, the URL has a path of its own, such as /v1.
+ */
+function refusalText(url: string, status: number, said: string | undefined): string {
+  if (said === undefined) return notTheApi(url, status);
+  if (status !== 404 || new URL(url).pathname === '/' || said !== 'There is no such route.')
+    return said;
+  return `${said} ${url} must be the root of the API, without a path: check BILLING_API_URL (or --api-url).`;
 }
 
 const notTheApi = (url: string, status: number) =>
@@ -244,14 +281,15 @@ export async function appOf(
 
 /**
  * Returns the key from the file `file`, else the key `configured`, else the key that the user types
- * at a prompt. Throws an OperatorError (exit code 2) if the key is malformed.
+ * at a prompt. Throws an OperatorError (exit code 2) if the key is malformed. Throws one with the
+ * message `missing` if there is no key and no terminal to ask on.
  */
 export async function findKey(
   file: string | undefined,
   configured: string | undefined,
-  signal: AbortSignal,
+  asking: Asking,
 ): Promise<string> {
-  const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(signal)));
+  const key = file !== undefined ? await readKey(file) : (configured ?? (await askForKey(asking)));
   const fault = keyFault(key);
   if (fault !== undefined)
     throw new OperatorError(
@@ -284,7 +322,7 @@ export function keyFault(key: string): string | undefined {
     return `it has a character after ${marker} that no key has (keys are Base58)`;
   const { least, most } = keyLengths;
   if (secret.length < least || secret.length > most)
-    return `it has ${secret.length} characters after ${marker} and should have ${most - 1} or ${most}; was a part of it lost?`;
+    return `it has ${secret.length} characters after ${marker} and should have ${most - 1} or ${most}, so it was not copied whole or alone`;
   return undefined;
 }
 
@@ -298,12 +336,13 @@ async function readKey(file: string): Promise<string> {
   }
 }
 
-async function askForKey(signal: AbortSignal): Promise<string> {
-  if (!canAsk())
-    throw new OperatorError(
-      'An API key is needed: log in with "billing login", set BILLING_API_KEY, or name a file with --api-key-file.',
-      2,
-    );
+interface Asking {
+  signal: AbortSignal;
+  missing: () => string;
+}
+
+async function askForKey({ signal, missing }: Asking): Promise<string> {
+  if (!canAsk()) throw new OperatorError(missing(), 2);
   return askSecret('API key', signal);
 }
 

@@ -37,7 +37,10 @@ interface ListenFlags extends DeveloperFlags {
 
 export function addListen(command: Command, finish: Finish): void {
   withApp(command)
-    .requiredOption('--forward-to <url>', 'the target, such as http://localhost:3000/hook')
+    .requiredOption(
+      '--forward-to <url>',
+      'the target, such as http://localhost:3000/hook, or a port of this machine',
+    )
     .option('--live', 'accept a live key')
     .option('--events <types>', 'forward only these types, comma-separated', eventTypesOf)
     .option('--bodies', "print each event's body")
@@ -278,11 +281,13 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Parses --forward-to, in which the scheme is optional ("localhost:3000/hook"). Throws an
- * OperatorError (exit code 2) for an invalid URL.
+ * Parses --forward-to, in which the scheme is optional ("localhost:3000/hook"), and the host too
+ * ("3000/hook", ":3000"). Throws an OperatorError (exit code 2) for an invalid URL.
  */
 export function targetOf(text: string): string {
-  const url = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
+  // A URL's host may be one whole number, so "http://3000" would be the address 0.0.11.184.
+  const named = text.replace(/^:?(\d+)(?=\/|$)/, 'localhost:$1');
+  const url = /^[a-z]+:\/\//i.test(named) ? named : `http://${named}`;
   const fault = urlFault(url, 'development');
   if (fault !== undefined)
     throw new OperatorError(`--forward-to ${fault.replace('https://', 'http:// or https://')}.`, 2);

@@ -33,6 +33,9 @@ export function addLogout(command: Command, finish: Finish): void {
     .action(({ profile }: { profile: string }) => finish(logout(profile)));
 }
 
+const NO_KEY =
+  '"billing login" needs the API key: set BILLING_API_KEY, name a file with --api-key-file, or log in on a terminal, which asks for the key.';
+
 interface LoginFlags extends DeveloperFlags, CommonFlags {
   profile: string;
 }
@@ -53,7 +56,7 @@ function login({ envFile, apiUrl, apiKeyFile, profile, json }: LoginFlags): Prom
   return interruptible(false, async (signal) => {
     const config = loadConfig('developer', { envFile });
     const url = apiUrlOf(apiUrl ?? config.apiUrl);
-    const apiKey = await findKey(apiKeyFile, config.apiKey, signal);
+    const apiKey = await findKey(apiKeyFile, config.apiKey, { signal, missing: () => NO_KEY });
     const client = await connectApi(url, apiKey);
     try {
       const { data: merchant } = await client.call<Merchant>('GET', '/merchant/profile', {

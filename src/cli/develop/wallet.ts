@@ -152,10 +152,11 @@ async function send(file: string, given: string | undefined, flags: SendFlags): 
   return interruptible(false, async (signal) => {
     if (flags.apiUrl === undefined) {
       const signature = await sendAndConfirm(rpcUrlOf(flags), transaction, signal);
-      return report({ signature, status: 'confirmed', reason: null }, flags.json);
+      return report({ signature, status: 'confirmed', reason: null }, wallet, flags.json);
     }
     const { apiUrl, as } = flags;
-    return report(await relayTransaction({ apiUrl, wallet, as, transaction }, signal), flags.json);
+    const relayed = await relayTransaction({ apiUrl, wallet, as, transaction }, signal);
+    return report(relayed, wallet, flags.json);
   });
 }
 
@@ -164,22 +165,26 @@ async function subscribe(file: string, planId: string, flags: SubscribeFlags): P
   const { session } = flags;
   const apiUrl = flags.apiUrl ?? loadConfig('developer', { envFile: flags.envFile }).apiUrl;
   return interruptible(false, async (signal) =>
-    report(await subscribeTo({ apiUrl, wallet, planId, session }, signal), flags.json),
+    report(await subscribeTo({ apiUrl, wallet, planId, session }, signal), wallet, flags.json),
   );
 }
 
-function report(relayed: Relayed, json = false): number {
-  const { signature, status, reason, subscription, plan } = relayed;
+function report(relayed: Relayed, wallet: Keypair, json = false): number {
+  const { signature, status, subscription, plan } = relayed;
   if (json) printJson(relayed);
   else if (status === 'confirmed') {
     print(signature);
     if (subscription) print(`subscription ${subscription.id}`);
     if (plan) print(`plan ${plan.id} is ${plan.status}`);
-  } else
-    throw new OperatorError(
-      `The transaction ${signature} is ${status}${reason === null ? '' : `: ${reason}`}.`,
-    );
+  } else throw new OperatorError(failureText(relayed, wallet));
   return status === 'confirmed' ? 0 : 1;
+}
+
+function failureText({ signature, status, reason }: Relayed, { address }: Keypair): string {
+  const outcome = status === 'pending' ? 'is pending' : status;
+  const text = `The transaction ${signature} of the wallet ${address} ${outcome}`;
+  // A reason of the API is a sentence with its full stop.
+  return reason === null ? `${text}.` : `${text}: ${reason}`;
 }
 
 function rpcUrlOf({ rpcUrl, envFile }: ChainFlags): string {

@@ -8,7 +8,10 @@ import { withOptional } from './optional.ts';
 
 export function addDev(command: Command, finish: Finish): void {
   withApp(command)
-    .option('--forward-to <url>', 'your server; default: a free port of this machine (PORT)')
+    .option(
+      '--forward-to <url>',
+      'your server: a URL, or a port of this machine; default: a free port (PORT)',
+    )
     .option('--dir <dir>', 'directory for env and wallet.json', 'dev')
     .option('--no-bodies', 'print events without their bodies')
     .action(async (flags: DevFlags) => {

@@ -62,6 +62,18 @@ export function asksApi({ envFile, api, apiUrl, apiKeyFile, profile }: ApiFlags)
   return apiKey !== undefined || findProfile(DEFAULT_PROFILE) !== undefined;
 }
 
+/**
+ * Throws an OperatorError (exit code 2) when neither a key nor DATABASE_URL is set. A merchant then
+ * reads that a key is enough. Call this when asksApi() has returned false.
+ */
+export function assertDatabase({ envFile }: ApiFlags): void {
+  if (loadConfig('developer', { envFile }).databaseUrl !== undefined) return;
+  throw new OperatorError(
+    'An API key or a database is needed. For merchants: log in with "billing login", or set BILLING_API_KEY. For operators: DATABASE_URL is required.',
+    2,
+  );
+}
+
 const MAX_ROWS = 100;
 const DEFAULT_LIMIT = 50;
 

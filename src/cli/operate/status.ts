@@ -10,7 +10,7 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { daemonLimits } from '../../db/postgres/settings.ts';
 import { sponsorLimits } from '../../domain/sponsoring/limits.ts';
-import { OperatorError } from '../../errors.ts';
+import { Interrupted, OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
 import {
   type CommonFlags,
@@ -65,7 +65,9 @@ export function addStatus(command: Command, finish: Finish): void {
       'as a plugin of Nagios: one line, and exit code 0 ok, 1 past a limit, 2 no status, 3 not checked',
     )
     .option('--json', 'print one JSON object')
-    .action(async (flags: StatusFlags) => finish(await status(flags)));
+    .action(async (flags: StatusFlags) =>
+      finish(await (flags.nagios === true ? pluginStatus(flags) : status(flags))),
+    );
 }
 
 /**
@@ -102,8 +104,7 @@ async function status({
 
 /**
  * Returns the output line and the exit code of a Nagios plugin. The codes are 0 (OK), 1 (WARNING),
- * 2 (CRITICAL) and 3 (UNKNOWN). The line has no vertical bar, because Nagios reads the text after a
- * bar as performance data.
+ * 2 (CRITICAL) and 3 (UNKNOWN).
  */
 function pluginOf({ database, problems, unchecked }: Status): { code: number; line: string } {
   const notChecked = Object.entries(unchecked).map(([part, why]) => `${part} not checked: ${why}`);
@@ -115,7 +116,30 @@ function pluginOf({ database, problems, unchecked }: Status): { code: number; li
         : notChecked.length > 0
           ? [3, 'UNKNOWN', notChecked]
           : [0, 'OK', ['payments and webhooks are on time']];
-  return { code, line: safeText(`BILLING ${word} - ${texts.join('; ')}`).replaceAll('|', '/') };
+  return { code, line: pluginLine(word, texts.join('; ')) };
+}
+
+/**
+ * Runs `status` as a plugin of Nagios, which reads stdout alone. An error is therefore printed
+ * there too, as one line with exit code 2. Throws Interrupted when a signal stops the command.
+ */
+async function pluginStatus(flags: StatusFlags): Promise<number> {
+  try {
+    return await status(flags);
+  } catch (error) {
+    if (!(error instanceof OperatorError) || error instanceof Interrupted) throw error;
+    const lines = error.message.split('\n').map((line) => line.replace(/^ *- /, ''));
+    print(pluginLine('CRITICAL', lines.join(' ')));
+    return 2;
+  }
+}
+
+/**
+ * Returns the output line of a Nagios plugin. The line has no vertical bar, because Nagios reads
+ * the text after a bar as performance data.
+ */
+function pluginLine(word: string, text: string): string {
+  return safeText(`BILLING ${word} - ${text}`).replaceAll('|', '/');
 }
 
 async function readStatus(

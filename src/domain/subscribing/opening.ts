@@ -251,10 +251,12 @@ async function checkResumable(
       'CONFLICT',
       `This wallet has a subscription to the plan on chain already: ${next}.`,
     );
-  const unregistered = 'register it, unless it is registered';
+  const unregistered =
+    'register it with POST /subscriber/subscriptions, unless GET /subscriber/subscriptions lists it';
+  const registered = 'it is registered, and GET /subscriber/subscriptions lists it';
   const isLive = isRegistered && (earlier.status === 'active' || earlier.status === 'past_due');
   if (isLive && !(isChange && earlier.replacedBy !== null))
-    throw subscribed(account.expiresAt === 0n ? unregistered : 'resume it, or wait for its end');
+    throw subscribed(account.expiresAt === 0n ? registered : 'resume it, or wait for its end');
   if (isRegistered && earlier.isBarred) throw endedByMerchant();
   if (account.expiresAt === 0n) throw subscribed(unregistered);
   const end = timeOf(account.expiresAt).toISOString();

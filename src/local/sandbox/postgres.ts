@@ -250,6 +250,9 @@ async function run(command: string, args: string[], identity: Identity): Promise
     ...identity,
     cwd: tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe'],
+    // The program gets its own process group, so Ctrl-C does not make it fail. The caller stops at
+    // its next step.
+    detached: true,
     env: { LC_ALL: 'C', LC_MESSAGES: 'C' },
   });
   let output = '';

@@ -101,6 +101,29 @@ void t.test(
 );
 
 void t.test(
+  'listen takes a port of this machine as the target, with or without a path',
+  async (t) => {
+    const { env, happen } = await developer();
+    const receiver = await startReceiver(t);
+    const { port } = new URL(receiver.url);
+    const listening = start(t, ['listen', '--forward-to', port, '--json'], env);
+    t.match(JSON.parse(await listening.line('"ready":true')), {
+      forwardTo: `http://localhost:${port}/`,
+    });
+    await happen();
+    await receiver.got(1);
+    const hook = start(t, ['listen', '--forward-to', `:${port}/hook`, '--json'], env);
+    t.match(JSON.parse(await hook.line('"ready":true')), {
+      forwardTo: `http://localhost:${port}/hook`,
+    });
+    t.match(await runShared(['listen', '--forward-to', '70000'], env), {
+      code: 2,
+      stderr: /--forward-to must be an absolute http:/,
+    });
+  },
+);
+
+void t.test(
   'listen, with the connection lost while waiting and within a response, forwards each event once and in order',
   async (t) => {
     const { env, happen, bodies } = await developer();
@@ -387,7 +410,7 @@ void t.test(
         listen,
         { ...env, BILLING_API_KEY: merchant.key.slice(0, 30) },
         2,
-        /it has 22 characters after sk_test_ and should have 43 or 44/,
+        /it has 22 characters after sk_test_ and should have 43 or 44, so [^?.]*\.\n$/,
       ],
       [
         [...listen, '--live'],
@@ -421,6 +444,18 @@ void t.test(
         { ...env, BILLING_API_URL: 'http://127.0.0.1:1' },
         1,
         /http:\/\/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*BILLING_API_URL/,
+      ],
+      [
+        listen,
+        { ...env, BILLING_API_URL: `${env.BILLING_API_URL}/v1/` },
+        1,
+        /no such route\. http:\S+\/v1 must be the root of the API, .* BILLING_API_URL \(or --api-url\)/,
+      ],
+      [
+        listen,
+        { ...env, BILLING_API_URL: env.BILLING_API_URL.replace('http:', 'https:') },
+        1,
+        /^billing: The server at https:\S+ does not speak TLS: is it http:\/\/ [^\n]*\n$/,
       ],
       [[...listen, '--api-key-file', missing], keyless, 2, /--api-key-file cannot be read/],
       [[...listen, '--app', unknown], env, 1, /There is no such app/],

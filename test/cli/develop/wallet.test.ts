@@ -102,7 +102,20 @@ void t.test(
     const [, id = ''] = /^subscription (\S+)$/m.exec(stdout) ?? [];
     const [row] = await served.sql`select subscriber_wallet from subscriptions where id = ${id}`;
     t.match(row, { subscriberWallet: subscriber.address });
-    t.match(await wallet('subscribe', subscriber.file, second.id, ...api), { code: 1, stdout: '' });
+    t.match(await wallet('subscribe', subscriber.file, second.id, ...api), {
+      code: 1,
+      stdout: '',
+      stderr: /already: it is registered, and GET \/subscriber\/subscriptions lists it\.\n$/,
+    });
+
+    const emptyFile = join(dir, 'empty.json');
+    const { stdout: empty } = await wallet('new', emptyFile);
+    const words = `of the wallet ${empty} failed: The wallet has too little SOL for this transaction.`;
+    t.match(await wallet('subscribe', emptyFile, second.id, ...api), {
+      code: 1,
+      stdout: '',
+      stderr: new RegExp(`^billing: The transaction \\S+ ${words.replaceAll('.', '\\.')}\n$`),
+    });
 
     const other = await wallet('sign', subscriber.file, first.transaction);
     t.match(other, { code: 2, stdout: '', stderr: /not a transaction that \S+ signs/ });

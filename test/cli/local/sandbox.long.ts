@@ -1,9 +1,10 @@
 // `billing sandbox` interrupted: nothing that it has started is left running.
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { childrenOf, isRunning } from '../../fixtures/children.ts';
+import { childrenOf, isRunning, runsBelow } from '../../fixtures/children.ts';
 import { start } from '../../fixtures/command.ts';
 import { startTerminal } from '../../fixtures/terminal.ts';
+import { until } from '../../fixtures/webhooks.ts';
 
 void t.test(
   'sandbox --once, ctrl-C in the middle of the scenario: one line, exit code 130, everything stopped',
@@ -50,6 +51,20 @@ void t.test(
     t.match(await second.ended, { code: 143, stderr: /^billing: Interrupted.*\n$/ });
     // They were killed, not asked: the last may take a moment to go.
     while (started.some(isRunning)) await delay(20);
+  },
+);
+
+void t.test(
+  'dev and sandbox, ctrl-C on the terminal while initdb runs: one line and exit code 130',
+  async (t) => {
+    for (const args of [['dev', '--dir', t.testdir()], ['sandbox']]) {
+      const terminal = startTerminal(t, args);
+      await until(() => runsBelow(terminal.pid, 'initdb'));
+      terminal.press('ctrl-c');
+      t.match(await terminal.ended, { code: 130 }, args.join(' '));
+      t.match(terminal.written(), /billing: Interrupted\.\r\n$/);
+      t.notMatch(terminal.written(), 'initdb');
+    }
   },
 );
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { generateKey } from '../../../src/domain/accounts/keys.ts';
 import { workOnReplays } from '../../../src/domain/outbox/replay.ts';
-import { runShared } from '../../fixtures/command.ts';
+import { run, runShared } from '../../fixtures/command.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 import { startServe } from '../../fixtures/serve.ts';
 import { startTerminal } from '../../fixtures/terminal.ts';
@@ -205,10 +205,18 @@ void t.test(
     t.match(await runShared(list, at), { stdout: ids[0]! }, 'the default profile');
     t.match(await runShared([...list, '--api'], noKey), { stdout: ids[0]! });
 
+    const keptElsewhere = new RegExp(
+      `^billing: An API key for http://127\\.0\\.0\\.1:1 is needed: .* keeps is for ${served.url}\\. `,
+    );
+    t.match(
+      await runShared(list, { ...at, BILLING_API_URL: 'http://127.0.0.1:1/' }),
+      { code: 2, stdout: '', stderr: keptElsewhere },
+      'both URLs are named',
+    );
     const elsewhere = ['--api-url', 'http://127.0.0.1:1'];
     t.match(
       await runShared([...list, ...elsewhere], at),
-      { code: 2, stderr: /An API key is needed: log in with "billing login"/ },
+      { code: 2, stderr: keptElsewhere },
       'the key is for another URL',
     );
     t.match(await runShared([...list, ...elsewhere, '--profile', 'shop'], at), {
@@ -231,3 +239,29 @@ void t.test(
     t.match(await runShared(list, at), { code: 2, stderr: /DATABASE_URL is required/ });
   },
 );
+
+void t.test(
+  'without a key, a profile and DATABASE_URL: deliveries and replay name all three',
+  async (t) => {
+    for (const args of [
+      ['deliveries', '--limit', '3'],
+      ['replay', '--dry-run'],
+    ])
+      t.match(
+        await runShared(args),
+        {
+          code: 2,
+          stdout: '',
+          stderr: /"billing login", or set BILLING_API_KEY\. .*DATABASE_URL is required/,
+        },
+        args.join(' '),
+      );
+  },
+);
+
+void t.test('login without a key and a terminal names what it takes', async (t) => {
+  const { code, stdout, stderr } = await run(t, ['login', '--api-url', served.url]);
+  t.match({ code, stdout }, { code: 2, stdout: '' });
+  t.match(stderr, /needs the API key: set BILLING_API_KEY, .*--api-key-file, .*a terminal/);
+  t.notMatch(stderr, 'log in with "billing login"');
+});

@@ -163,7 +163,16 @@ void t.test('status --nagios: one line, and the exit codes of a plugin', async (
     code: 2,
     stdout: /^BILLING CRITICAL - Postgres at 127\.0\.0\.1:1[^\n]*$/,
   });
-  t.match(await plugin({}), { code: 2, stderr: /DATABASE_URL is required/ });
+  t.match(await plugin({}), {
+    code: 2,
+    stdout: /^BILLING CRITICAL - The configuration is invalid: DATABASE_URL is required[^\n]*$/,
+    stderr: /^$/,
+  });
+  t.match(await plugin({ DATABASE_URL: url, LOG_LEVEL: 'loud', BILLING_ENV: 'a|b' }), {
+    code: 2,
+    stdout: /^BILLING CRITICAL - (?=[^\n]*LOG_LEVEL must)(?=[^\n]*BILLING_ENV must)[^\n|]*$/,
+    stderr: /^$/,
+  });
 });
 
 void t.test('status: an RPC endpoint far behind the others is a problem', async (t) => {

@@ -338,11 +338,21 @@ void t.test(
     const merchant = await api.merchant();
     const plan = await api.publishedPlan(merchant);
     const subscriber = await api.signIn('subscriber', api.funded());
-    await api.subscribed(subscriber, plan.id);
-    const again = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, {
+    const subscriptionPda = await api.subscribed(subscriber, plan.id);
+    const refused = async (message: RegExp) =>
+      t.match(
+        await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, {
+          token: subscriber.token,
+        }),
+        { status: 409, body: { error: { code: 'CONFLICT', message } } },
+      );
+    await refused(/already: register it with POST \/subscriber\/subscriptions, unless GET /);
+    const registered = await api.call('POST', '/subscriber/subscriptions', {
       token: subscriber.token,
+      body: { appId: merchant.appId, planId: plan.id, subscriptionPda },
     });
-    t.match(again, { status: 409, body: { error: { code: 'CONFLICT', message: /register it/ } } });
+    t.equal(registered.status, 201);
+    await refused(/already: it is registered, and GET \/subscriber\/subscriptions lists it\.$/);
   },
 );
 
