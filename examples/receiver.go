@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -15,11 +16,13 @@ import (
 	"time"
 )
 
+var secret = os.Getenv("WEBHOOK_SECRET")
+
 // In a database use a unique column, in the transaction that does the work.
 var seen sync.Map
 
 // isGenuine reports whether the signature is valid and at most five minutes old. body: the raw bytes.
-func isGenuine(secret string, body []byte, signature, timestamp string) bool {
+func isGenuine(body []byte, signature, timestamp string) bool {
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil {
 		return false
@@ -56,7 +59,7 @@ func receive(response http.ResponseWriter, request *http.Request) {
 		response.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if !isGenuine(os.Getenv("WEBHOOK_SECRET"), body, request.Header.Get("X-Service-Signature"), request.Header.Get("X-Service-Timestamp")) {
+	if !isGenuine(body, request.Header.Get("X-Service-Signature"), request.Header.Get("X-Service-Timestamp")) {
 		response.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -72,10 +75,14 @@ func receive(response http.ResponseWriter, request *http.Request) {
 }
 
 func main() {
+	log.SetFlags(0)
+	if secret == "" {
+		log.Fatal("WEBHOOK_SECRET is not set: it is the signing secret of the endpoint")
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	fmt.Println("listening on", listener.Addr().(*net.TCPAddr).Port)
-	panic(http.Serve(listener, http.HandlerFunc(receive)))
+	log.Fatal(http.Serve(listener, http.HandlerFunc(receive)))
 }

@@ -3,7 +3,13 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 
 const secret = process.env.WEBHOOK_SECRET ?? '';
+if (secret === '') stop('WEBHOOK_SECRET is not set: it is the signing secret of the endpoint');
 const [port = process.env.PORT ?? '4000'] = process.argv.slice(2);
+
+function stop(message) {
+  console.error(message);
+  process.exit(1);
+}
 
 function isGenuine(body, signature = '', timestamp = '') {
   if (!/^\d+$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > 300)
@@ -13,7 +19,7 @@ function isGenuine(body, signature = '', timestamp = '') {
   return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
-createServer(async (request, response) => {
+const server = createServer(async (request, response) => {
   const body = Buffer.concat(await request.toArray());
   const { 'x-service-signature': signature, 'x-service-timestamp': timestamp } = request.headers;
   if (!isGenuine(body, signature, timestamp)) {
@@ -23,4 +29,6 @@ createServer(async (request, response) => {
   const { type, id } = JSON.parse(body.toString());
   console.log(type, id);
   response.writeHead(204).end();
-}).listen(Number(port), '127.0.0.1');
+});
+server.on('error', ({ message }) => stop(message));
+server.listen(Number(port), '127.0.0.1');

@@ -2,11 +2,15 @@ import hashlib
 import hmac
 import json
 import os
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-SECRET = os.environ["WEBHOOK_SECRET"].encode()
+SECRET = os.environ.get("WEBHOOK_SECRET", "").encode()
+if not SECRET:
+    sys.exit("WEBHOOK_SECRET is not set: it is the signing secret of the endpoint")
+PORT = int(os.environ.get("PORT", "4000"))
 # In a database use a unique column, in the transaction that does the work.
 seen = set()
 lock = threading.Lock()
@@ -47,6 +51,9 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
-server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "4000"))), Receiver)
+try:
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), Receiver)
+except OSError as error:
+    sys.exit(f"cannot listen on port {PORT}: {error.strerror}")
 print("listening on", server.server_port, flush=True)
 server.serve_forever()

@@ -5,7 +5,10 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 /** Reads a variable. `billing dev` writes all of them into dev/env. */
 function variable(name: string): string {
   const value = process.env[name];
-  if (value === undefined || value === '') throw new Error(`${name} is not set: see README.md`);
+  if (value === undefined || value === '') {
+    console.error(`${name} is not set: see README.md`);
+    process.exit(1);
+  }
   return value;
 }
 

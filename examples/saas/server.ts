@@ -104,6 +104,10 @@ function inWords({ type, data }: { type: string; data: { failureReason?: string 
   return type;
 }
 
-serve({ fetch: app.fetch, hostname: '127.0.0.1', port }, ({ port: own }) =>
+const server = serve({ fetch: app.fetch, hostname: '127.0.0.1', port }, ({ port: own }) =>
   console.log(`listening on ${own}`),
 );
+server.on('error', ({ message }: Error) => {
+  console.error(message);
+  process.exit(1);
+});

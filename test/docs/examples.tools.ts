@@ -11,6 +11,7 @@ import t from 'tap';
 import { freePorts } from '../../src/local/sandbox/ports.ts';
 import { run, start } from '../fixtures/command.ts';
 import { installPackages } from '../fixtures/packages.ts';
+import { testRefusals } from '../fixtures/refusals.ts';
 import { until } from '../fixtures/webhooks.ts';
 
 const example = fileURLToPath(new URL('../../examples/saas/', import.meta.url));
@@ -35,7 +36,9 @@ void t.test('the SaaS of examples/ sells a plan, and learns of the payment', asy
     },
     body: JSON.stringify({ returnOrigins: [own] }),
   });
-  const server = spawn(process.execPath, ['--import', 'tsx', 'server.ts'], {
+  const command = [process.execPath, '--import', 'tsx', 'server.ts'];
+  await testRefusals(t, { dir: saas, command, env });
+  const server = spawn(command[0]!, command.slice(1), {
     cwd: saas,
     env: { PATH: process.env.PATH, ...env, PORT: String(port), SAAS_URL: own },
     stdio: ['ignore', 'pipe', 'inherit'],

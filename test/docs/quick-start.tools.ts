@@ -1,9 +1,11 @@
 // The newcomer's script: docs/quick-start.md from a clean clone. `npm ci` takes this checkout's
 // packages; test/package/quick-start.package.ts installs them.
+import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import bs58 from 'bs58';
 import t from 'tap';
-import { blockOf } from '../fixtures/pages.ts';
+import { blockOf, blocksOf } from '../fixtures/pages.ts';
 import { runQuickStart } from '../fixtures/quick-start.ts';
 import { needTools } from '../fixtures/tools.ts';
 
@@ -31,4 +33,34 @@ void t.test('the receiver of the quick start is the one of the walk-through', as
   t.equal(own, await blockOf('walk-through.md', 'receiver.mjs'));
 });
 
+void t.test('git ignores what the pages create in a clone', async (t) => {
+  const made: Record<string, RegExp> = {
+    'quick-start.md': /(?:--dir |>)([\w.]+)/g,
+    'walk-through.md': /(?:--write-wallets |>(?=sandbox))([\w.]+)/g,
+    '../README.md': /(?:keygen new -o |cp \.env\.example )([\w.]+)/g,
+  };
+  const names = (
+    await Promise.all(
+      Object.entries(made).map(async ([page, pattern]) =>
+        (await blocksOf(page)).flatMap(({ code }) =>
+          [...code.matchAll(pattern)].map(([, name = '']) => name),
+        ),
+      ),
+    )
+  ).flat();
+  t.same(names.toSorted(), [
+    '.env',
+    'dev',
+    'dev.log',
+    'keeper.json',
+    'received.log',
+    'sandbox.log',
+    'wallets',
+  ]);
+  const paths = names.map((name) => (name.includes('.') ? name : `${name}/env`));
+  const { stdout } = spawnSync('git', ['check-ignore', ...paths], { cwd: root, encoding: 'utf8' });
+  t.same(stdout.trim().split('\n'), paths);
+});
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
 const addressOf = (secretKey: number[]) => bs58.encode(Uint8Array.from(secretKey.slice(32)));

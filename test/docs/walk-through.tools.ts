@@ -1,14 +1,15 @@
 // Every command of docs/walk-through.md, in order, in a shell, against serve, keeper and dispatch
 // on a database and a chain of their own.
 import { spawn } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { access, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { freePorts } from '../../src/local/sandbox/ports.ts';
-import { blocksOf } from '../fixtures/pages.ts';
+import { blockOf, blocksOf, readPage } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { startChainServe } from '../fixtures/serve.ts';
 
@@ -104,3 +105,43 @@ void t.test('every step of the walk-through works', async (t) => {
   for (const type of ['ping', 'subscription_created', 'payment_success'])
     t.match(taken, new RegExp(`^${type} `, 'm'), 'the receiver of the page took it');
 });
+
+void t.test(
+  'the sandbox of the walk-through: its shell has all that a command needs',
+  async (t) => {
+    const root = new URL('../../', import.meta.url);
+    const dir = t.testdir({ bin: t.fixture('symlink', fileURLToPath(new URL('bin', root))) });
+    const page = await readPage('walk-through.md');
+    const said = (pattern: RegExp) => pattern.exec(page)?.[1] ?? `echo "${String(pattern)}?"`;
+    const script = [
+      await blockOf('walk-through.md', 'sandbox'),
+      said(/`(billing wallet new mine\.json)`/),
+      said(/`(billing wallet balance mine\.json[^`]*)`/),
+      'billing trigger ping',
+      said(/`(kill %1)`/),
+      'wait',
+    ];
+    const shell = spawn('bash', ['-euo', 'pipefail', '-c', script.join('\n')], {
+      cwd: dir,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      env: { PATH: process.env.PATH, HOME: dir },
+    });
+    t.teardown(() => {
+      try {
+        process.kill(-shell.pid!, 'SIGTERM');
+      } catch {
+        // All have ended.
+      }
+    });
+    const [stdout, stderr] = await Promise.all([
+      text(shell.stdout),
+      text(shell.stderr),
+      once(shell, 'exit'),
+    ]);
+    t.equal(shell.exitCode, 0, stderr);
+    t.match(stdout, /USDC[^]*^Sample ping/m);
+    t.throws(() => process.kill(-shell.pid!, 0), 'nothing of it is left');
+    await t.rejects(access(join(dir, 'wallets', 'env')), 'the next run waits for its own');
+  },
+);

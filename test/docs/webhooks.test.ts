@@ -10,6 +10,7 @@ import { sampleTypes } from '../../src/domain/outbox/samples.ts';
 import { testReceiver } from '../fixtures/page-receiver.ts';
 import { blocksOf } from '../fixtures/pages.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
+import { testRefusals } from '../fixtures/refusals.ts';
 import { startServe } from '../fixtures/serve.ts';
 import { until } from '../fixtures/webhooks.ts';
 
@@ -20,6 +21,13 @@ for (const file of ['receiver.ts', 'with-the-package.ts'])
   void t.test(`the receiver ${file} accepts real deliveries and refuses forged ones`, (t) =>
     testReceiver(t, served, { file, command: [process.execPath, '--import=tsx', file] }),
   );
+
+void t.test('examples/receiver.mjs starts with a secret and a free port only', (t) =>
+  testRefusals(t, {
+    dir: fileURLToPath(new URL('../../examples', import.meta.url)),
+    command: [process.execPath, 'receiver.mjs'],
+  }),
+);
 
 void t.test(
   'the page names every event; "billing listen" and "billing trigger" as it shows them',

@@ -9,7 +9,7 @@ import { createLog } from '../../log.ts';
 import { pressEnter } from '../terminal/ask.ts';
 import { hyperlink } from '../terminal/print.ts';
 import type { ScenarioProgress } from './sandbox-screen.ts';
-import { prepareWallets, writeWallets } from './wallet-files.ts';
+import { prepareWallets, removeEnv, writeWallets } from './wallet-files.ts';
 
 export interface SandboxFlags {
   once?: boolean;
@@ -101,6 +101,7 @@ async function runSandbox(flags: SandboxFlags, signal: AbortSignal): Promise<num
     await Promise.race([aborted(signal), (played ?? aborted(signal)).then(() => aborted(signal))]);
     return 0;
   } finally {
+    if (flags.writeWallets !== undefined) await removeEnv(flags.writeWallets);
     await running.stop();
   }
 }

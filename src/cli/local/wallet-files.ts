@@ -14,12 +14,17 @@ import type { Sandbox } from '../../local/sandbox/start.ts';
 export async function prepareWallets(directory: string): Promise<void> {
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    await rm(join(directory, 'env'), { force: true });
+    await removeEnv(directory);
   } catch (error) {
     throw new OperatorError(`--write-wallets cannot be used: ${messageOf(error)}`, 2, {
       cause: error,
     });
   }
+}
+
+/** Removes the file `env`, because the sandbox stops. The wallets stay. */
+export function removeEnv(directory: string): Promise<void> {
+  return rm(join(directory, 'env'), { force: true });
 }
 
 /**
