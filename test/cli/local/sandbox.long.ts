@@ -54,19 +54,21 @@ void t.test(
   },
 );
 
-void t.test(
-  'dev and sandbox, ctrl-C on the terminal while initdb runs: one line and exit code 130',
-  async (t) => {
-    for (const args of [['dev', '--dir', t.testdir()], ['sandbox']]) {
-      const terminal = startTerminal(t, args);
-      await until(() => runsBelow(terminal.pid, 'initdb'));
-      terminal.press('ctrl-c');
-      t.match(await terminal.ended, { code: 130 }, args.join(' '));
-      t.match(terminal.written(), /billing: Interrupted\.\r\n$/);
-      t.notMatch(terminal.written(), 'initdb');
-    }
-  },
-);
+void t.test('dev and sandbox, ctrl-C while initdb runs: one line and exit code 130', async (t) => {
+  for (const args of [['dev', '--dir', t.testdir()], ['sandbox']]) {
+    // A terminal sends SIGINT to the whole process group. startTerminal() is not used, because
+    // node-pty starts programs with this signal blocked, and so are the programs that they start.
+    const { child, ended } = start(t, args, {}, { leads: true });
+    const pid = child.pid ?? 0;
+    await until(() => runsBelow(pid, 'initdb'));
+    process.kill(-pid, 'SIGINT');
+    t.match(
+      await ended,
+      { code: 130, stdout: '', stderr: /^([^\n]*\.\.\.\n)?billing: Interrupted\.\n$/ },
+      args.join(' '),
+    );
+  }
+});
 
 void t.test('sandbox on a terminal that is closed leaves no process', async (t) => {
   const terminal = startTerminal(t, ['sandbox', '--no-play']);
