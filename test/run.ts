@@ -40,7 +40,7 @@ const mostPlaces = flags.jobs === undefined ? MAX_PLACES : places;
 /** The part of the machine's time that has to be left before one more file is started, 0 to 1. */
 const TIME_LEFT = 0.1;
 /** Milliseconds over which the machine's time is measured. */
-const MEASURED_MS = 1000;
+const MEASURED_MS = 3000;
 
 async function readDurations(): Promise<Record<string, number>> {
   const text = await readFile(durationsFile, 'utf8').catch(() => '{}');
