@@ -58,7 +58,8 @@ async function isWanted(path: string): Promise<boolean> {
 const ASSUMED_SECONDS = { long: 20_000, other: 10_000 };
 
 /** The folders whose files run a whole installation, and take longest. */
-const isLong = (file: string) => /^test\/(failover|keeper|pages|scenarios|soak)\//.test(file);
+const isLong = (file: string) =>
+  /^test\/(failover|keeper|local\/sandbox|package|pages|scenarios|soak)\//.test(file);
 
 /**
  * The test files, relative to the root. Those that took longest come first, so that none of them
