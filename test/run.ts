@@ -30,7 +30,7 @@ const MAX_MEMORY = 1024 ** 3;
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run of these kinds here. A fresh clone has none. */
 const durationsFile = join(root, `.tap/durations-${flags.kind}.json`);
-/** Files that have some 25 connections each, of the 500 that Postgres takes. */
+/** Most files that run at once. Each has some 30 connections, and Postgres takes 500. */
 const MAX_PLACES = 16;
 /** Files that run at once. */
 const places =

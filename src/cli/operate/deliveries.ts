@@ -16,7 +16,7 @@ import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
 import { addCancel } from './cancel-deliveries.ts';
-import { assertDatabase, asksApi, deliveriesOverApi, withApi } from './delivery-api.ts';
+import { asksApi, deliveriesOverApi, withApi } from './delivery-api.ts';
 import { type DeliveriesFlags, parseQuery } from './delivery-filters.ts';
 
 const DEFAULT_LIMIT = 50;
@@ -55,7 +55,6 @@ function deliveries(flags: DeliveriesFlags): Promise<number> {
     process.stdout.isTTY &&
     prepareTerminal();
   if (asksApi(flags)) return deliveriesOverApi(flags, interactive);
-  assertDatabase(flags);
   const query = parseQuery(flags);
   return runCommand(
     flags.envFile,

@@ -53,21 +53,14 @@ export function withApi(command: Command): Command {
 /**
  * Returns whether a command uses the API. The flags --api, --api-url, --api-key-file and --profile
  * select the API. Without these flags, the API is used if DATABASE_URL is not set and there is a
- * key (BILLING_API_KEY or the key of `billing login`). Throws the errors of loadConfig.
+ * key (BILLING_API_KEY or the key of `billing login`). Throws the errors of loadConfig, and an
+ * OperatorError (exit code 2) when there is neither a key nor DATABASE_URL.
  */
 export function asksApi({ envFile, api, apiUrl, apiKeyFile, profile }: ApiFlags): boolean {
   if (api === true || [apiUrl, apiKeyFile, profile].some((flag) => flag !== undefined)) return true;
   const { apiKey, databaseUrl } = loadConfig('developer', { envFile });
   if (databaseUrl !== undefined) return false;
-  return apiKey !== undefined || findProfile(DEFAULT_PROFILE) !== undefined;
-}
-
-/**
- * Throws an OperatorError (exit code 2) when neither a key nor DATABASE_URL is set. A merchant then
- * reads that a key is enough. Call this when asksApi() has returned false.
- */
-export function assertDatabase({ envFile }: ApiFlags): void {
-  if (loadConfig('developer', { envFile }).databaseUrl !== undefined) return;
+  if (apiKey !== undefined || findProfile(DEFAULT_PROFILE) !== undefined) return true;
   throw new OperatorError(
     'An API key or a database is needed. For merchants: log in with "billing login", or set BILLING_API_KEY. For operators: DATABASE_URL is required.',
     2,

@@ -7,7 +7,7 @@ import { Interrupted } from '../../errors.ts';
 import { type Finish, withEnv } from '../arguments.ts';
 import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
-import { assertDatabase, asksApi, replayOverApi, withApi } from './delivery-api.ts';
+import { asksApi, replayOverApi, withApi } from './delivery-api.ts';
 import { parseSelection, type ReplayFlags } from './delivery-filters.ts';
 import { record, withReason } from './recorded.ts';
 import { confirmed, describePlan, selectionInWords } from './replay-plan.ts';
@@ -38,7 +38,6 @@ export function addReplay(command: Command, finish: Finish): void {
  * Interrupted when a signal stops the counting or the queueing.
  */
 function replay(ids: string[], flags: ReplayFlags): Promise<number> {
-  assertDatabase(flags);
   const selection = parseSelection(ids, flags);
   return runCommand(
     flags.envFile,

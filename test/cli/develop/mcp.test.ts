@@ -110,7 +110,7 @@ void t.test('mcp --write offers the others too, one request each', async (t) => 
   });
 });
 
-void t.test('mcp answers what was asked before stdin ended', async (t) => {
+void t.test('mcp answers each call that it has read, also when stdin ends at once', async (t) => {
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
   const child = spawn(process.execPath, [program, 'mcp'], {
     env,
