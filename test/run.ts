@@ -6,8 +6,18 @@
 // failed" that CI reads.
 import { fork, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, statfs, writeFile } from 'node:fs/promises';
-import { availableParallelism, cpus } from 'node:os';
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  statfs,
+  writeFile,
+} from 'node:fs/promises';
+import { availableParallelism, cpus, totalmem } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -31,7 +41,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 /** The seconds that each file took in the last run of these kinds here. A fresh clone has none. */
 const durationsFile = join(root, `.tap/durations-${flags.kind}.json`);
 /** Most files that run at once. Each has some 30 connections, and Postgres takes 500. */
-const MAX_PLACES = 16;
+const MAX_PLACES = Math.min(16, Math.floor(totalmem() / MAX_MEMORY));
 /** Files that run at once. */
 const places =
   flags.jobs === undefined ? Math.min(availableParallelism() + 1, MAX_PLACES) : Number(flags.jobs);
@@ -40,7 +50,7 @@ const mostPlaces = flags.jobs === undefined ? MAX_PLACES : places;
 /** The part of the machine's time that has to be left before one more file is started, 0 to 1. */
 const TIME_LEFT = 0.1;
 /** Milliseconds over which the machine's time is measured. */
-const MEASURED_MS = 3000;
+const MEASURED_MS = 500;
 
 async function readDurations(): Promise<Record<string, number>> {
   const text = await readFile(durationsFile, 'utf8').catch(() => '{}');
@@ -54,26 +64,45 @@ async function isWanted(path: string): Promise<boolean> {
   return (await readFile(join(root, 'test', path), 'utf8')).includes('fixtures/long.ts');
 }
 
-/** What a file counts for in the order while it has not run here: more than any that has. */
-const ASSUMED_SECONDS = { long: 20_000, other: 10_000 };
+/** The folders whose files run a whole installation, those that take longest first. */
+const LONG_FOLDERS = [
+  'soak',
+  'failover',
+  'package',
+  'scenarios',
+  'pages',
+  'keeper',
+  'local/sandbox',
+];
 
-/** The folders whose files run a whole installation, and take longest. */
-const isLong = (file: string) =>
-  /^test\/(failover|keeper|local\/sandbox|package|pages|scenarios|soak)\//.test(file);
+/**
+ * What a file that has not run here counts for in the order, more than any that has: by its folder,
+ * and in a folder by its bytes.
+ */
+async function assumedSeconds(file: string): Promise<number> {
+  const place = LONG_FOLDERS.findIndex((folder) => file.startsWith(`test/${folder}/`));
+  const folders = place === -1 ? 0 : LONG_FOLDERS.length - place;
+  return 1e6 + folders * 1e6 + (await stat(join(root, file))).size;
+}
 
 /**
  * The test files, relative to the root. Those that took longest come first, so that none of them
- * runs alone at the end; new ones before them, and of these the long ones.
+ * runs alone at the end.
  */
 async function testFiles(durations: Record<string, number>): Promise<string[]> {
   const paths = await readdir(join(root, 'test'), { recursive: true });
   const wanted = await Promise.all(paths.map(isWanted));
-  const secondsOf = (file: string) =>
-    durations[file] ?? (isLong(file) ? ASSUMED_SECONDS.long : ASSUMED_SECONDS.other);
-  return paths
-    .filter((_, place) => wanted[place])
-    .map((path) => join('test', path))
-    .sort((one, other) => secondsOf(other) - secondsOf(one) || one.localeCompare(other));
+  const files = await Promise.all(
+    paths
+      .filter((_, place) => wanted[place])
+      .map(async (path) => {
+        const file = join('test', path);
+        return { file, seconds: durations[file] ?? (await assumedSeconds(file)) };
+      }),
+  );
+  return files
+    .sort((one, other) => other.seconds - one.seconds || one.file.localeCompare(other.file))
+    .map(({ file }) => file);
 }
 
 /**

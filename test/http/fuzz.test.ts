@@ -19,6 +19,7 @@ const deep = 'deep';
 interface Schema {
   type?: string | string[];
   properties?: Record<string, Schema>;
+  required?: string[];
   enum?: unknown[];
   format?: string;
 }
@@ -297,9 +298,12 @@ void t.test(
       const queries = (operation.parameters ?? [])
         .filter((parameter) => parameter.in === 'query')
         .map(({ name }) => name);
-      const properties = Object.keys(
-        operation.requestBody?.content['application/json']?.schema.properties ?? {},
-      );
+      const schema = operation.requestBody?.content['application/json']?.schema;
+      const properties = Object.keys(schema?.properties ?? {});
+      const required = schema?.required ?? [];
+      const withIds = (ids: readonly string[]) =>
+        names.reduce((url, name, place) => url.replace(`{${name}}`, ids[place]!), path);
+      const caller = path.startsWith('/subscriber') ? subscriber : mine;
       // Mostly fields that exist, mostly with values that fit them; sometimes neither.
       const fields = (keys: string[]) =>
         fc
@@ -316,12 +320,8 @@ void t.test(
             ),
           )
           .map(([some, extra]) => ({ ...Object.fromEntries(some), ...extra }));
-      return fc.record({
-        path: fc
-          .tuple(...names.map(segment))
-          .map((given) =>
-            names.reduce((url, name, place) => url.replace(`{${name}}`, given[place]!), path),
-          ),
+      const anything = fc.record({
+        path: fc.tuple(...names.map(segment)).map(withIds),
         method: fc.oneof(
           { weight: 12, arbitrary: fc.constant(method.toUpperCase()) },
           {
@@ -332,10 +332,7 @@ void t.test(
         token: fc.oneof(
           {
             weight: 10,
-            arbitrary: fc.constantFrom(
-              path.startsWith('/subscriber') ? subscriber.token : mine.token,
-              path.startsWith('/subscriber') ? subscriber.token : mine.key,
-            ),
+            arbitrary: fc.constantFrom(caller.token, caller === mine ? mine.key : caller.token),
           },
           {
             weight: 2,
@@ -389,6 +386,20 @@ void t.test(
         ),
         damage: damages,
       });
+      // As a careful client sends it, before it is damaged.
+      const valid = fc.record({
+        path: fc.constant(withIds(names.map((name) => own[name]!))),
+        method: fc.constant(method.toUpperCase()),
+        token: fc.constant<string | undefined>(caller.token),
+        query: fc.constant({}),
+        body: fc.constant(
+          JSON.stringify(Object.fromEntries(required.map((key) => [key, typical[key]]))),
+        ),
+        type: fc.constant('application/json'),
+        headers: fc.constant<Record<string, string>>({}),
+        damage: damages,
+      });
+      return fc.oneof({ weight: 9, arbitrary: anything }, { weight: 1, arbitrary: valid });
     });
 
     let made = 0;
