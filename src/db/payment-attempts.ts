@@ -115,6 +115,20 @@ export async function readOpenAttempts(
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
+/** Returns those of these attempts whose transaction has landed with another payment. */
+export async function readLandedTogether(
+  sql: Queryable,
+  attemptIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (attemptIds.length === 0) return new Set();
+  const rows = await sql<{ id: string }[]>`
+    select a.id from payment_attempts a where a.id = any(${attemptIds}::uuid[]) and exists (
+      select from payment_attempts other
+      where other.transaction_id = a.transaction_id and other.state = 'landed'
+    )`;
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** The amount and period of an open attempt. */
 export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amountGross'>;
 

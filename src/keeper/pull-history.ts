@@ -51,9 +51,12 @@ const PATIENCE_MS = 10_000;
  */
 export type UnreadableListed = UnreadableTransaction & Pick<SignatureInfo, 'slot' | 'blockTime'>;
 
+/** A pull with the slot in which its transaction landed. */
+export type ListedPull = Pull & Pick<SignatureInfo, 'slot'>;
+
 export interface PullHistory {
   /** The pulls found in the history, newest first. */
-  readonly pulls: Pull[];
+  readonly pulls: ListedPull[];
   /**
    * Unreadable transactions in the history. Each of them may contain a pull, so the history is
    * complete only if this list is empty.
@@ -64,6 +67,10 @@ export interface PullHistory {
    * transactions. Null when no endpoint returns a block time.
    */
   readonly newestAt: bigint | null;
+  /** Signatures of all successful transactions in the history, with or without a pull. */
+  readonly listed: ReadonlySet<string>;
+  /** Slot of the oldest transaction in the history. Null when the history is empty. */
+  readonly oldestSlot: bigint | null;
 }
 
 /**
@@ -74,11 +81,11 @@ async function pullsOfListed(
   rpc: Pick<Rpc, 'getTransaction'>,
   parties: PullParties,
   { signature, slot, blockTime }: SignatureInfo,
-): Promise<Pull[] | UnreadableListed> {
+): Promise<ListedPull[] | UnreadableListed> {
   const found = await readListed(rpc, signature);
   if ('unreadable' in found) return { ...found, slot, blockTime };
   try {
-    return pullsIn(found, parties);
+    return pullsIn(found, parties).map((pull) => ({ ...pull, slot }));
   } catch (error) {
     if (!(error instanceof ChainDataError)) throw error;
     return { signature, slot, blockTime, unreadable: 'undecodable' };
@@ -97,13 +104,19 @@ export async function findPulls(
   patienceMs = PATIENCE_MS,
 ): Promise<PullHistory | undefined> {
   const deadline = performance.now() + patienceMs;
-  const history = { pulls: [] as Pull[], unreadable: [] as UnreadableListed[] };
+  const history = { pulls: [] as ListedPull[], unreadable: [] as UnreadableListed[] };
+  const listed = new Set<string>();
   let newestAt: bigint | null = null;
+  let oldestSlot: bigint | null = null;
   let before: string | undefined;
   for (;;) {
     const options = { before, limit: PAGE, commitment: 'finalized', everywhere: true } as const;
     const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, options);
     newestAt ??= page.find(({ blockTime }) => blockTime !== null)?.blockTime ?? null;
+    for (const { signature, err, slot } of page) {
+      if (err === null) listed.add(signature);
+      if (oldestSlot === null || slot < oldestSlot) oldestSlot = slot;
+    }
     const older = page.findIndex(({ blockTime }) => blockTime !== null && blockTime < since);
     const wanted = page.slice(0, older < 0 ? page.length : older).filter(({ err }) => err === null);
     for (const some of chunks(wanted, AT_ONCE)) {
@@ -114,7 +127,7 @@ export async function findPulls(
       }
     }
     before = page.at(-1)?.signature;
-    if (older >= 0 || page.length < PAGE) return { ...history, newestAt };
+    if (older >= 0 || page.length < PAGE) return { ...history, newestAt, listed, oldestSlot };
   }
 }
 

@@ -3,8 +3,11 @@
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
 import { createBlockTimes } from '../chain/rpc/block-times.ts';
+import { isWitnessed } from '../chain/rpc/expiry.ts';
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
+import { readLandedTogether } from '../db/payment-attempts.ts';
+import type { Queryable } from '../db/postgres/connect.ts';
 import { type KeeperSubscription, readSubscriptions } from '../db/subscription-work.ts';
 import {
   type AttemptEnd,
@@ -54,7 +57,7 @@ export interface ResolveResult {
 /**
  * If the account's current period is later than the attempt's period, the account's history decides
  * the outcome. An endpoint's history may lack new transactions. Therefore the history is trusted
- * only after this many tries (75 s in total).
+ * only after this many tries (75 s in total, less where halves of a batch are tried again).
  */
 const PATIENT_TRIES = 4;
 /**
@@ -129,7 +132,7 @@ export class Resolver {
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ResolveResult> {
     const { rpc, sql } = this.#context;
-    const { dead, slot } = await findDead(rpc, batch);
+    const { dead, slot, witnesses } = await findDead(rpc, batch);
     if (dead.length === 0) return { done: [], unknown: [], isDue: false };
     const ids = dead.map(({ id }) => id);
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
@@ -140,9 +143,11 @@ export class Resolver {
     const ends = new Map<string, AttemptEnd>();
     await each(dead, LOOKUPS_AT_ONCE, async (one) => {
       const row = rows.get(one.id);
-      const end = row && (await endOfDead(this.#context, one, row, snapshot.of(row)));
+      const end =
+        row && (await endOfDead(this.#context, one, row, { view: snapshot.of(row), witnesses }));
       if (end !== undefined) ends.set(one.id, end);
     });
+    await keepLanded(sql, dead, ends);
     return this.#conclude(dead, snapshot, ends);
   }
 
@@ -220,6 +225,37 @@ async function paid(
 }
 
 /**
+ * Removes the ends of attempts that seem to have expired, if another payment of the same
+ * transaction has landed: a transaction lands as a whole.
+ */
+async function keepLanded(
+  sql: Queryable,
+  attempts: readonly PendingAttempt[],
+  ends: Map<string, AttemptEnd>,
+): Promise<void> {
+  const landed = new Set(
+    attempts.filter(({ id }) => ends.get(id)?.kind === 'paid').map((one) => one.attempt.signature),
+  );
+  const shared = attempts.filter(
+    ({ id, attempt }) => ends.get(id)?.kind === 'expired' && attempt.payments > 1,
+  );
+  const together = await readLandedTogether(
+    sql,
+    shared.map(({ attempt }) => attempt.id),
+  );
+  for (const { id, attempt } of shared)
+    if (landed.has(attempt.signature) || together.has(attempt.id)) ends.delete(id);
+}
+
+/** What the chain shows about an attempt that can no longer land. */
+interface Seen<V extends View> {
+  /** The subscription's accounts. */
+  readonly view: V;
+  /** Number of endpoints that do not know the attempt's signature. */
+  readonly witnesses: number;
+}
+
+/**
  * Returns the outcome of an attempt whose signature no endpoint knows and whose blockhash has
  * expired. Returns undefined while the outcome is uncertain. After MAX_SETTLE_TRIES tries, if the
  * period is over and can no longer be collected, returns `unexplained`.
@@ -228,7 +264,7 @@ async function endOfDead(
   context: Context,
   one: PendingAttempt,
   row: KeeperSubscription,
-  view: View,
+  { view, witnesses }: Seen<View>,
 ): Promise<AttemptEnd | undefined> {
   if (view instanceof Error) return undefined;
   const account = registeredAccount(row, view.subscription);
@@ -237,7 +273,7 @@ async function endOfDead(
   if (account !== null && account.periodStart <= signedFor && !hasUnknownPull(row, account))
     return { kind: 'expired' };
   const history = await findPulls(context.rpc, partiesOf(context, row), signedFor);
-  const end = history && (await endInHistory(context, one, row, view, history));
+  const end = history && (await endInHistory(context, one, row, { view, witnesses, history }));
   if (end !== undefined) return end;
   const periodEnd = signedFor + periodSeconds(BigInt(row.periodHours));
   const isOver = view.now >= periodEnd || (view.subscription?.periodStart ?? 0n) > signedFor;
@@ -259,9 +295,9 @@ async function endInHistory(
   context: Context,
   one: PendingAttempt,
   row: KeeperSubscription,
-  view: ChainView,
-  { pulls, unreadable, newestAt }: PullHistory,
+  { view, witnesses, history }: Seen<ChainView> & { history: PullHistory },
 ): Promise<AttemptEnd | undefined> {
+  const { pulls, unreadable, newestAt, listed, oldestSlot } = history;
   context.reportUnreadable(unreadable);
   const { attempt, settleTries = 0 } = one;
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
@@ -273,6 +309,8 @@ async function endInHistory(
     const pull = landedPull(attempt, { view, account, at: unread.blockTime });
     return pull && paid(context, one, row, pull);
   }
+  // The attempt landed, but the pull that it made is not known.
+  if (listed.has(attempt.signature)) return undefined;
   const other = view.subscription;
   if (other === null) {
     const { subscriptionPda: pda } = row;
@@ -281,16 +319,22 @@ async function endInHistory(
   const signedFor = unixSeconds(attempt.periodStart);
   // A landed attempt would have moved the account to the attempt's period or a later one.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // An account in a later period does not show whether the attempt landed, so the history decides.
-  // Endpoints need some time until their history lists a landed attempt. Whether they return the
-  // other transactions readable does not matter: a landed attempt is listed by its own signature.
-  const isLater = account !== null && account.periodStart > signedFor;
-  if (isLater && settleTries < PATIENT_TRIES) return undefined;
+  // An account in a later period does not show whether the attempt landed. That no history lists
+  // the attempt decides, once (1) the endpoints had time to list it, (2) their history reaches back
+  // to the attempt's blockhash, and (3) two endpoints do not know its signature. Whether the other
+  // transactions are readable does not matter.
+  if (account !== null && account.periodStart > signedFor) {
+    const reachesBack = oldestSlot !== null && oldestSlot <= attempt.blockhashSlot;
+    const isProven = reachesBack && isWitnessed(context.rpc, witnesses);
+    if (settleTries < PATIENT_TRIES || !isProven) return undefined;
+  }
   // If a new account has replaced the old account at the subscription's address, the attempt may
   // have landed on the old account. Only a history that reaches the start of the new account can
   // show such a landing.
   const isRead = account !== null || (newestAt !== null && newestAt >= other.periodStart);
-  return isRead && explains(pulls, other) ? { kind: 'expired' } : undefined;
+  // The account was read at the view's slot, and does not count later pulls.
+  const counted = pulls.filter(({ slot }) => slot <= view.slot);
+  return isRead && explains(counted, other) ? { kind: 'expired' } : undefined;
 }
 
 /**

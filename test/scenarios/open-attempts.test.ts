@@ -213,21 +213,30 @@ void t.test(
   },
 );
 
-/** A signed payment whose signature no endpoint knows; no history lists it while `isHidden`. */
-async function unlisted(t: Test, { waited = 0 } = {}) {
+/**
+ * A signed payment whose signature no endpoint knows; no history lists it while `isHidden`, nor
+ * anything up to the slot `lostUpTo`.
+ */
+async function unlisted(t: Test, { waited = 0, reduced = true } = {}) {
   const { stage, subscription } = await due(t);
-  await discount(stage);
-  const history = { isHidden: true };
+  if (reduced) await discount(stage);
+  const history = { isHidden: true, lostUpTo: -1n };
+  const endpoints = { all: 1, responding: 1 };
+  const hooks = { onList: async () => {} };
   const parts = stage.parts({
+    endpoints: () => endpoints.all,
     getSignatureStatuses: async (signatures, options) => ({
       ...(await stage.rpc.getSignatureStatuses(signatures, options)),
+      witnesses: endpoints.responding,
       statuses: signatures.map(() => null),
     }),
     getSignaturesForAddress: async (...args) => {
+      await hooks.onList();
       const listed = await stage.rpc.getSignaturesForAddress(...args);
       const [hidden] = taken;
       return listed.filter(
-        ({ signature }) => !history.isHidden || signature !== hidden?.attempt.signature,
+        ({ signature, slot }) =>
+          slot > history.lostUpTo && (!history.isHidden || signature !== hidden?.attempt.signature),
       );
     },
   });
@@ -238,7 +247,16 @@ async function unlisted(t: Test, { waited = 0 } = {}) {
   const attempt = async () => (await attemptsOf(stage, subscription))[0];
   const look = async (settleTries: number) =>
     (await parts.resolver.expired([{ ...flying, settleTries }])).done.length;
-  return { stage, subscription, flying, attempt, look, history, ...parts };
+  /** The payment lands, and in the next period the merchant pulls with its own key. */
+  const landedBefore = async () => {
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks(200);
+    await laterPull(stage, subscription);
+  };
+  return {
+    ...{ stage, subscription, flying, attempt, look, history, endpoints, hooks, landedBefore },
+    ...parts,
+  };
 }
 
 /** The merchant pulls with its own key. */
@@ -253,6 +271,14 @@ function ownPull(stage: Stage, { wallet, plan, pda }: Subscription, amount: bigi
     amount,
   });
   return stage.send([plan.merchant], [pull]);
+}
+
+/** In the next period the merchant pulls with its own key. */
+async function laterPull(stage: Stage, ...subscriptions: Subscription[]): Promise<void> {
+  stage.net.passSeconds(PERIOD);
+  stage.net.mineBlocks(40);
+  for (const subscription of subscriptions) await ownPull(stage, subscription, 1_000_000n);
+  stage.net.mineBlocks(40);
 }
 
 void t.test(
@@ -398,6 +424,122 @@ void t.test(
     t.equal(await look(4), 1);
     t.equal(await attempt(), 'landed');
     t.match(await stage.payments(subscription), [{ txSignature: flying.attempt.signature }]);
+  },
+);
+
+void t.test(
+  'an account in a later period does not end an attempt while the histories do not reach back to it',
+  async (t) => {
+    const { stage, flying, attempt, look, history, landedBefore } = await unlisted(t);
+    await landedBefore();
+    const { statuses } = await stage.rpc.getSignatureStatuses([flying.attempt.signature], {
+      history: true,
+    });
+    history.lostUpTo = statuses[0]!.slot;
+    t.equal(await look(4), 0, 'a node that started after it knows neither it nor anything before');
+    t.equal(await attempt(), 'open');
+    t.equal(await look(8), 1);
+    t.equal(await attempt(), 'unexplained', 'which raises an alert');
+  },
+);
+
+void t.test(
+  'an account in a later period does not end an attempt about which only one of two endpoints responds',
+  async (t) => {
+    const { stage, subscription, attempt, look, endpoints } = await unlisted(t, { reduced: false });
+    stage.net.mineBlocks(200);
+    await laterPull(stage, subscription);
+    endpoints.all = 2;
+    t.equal(await look(4), 0);
+    t.equal(await attempt(), 'open');
+    endpoints.responding = 2;
+    t.equal(await look(4), 1);
+    t.equal(await attempt(), 'expired');
+  },
+);
+
+void t.test(
+  'an attempt that is listed has landed, although its transaction shows no pull',
+  async (t) => {
+    const { stage, subscription, flying, attempt, look, history, ...parts } = await unlisted(t);
+    await parts.landedBefore();
+    history.isHidden = false;
+    const { signature } = flying.attempt;
+    const blind = stage.parts({
+      ...parts.context.rpc,
+      getTransaction: async (asked, options) => {
+        const found = await stage.rpc.getTransaction(asked, options);
+        return asked === signature && !('unreadable' in found)
+          ? { ...found, inner: new Map() }
+          : found;
+      },
+    });
+    const { done } = await blind.resolver.expired([{ ...flying, settleTries: 4 }]);
+    t.same(done, []);
+    t.equal(await attempt(), 'open');
+    t.equal(await look(4), 1);
+    t.equal(await attempt(), 'landed');
+    t.match(await stage.payments(subscription), [{ txSignature: signature }]);
+  },
+);
+
+void t.test(
+  'a pull that lands after the account was read does not explain what the account counts',
+  async (t) => {
+    const { stage, subscription, flying, attempt, look, hooks } = await unlisted(t, {
+      waited: PERIOD - 300,
+    });
+    stage.net.passSeconds(300);
+    await stage.rpc.sendTransaction(flying.attempt.transaction);
+    stage.net.mineBlocks(200);
+    hooks.onList = async () => {
+      hooks.onList = async () => {};
+      await ownPull(stage, subscription, REDUCED);
+      stage.net.mineBlocks(40);
+    };
+    t.equal(await look(4), 0);
+    t.equal(await attempt(), 'open');
+  },
+);
+
+void t.test(
+  'a payment does not expire when another payment of its transaction has landed',
+  async (t) => {
+    const { stage, plan, subscription: one } = await due(t);
+    const other = await stage.subscriber(plan);
+    const lacks = { history: true };
+    const { collector, resolver, taken } = stage.parts({
+      getSignatureStatuses: async (signatures, options) => ({
+        ...(await stage.rpc.getSignatureStatuses(signatures, options)),
+        statuses: signatures.map(() => null),
+      }),
+      getSignaturesForAddress: async (address, options) => {
+        const listed = await stage.rpc.getSignaturesForAddress(address, options);
+        const { signature: own } = taken[0]!.attempt;
+        return listed.filter(
+          ({ signature }) => address !== one.pda || !lacks.history || signature !== own,
+        );
+      },
+    });
+    await collector.turn();
+    t.match(taken, [{ attempt: { payments: 2 } }, { attempt: { payments: 2 } }]);
+    await stage.rpc.sendTransaction(taken[0]!.attempt.transaction);
+    stage.net.mineBlocks(200);
+    await laterPull(stage, one, other);
+    const look = async (attempts: typeof taken) =>
+      (
+        await resolver.expired(attempts.map((attempt) => ({ ...attempt, settleTries: 4 })))
+      ).done.map(({ id }) => id);
+    t.same(await look(taken), [other.id]);
+    const rest = taken.filter(({ id }) => id === one.id);
+    t.same(await look(rest), [], 'nor later, when the other payment is booked');
+    t.same(await attemptsOf(stage, one), ['open']);
+    lacks.history = false;
+    t.same(await look(rest), [one.id]);
+    t.same(
+      [await attemptsOf(stage, one), await attemptsOf(stage, other)],
+      [['landed'], ['landed']],
+    );
   },
 );
 
