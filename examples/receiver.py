@@ -56,4 +56,7 @@ try:
 except OSError as error:
     sys.exit(f"cannot listen on port {PORT}: {error.strerror}")
 print("listening on", server.server_port, flush=True)
-server.serve_forever()
+try:
+    server.serve_forever()
+except KeyboardInterrupt:
+    sys.exit(130)
