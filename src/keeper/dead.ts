@@ -49,13 +49,13 @@ const fitsTwice = ({ attempt, row }: Mortal) => attempt.amountGross * 2n <= row.
  * Finds the attempts that can never land: their blockhash has expired, and no endpoint knows their
  * signature at `slot` or later. If the program would allow a payment twice in one period, two
  * endpoints must confirm both facts. If only one endpoint is configured, one confirmation is
- * enough. Takes at most 256 transactions. Returns as `witnesses` how many endpoints responded about
- * the signatures.
+ * enough. Takes at most 256 transactions. `isConfirmed` tells whether that many endpoints responded
+ * about the signatures.
  */
 export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
   attempts: readonly T[],
-): Promise<{ dead: T[]; slot: bigint; witnesses: number }> {
+): Promise<{ dead: T[]; slot: bigint; isConfirmed: boolean }> {
   const suffices = (one: T, witnesses: number) => !fitsTwice(one) || isWitnessed(rpc, witnesses);
   const lifetimes = attempts.map(({ attempt }) => lifetimeOf(attempt));
   const ends = await witnessExpiry(rpc, lifetimes);
@@ -72,5 +72,9 @@ export async function findDead<T extends Mortal>(
   });
   const seen = new Set(signatures.filter((_, place) => statuses[place] !== null));
   const unseen = past.map(({ one }) => one).filter(({ attempt }) => !seen.has(attempt.signature));
-  return { dead: unseen.filter((one) => suffices(one, witnesses)), slot, witnesses };
+  return {
+    dead: unseen.filter((one) => suffices(one, witnesses)),
+    slot,
+    isConfirmed: isWitnessed(rpc, witnesses),
+  };
 }

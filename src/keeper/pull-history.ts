@@ -67,8 +67,8 @@ export interface PullHistory {
    * transactions. Null when no endpoint returns a block time.
    */
   readonly newestAt: bigint | null;
-  /** Signatures of all successful transactions in the history, with or without a pull. */
-  readonly listed: ReadonlySet<string>;
+  /** Block times of all successful transactions in the history, by signature. */
+  readonly listed: ReadonlyMap<string, bigint | null>;
   /** Slot of the oldest transaction in the history. Null when the history is empty. */
   readonly oldestSlot: bigint | null;
 }
@@ -105,7 +105,7 @@ export async function findPulls(
 ): Promise<PullHistory | undefined> {
   const deadline = performance.now() + patienceMs;
   const history = { pulls: [] as ListedPull[], unreadable: [] as UnreadableListed[] };
-  const listed = new Set<string>();
+  const listed = new Map<string, bigint | null>();
   let newestAt: bigint | null = null;
   let oldestSlot: bigint | null = null;
   let before: string | undefined;
@@ -113,8 +113,8 @@ export async function findPulls(
     const options = { before, limit: PAGE, commitment: 'finalized', everywhere: true } as const;
     const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, options);
     newestAt ??= page.find(({ blockTime }) => blockTime !== null)?.blockTime ?? null;
-    for (const { signature, err, slot } of page) {
-      if (err === null) listed.add(signature);
+    for (const { signature, err, slot, blockTime } of page) {
+      if (err === null) listed.set(signature, blockTime);
       if (oldestSlot === null || slot < oldestSlot) oldestSlot = slot;
     }
     const older = page.findIndex(({ blockTime }) => blockTime !== null && blockTime < since);

@@ -3,7 +3,6 @@
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
 import { createBlockTimes } from '../chain/rpc/block-times.ts';
-import { isWitnessed } from '../chain/rpc/expiry.ts';
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { readLandedTogether } from '../db/payment-attempts.ts';
@@ -15,7 +14,7 @@ import {
   isCharged,
   outcomeOf,
 } from '../domain/collecting/attempt-end.ts';
-import type { ChainView, Pull, View } from '../domain/collecting/chain-view.ts';
+import type { ChainView, Pull } from '../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../domain/collecting/decide.ts';
 import { hasUnknownPull } from '../domain/collecting/pulls.ts';
 import { rowByRow, settleRows } from '../domain/collecting/settlement.ts';
@@ -55,9 +54,9 @@ export interface ResolveResult {
 }
 
 /**
- * If the account's current period is later than the attempt's period, the account's history decides
- * the outcome. An endpoint's history may lack new transactions. Therefore the history is trusted
- * only after this many tries (75 s in total, less where halves of a batch are tried again).
+ * If the account is no longer in the attempt's period, its history decides the outcome. An
+ * endpoint's history may lack new transactions. Therefore the history is trusted only after this
+ * many tries (75 s in total).
  */
 const PATIENT_TRIES = 4;
 /**
@@ -132,7 +131,7 @@ export class Resolver {
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ResolveResult> {
     const { rpc, sql } = this.#context;
-    const { dead, slot, witnesses } = await findDead(rpc, batch);
+    const { dead, slot, isConfirmed } = await findDead(rpc, batch);
     if (dead.length === 0) return { done: [], unknown: [], isDue: false };
     const ids = dead.map(({ id }) => id);
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
@@ -141,13 +140,26 @@ export class Resolver {
       minSlot: slot,
     });
     const ends = new Map<string, AttemptEnd>();
+    const unclear: Unclear[] = [];
     await each(dead, LOOKUPS_AT_ONCE, async (one) => {
       const row = rows.get(one.id);
-      const end =
-        row && (await endOfDead(this.#context, one, row, { view: snapshot.of(row), witnesses }));
-      if (end !== undefined) ends.set(one.id, end);
+      const view = row && snapshot.of(row);
+      if (row === undefined || view === undefined || view instanceof Error) return;
+      const since = unixSeconds(one.attempt.periodStart);
+      const account = registeredAccount(row, view.subscription);
+      if (account !== null && account.periodStart <= since && !hasUnknownPull(row, account)) {
+        ends.set(one.id, { kind: 'expired' });
+        return;
+      }
+      const history = await findPulls(rpc, partiesOf(this.#context, row), since);
+      unclear.push({ one, row, view, account, history, isConfirmed });
     });
-    await keepLanded(sql, dead, ends);
+    const landed = await findLanded(sql, unclear);
+    await each(unclear, LOOKUPS_AT_ONCE, async (seen) => {
+      const { id, attempt } = seen.one;
+      const end = await endOfUnclear(this.#context, seen, landed.has(attempt.signature));
+      if (end !== undefined) ends.set(id, end);
+    });
     return this.#conclude(dead, snapshot, ends);
   }
 
@@ -225,109 +237,97 @@ async function paid(
 }
 
 /**
- * Removes the ends of attempts that seem to have expired, if another payment of the same
- * transaction has landed: a transaction lands as a whole.
+ * An attempt whose signature no endpoint knows and whose blockhash has expired, with what the chain
+ * shows about it.
  */
-async function keepLanded(
-  sql: Queryable,
-  attempts: readonly PendingAttempt[],
-  ends: Map<string, AttemptEnd>,
-): Promise<void> {
-  const landed = new Set(
-    attempts.filter(({ id }) => ends.get(id)?.kind === 'paid').map((one) => one.attempt.signature),
-  );
-  const shared = attempts.filter(
-    ({ id, attempt }) => ends.get(id)?.kind === 'expired' && attempt.payments > 1,
-  );
-  const together = await readLandedTogether(
-    sql,
-    shared.map(({ attempt }) => attempt.id),
-  );
-  for (const { id, attempt } of shared)
-    if (landed.has(attempt.signature) || together.has(attempt.id)) ends.delete(id);
-}
-
-/** What the chain shows about an attempt that can no longer land. */
-interface Seen<V extends View> {
-  /** The subscription's accounts. */
-  readonly view: V;
-  /** Number of endpoints that do not know the attempt's signature. */
-  readonly witnesses: number;
+interface Unclear {
+  readonly one: PendingAttempt;
+  readonly row: KeeperSubscription;
+  readonly view: ChainView;
+  /** The registered account. Null when it is gone; another account may have replaced it. */
+  readonly account: SubscriptionAccount | null;
+  /** Undefined when reading it took too long. */
+  readonly history: PullHistory | undefined;
+  /** Whether two endpoints, or the only one, do not know the signature. */
+  readonly isConfirmed: boolean;
 }
 
 /**
- * Returns the outcome of an attempt whose signature no endpoint knows and whose blockhash has
- * expired. Returns undefined while the outcome is uncertain. After MAX_SETTLE_TRIES tries, if the
- * period is over and can no longer be collected, returns `unexplained`.
+ * Returns the signatures of the transactions that have landed: the history of any of their payments
+ * lists them, or another of their payments is booked.
  */
-async function endOfDead(
+async function findLanded(sql: Queryable, unclear: readonly Unclear[]): Promise<Set<string>> {
+  const attempts = unclear.map(({ one }) => one.attempt);
+  const packed = attempts.filter(({ payments }) => payments > 1).map(({ id }) => id);
+  const together = await readLandedTogether(sql, packed);
+  const landed = attempts.filter(
+    ({ id, signature }) =>
+      together.has(id) || unclear.some(({ history }) => history?.listed.has(signature)),
+  );
+  return new Set(landed.map(({ signature }) => signature));
+}
+
+/**
+ * Returns the outcome of an attempt, or undefined while it is uncertain. After MAX_SETTLE_TRIES
+ * tries, if the period can no longer be collected, returns `unexplained`.
+ */
+async function endOfUnclear(
   context: Context,
-  one: PendingAttempt,
-  row: KeeperSubscription,
-  { view, witnesses }: Seen<View>,
+  seen: Unclear,
+  hasLanded: boolean,
 ): Promise<AttemptEnd | undefined> {
-  if (view instanceof Error) return undefined;
-  const account = registeredAccount(row, view.subscription);
+  const { one, row, view, history, isConfirmed } = seen;
   const { attempt, settleTries = 0 } = one;
-  const signedFor = unixSeconds(attempt.periodStart);
-  if (account !== null && account.periodStart <= signedFor && !hasUnknownPull(row, account))
-    return { kind: 'expired' };
-  const history = await findPulls(context.rpc, partiesOf(context, row), signedFor);
-  const end = history && (await endInHistory(context, one, row, { view, witnesses, history }));
+  const end = history && (await endInHistory(context, seen, history, hasLanded));
   if (end !== undefined) return end;
-  const periodEnd = signedFor + periodSeconds(BigInt(row.periodHours));
-  const isOver = view.now >= periodEnd || (view.subscription?.periodStart ?? 0n) > signedFor;
-  if (isOver && settleTries >= MAX_SETTLE_TRIES) return { kind: 'unexplained' };
+  const signedFor = unixSeconds(attempt.periodStart);
+  const isOver =
+    view.now >= signedFor + periodSeconds(BigInt(row.periodHours)) ||
+    (view.subscription === null
+      ? await isGone(context, row)
+      : view.subscription.periodStart > signedFor);
+  if (isOver && settleTries >= MAX_SETTLE_TRIES && (hasLanded || isConfirmed))
+    return { kind: 'unexplained' };
   context.log.warn(
     { signature: attempt.signature, unreadable: history?.unreadable.length, tries: settleTries },
-    'expired payment waits: no RPC endpoint explains what the account shows',
+    'expired payment waits: no RPC endpoint shows whether it landed',
   );
   return undefined;
 }
 
 /**
- * Uses the account's history to find the outcome of an attempt whose signature no endpoint knows.
- * If the history of any endpoint lists the attempt, the attempt landed. Otherwise the attempt
- * expired if (1) the account is gone, (2) the account is still in an earlier period, or (3) other
- * pulls explain the whole amount that the account counts as pulled.
+ * Uses the account's history to find the outcome of an attempt. An attempt that has landed is paid,
+ * once its period is known. Otherwise the attempt expired if (1) the account is still in an earlier
+ * period, or (2) other pulls explain the whole amount that the account counts as pulled, or the
+ * account is gone. If the account is no longer in the attempt's period, the history must also be
+ * proof that the attempt did not land.
  */
 async function endInHistory(
   context: Context,
-  one: PendingAttempt,
-  row: KeeperSubscription,
-  { view, witnesses, history }: Seen<ChainView> & { history: PullHistory },
+  { one, row, view, account, isConfirmed }: Unclear,
+  { pulls, unreadable, newestAt, listed, oldestSlot }: PullHistory,
+  hasLanded: boolean,
 ): Promise<AttemptEnd | undefined> {
-  const { pulls, unreadable, newestAt, listed, oldestSlot } = history;
   context.reportUnreadable(unreadable);
   const { attempt, settleTries = 0 } = one;
-  const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;
-  const ownPull = pulls.find(isOwn);
+  const ownPull = pulls.find(({ signature }) => signature === attempt.signature);
   if (ownPull !== undefined) return paid(context, one, row, asSigned(ownPull, attempt));
-  const account = registeredAccount(row, view.subscription);
-  const unread = unreadable.find(isOwn);
-  if (unread !== undefined) {
-    const pull = landedPull(attempt, { view, account, at: unread.blockTime });
+  if (hasLanded) {
+    const at = listed.get(attempt.signature) ?? null;
+    const pull = landedPull(attempt, { view, account, at });
     return pull && paid(context, one, row, pull);
-  }
-  // The attempt landed, but the pull that it made is not known.
-  if (listed.has(attempt.signature)) return undefined;
-  const other = view.subscription;
-  if (other === null) {
-    const { subscriptionPda: pda } = row;
-    return (await context.absence.gone([pda])).has(pda) ? { kind: 'expired' } : undefined;
   }
   const signedFor = unixSeconds(attempt.periodStart);
   // A landed attempt would have moved the account to the attempt's period or a later one.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
-  // An account in a later period does not show whether the attempt landed. That no history lists
-  // the attempt decides, once (1) the endpoints had time to list it, (2) their history reaches back
-  // to the attempt's blockhash, and (3) two endpoints do not know its signature. Whether the other
-  // transactions are readable does not matter.
-  if (account !== null && account.periodStart > signedFor) {
-    const reachesBack = oldestSlot !== null && oldestSlot <= attempt.blockhashSlot;
-    const isProven = reachesBack && isWitnessed(context.rpc, witnesses);
-    if (settleTries < PATIENT_TRIES || !isProven) return undefined;
-  }
+  // An account in a later period, and one that is gone or replaced, does not show whether the
+  // attempt landed. A history without the attempt is proof once the endpoints had time to list it,
+  // if it reaches back to the attempt's blockhash.
+  const reachesBack = oldestSlot !== null && oldestSlot <= attempt.blockhashSlot;
+  const isProof = settleTries >= PATIENT_TRIES && reachesBack && isConfirmed;
+  if (account?.periodStart !== signedFor && !isProof) return undefined;
+  const other = view.subscription;
+  if (other === null) return (await isGone(context, row)) ? { kind: 'expired' } : undefined;
   // If a new account has replaced the old account at the subscription's address, the attempt may
   // have landed on the old account. Only a history that reaches the start of the new account can
   // show such a landing.
@@ -335,6 +335,10 @@ async function endInHistory(
   // The account was read at the view's slot, and does not count later pulls.
   const counted = pulls.filter(({ slot }) => slot <= view.slot);
   return isRead && explains(counted, other) ? { kind: 'expired' } : undefined;
+}
+
+async function isGone({ absence }: Context, { subscriptionPda }: KeeperSubscription) {
+  return (await absence.gone([subscriptionPda])).has(subscriptionPda);
 }
 
 /**

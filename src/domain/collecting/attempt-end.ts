@@ -146,7 +146,7 @@ export function outcomeOf(
   if (end.kind === 'unexplained')
     return {
       update,
-      resolution: resolve('unexplained', 'no history shows what the account counts'),
+      resolution: resolve('unexplained', 'no history shows whether it landed'),
       alert: 'attempt_unexplained',
     };
   const alert = applyFailedAttempt(update, attempt, end.failure, { view, now, account, rules });

@@ -122,9 +122,8 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 
 /**
  * Returns a difference for each attempt that became `unexplained` in `range`, unless the attempt's
- * payment is recorded or is in `onChain`. An attempt is `unexplained` when the subscription's
- * account on chain counts a payment that no transaction history shows. It is then unknown whether
- * the keeper or the merchant pulled this payment.
+ * payment is recorded or is in `onChain`. An attempt is `unexplained` when no transaction history
+ * shows whether it landed.
  */
 export async function nameUnexplained(
   sql: Sql,
