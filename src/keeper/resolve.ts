@@ -156,9 +156,8 @@ export class Resolver {
     });
     const landed = await findLanded(sql, unclear);
     await each(unclear, LOOKUPS_AT_ONCE, async (seen) => {
-      const { id, attempt } = seen.one;
-      const end = await endOfUnclear(this.#context, seen, landed.has(attempt.signature));
-      if (end !== undefined) ends.set(id, end);
+      const end = await endOfUnclear(this.#context, seen, landed.get(seen.one.attempt.signature));
+      if (end !== undefined) ends.set(seen.one.id, end);
     });
     return this.#conclude(dead, snapshot, ends);
   }
@@ -252,19 +251,31 @@ interface Unclear {
   readonly isConfirmed: boolean;
 }
 
+/** A transaction that has landed. */
+interface Landed {
+  /** Its block time in Unix seconds. Null when no RPC endpoint returns it. */
+  readonly at: bigint | null;
+}
+
 /**
- * Returns the signatures of the transactions that have landed: the history of any of their payments
+ * Returns the transactions that have landed, by signature: the history of any of their payments
  * lists them, or another of their payments is booked.
  */
-async function findLanded(sql: Queryable, unclear: readonly Unclear[]): Promise<Set<string>> {
+async function findLanded(
+  sql: Queryable,
+  unclear: readonly Unclear[],
+): Promise<ReadonlyMap<string, Landed>> {
   const attempts = unclear.map(({ one }) => one.attempt);
   const packed = attempts.filter(({ payments }) => payments > 1).map(({ id }) => id);
   const together = await readLandedTogether(sql, packed);
-  const landed = attempts.filter(
-    ({ id, signature }) =>
-      together.has(id) || unclear.some(({ history }) => history?.listed.has(signature)),
-  );
-  return new Set(landed.map(({ signature }) => signature));
+  const landed = new Map<string, Landed>();
+  for (const { id, signature } of attempts) {
+    const lists = unclear.filter(({ history }) => history?.listed.has(signature));
+    const times = lists.map(({ history }) => history?.listed.get(signature) ?? null);
+    if (lists.length > 0 || together.has(id))
+      landed.set(signature, { at: times.find((time) => time !== null) ?? null });
+  }
+  return landed;
 }
 
 /**
@@ -274,19 +285,20 @@ async function findLanded(sql: Queryable, unclear: readonly Unclear[]): Promise<
 async function endOfUnclear(
   context: Context,
   seen: Unclear,
-  hasLanded: boolean,
+  landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
   const { one, row, view, history, isConfirmed } = seen;
   const { attempt, settleTries = 0 } = one;
-  const end = history && (await endInHistory(context, seen, history, hasLanded));
+  // Asked at every try, because the answer of a single endpoint counts only after a while.
+  const isGone = view.subscription === null && (await isAbsent(context, row));
+  const end = history && (await endInHistory(context, { ...seen, isGone }, history, landed));
   if (end !== undefined) return end;
   const signedFor = unixSeconds(attempt.periodStart);
   const isOver =
+    isGone ||
     view.now >= signedFor + periodSeconds(BigInt(row.periodHours)) ||
-    (view.subscription === null
-      ? await isGone(context, row)
-      : view.subscription.periodStart > signedFor);
-  if (isOver && settleTries >= MAX_SETTLE_TRIES && (hasLanded || isConfirmed))
+    (view.subscription?.periodStart ?? 0n) > signedFor;
+  if (isOver && settleTries >= MAX_SETTLE_TRIES && (landed !== undefined || isConfirmed))
     return { kind: 'unexplained' };
   context.log.warn(
     { signature: attempt.signature, unreadable: history?.unreadable.length, tries: settleTries },
@@ -304,17 +316,16 @@ async function endOfUnclear(
  */
 async function endInHistory(
   context: Context,
-  { one, row, view, account, isConfirmed }: Unclear,
-  { pulls, unreadable, newestAt, listed, oldestSlot }: PullHistory,
-  hasLanded: boolean,
+  { one, row, view, account, isConfirmed, isGone }: Unclear & { isGone: boolean },
+  { pulls, unreadable, newestAt, oldestSlot }: PullHistory,
+  landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
   context.reportUnreadable(unreadable);
   const { attempt, settleTries = 0 } = one;
   const ownPull = pulls.find(({ signature }) => signature === attempt.signature);
   if (ownPull !== undefined) return paid(context, one, row, asSigned(ownPull, attempt));
-  if (hasLanded) {
-    const at = listed.get(attempt.signature) ?? null;
-    const pull = landedPull(attempt, { view, account, at });
+  if (landed !== undefined) {
+    const pull = landedPull(attempt, { view, account, at: landed.at });
     return pull && paid(context, one, row, pull);
   }
   const signedFor = unixSeconds(attempt.periodStart);
@@ -327,7 +338,7 @@ async function endInHistory(
   const isProof = settleTries >= PATIENT_TRIES && reachesBack && isConfirmed;
   if (account?.periodStart !== signedFor && !isProof) return undefined;
   const other = view.subscription;
-  if (other === null) return (await isGone(context, row)) ? { kind: 'expired' } : undefined;
+  if (other === null) return isGone ? { kind: 'expired' } : undefined;
   // If a new account has replaced the old account at the subscription's address, the attempt may
   // have landed on the old account. Only a history that reaches the start of the new account can
   // show such a landing.
@@ -337,7 +348,7 @@ async function endInHistory(
   return isRead && explains(counted, other) ? { kind: 'expired' } : undefined;
 }
 
-async function isGone({ absence }: Context, { subscriptionPda }: KeeperSubscription) {
+async function isAbsent({ absence }: Context, { subscriptionPda }: KeeperSubscription) {
   return (await absence.gone([subscriptionPda])).has(subscriptionPda);
 }
 
