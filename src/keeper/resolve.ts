@@ -143,8 +143,9 @@ export class Resolver {
     const unclear: Unclear[] = [];
     await each(dead, LOOKUPS_AT_ONCE, async (one) => {
       const row = rows.get(one.id);
-      const view = row && snapshot.of(row);
-      if (row === undefined || view === undefined || view instanceof Error) return;
+      if (row === undefined) return;
+      const view = snapshot.of(row);
+      if (view instanceof Error) return;
       const since = unixSeconds(one.attempt.periodStart);
       const account = registeredAccount(row, view.subscription);
       if (account !== null && account.periodStart <= since && !hasUnknownPull(row, account)) {
@@ -152,7 +153,9 @@ export class Resolver {
         return;
       }
       const history = await findPulls(rpc, partiesOf(this.#context, row), since);
-      unclear.push({ one, row, view, account, history, isConfirmed });
+      // Asked at every try, because the answer of a single endpoint counts only after a while.
+      const isGone = view.subscription === null && (await isAbsent(this.#context, row));
+      unclear.push({ one, row, view, account, history, isGone, isConfirmed });
     });
     const landed = await findLanded(sql, unclear);
     await each(unclear, LOOKUPS_AT_ONCE, async (seen) => {
@@ -247,6 +250,8 @@ interface Unclear {
   readonly account: SubscriptionAccount | null;
   /** Undefined when reading it took too long. */
   readonly history: PullHistory | undefined;
+  /** Whether there is no account at the subscription's address any more. */
+  readonly isGone: boolean;
   /** Whether two endpoints, or the only one, do not know the signature. */
   readonly isConfirmed: boolean;
 }
@@ -270,10 +275,10 @@ async function findLanded(
   const together = await readLandedTogether(sql, packed);
   const landed = new Map<string, Landed>();
   for (const { id, signature } of attempts) {
-    const lists = unclear.filter(({ history }) => history?.listed.has(signature));
-    const times = lists.map(({ history }) => history?.listed.get(signature) ?? null);
-    if (lists.length > 0 || together.has(id))
-      landed.set(signature, { at: times.find((time) => time !== null) ?? null });
+    const times = unclear.map(({ history }) => history?.listed.get(signature));
+    const isListed = times.some((time) => time !== undefined);
+    if (isListed || together.has(id))
+      landed.set(signature, { at: times.find((time) => typeof time === 'bigint') ?? null });
   }
   return landed;
 }
@@ -287,11 +292,9 @@ async function endOfUnclear(
   seen: Unclear,
   landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
-  const { one, row, view, history, isConfirmed } = seen;
+  const { one, row, view, history, isGone, isConfirmed } = seen;
   const { attempt, settleTries = 0 } = one;
-  // Asked at every try, because the answer of a single endpoint counts only after a while.
-  const isGone = view.subscription === null && (await isAbsent(context, row));
-  const end = history && (await endInHistory(context, { ...seen, isGone }, history, landed));
+  const end = history && (await endInHistory(context, seen, history, landed));
   if (end !== undefined) return end;
   const signedFor = unixSeconds(attempt.periodStart);
   const isOver =
@@ -316,7 +319,7 @@ async function endOfUnclear(
  */
 async function endInHistory(
   context: Context,
-  { one, row, view, account, isConfirmed, isGone }: Unclear & { isGone: boolean },
+  { one, row, view, account, isGone, isConfirmed }: Unclear,
   { pulls, unreadable, newestAt, oldestSlot }: PullHistory,
   landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
