@@ -73,6 +73,7 @@ const LONG_FOLDERS = [
   'pages',
   'keeper',
   'local/sandbox',
+  'cli/develop',
 ];
 
 /**
@@ -82,7 +83,7 @@ const LONG_FOLDERS = [
 async function assumedSeconds(file: string): Promise<number> {
   const place = LONG_FOLDERS.findIndex((folder) => file.startsWith(`test/${folder}/`));
   const folders = place === -1 ? 0 : LONG_FOLDERS.length - place;
-  return 1e6 + folders * 1e6 + (await stat(join(root, file))).size;
+  return (1 + folders) * 1e6 + (await stat(join(root, file))).size;
 }
 
 /**
