@@ -9,7 +9,7 @@ import { createAbsenceJudge } from '../../src/chain/rpc/absence.ts';
 import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { Resolver } from '../../src/keeper/resolve.ts';
-import { AMOUNT, due, signAndDie } from '../fixtures/agreement.ts';
+import { AMOUNT, due, signAndDie, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
 const nothing = { done: [], unknown: [], isDue: false };
@@ -128,10 +128,7 @@ void t.test(
     // A node that was started from a snapshot has no history before it.
     let lostUpTo = -1n;
     const { stage, plan, subscription, flying, attempt, ...parts } = await signed(t, 0, (rpc) => ({
-      getSignatureStatuses: async (signatures, options) => ({
-        ...(await rpc.getSignatureStatuses(signatures, options)),
-        statuses: signatures.map(() => null),
-      }),
+      ...withoutStatuses(rpc),
       getSignaturesForAddress: async (...args) =>
         (await rpc.getSignaturesForAddress(...args)).filter(({ slot }) => slot > lostUpTo),
     }));
@@ -179,12 +176,7 @@ void t.test(
 void t.test(
   'an attempt with an unknown signature is recorded as paid when the history shows its pull',
   async (t) => {
-    const { stage, subscription, flying, resolver, attempt } = await signed(t, 0, (rpc) => ({
-      getSignatureStatuses: async (signatures, options) => ({
-        ...(await rpc.getSignatureStatuses(signatures, options)),
-        statuses: signatures.map(() => null),
-      }),
-    }));
+    const { stage, subscription, flying, resolver, attempt } = await signed(t, 0, withoutStatuses);
     await stage.rpc.sendTransaction(flying.attempt.transaction);
     stage.net.mineBlocks(200);
     t.equal((await resolver.expired([flying])).done.length, 1);

@@ -13,7 +13,7 @@ import { endReplacedRegistration } from '../../src/db/subscriptions.ts';
 import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
 import { Tracker } from '../../src/keeper/tracker.ts';
-import { AMOUNT, due, pullsOnChain } from '../fixtures/agreement.ts';
+import { AMOUNT, due, pullsOnChain, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
 const PERIOD = 720 * HOUR;
@@ -225,10 +225,9 @@ async function unlisted(t: Test, { waited = 0, reduced = true } = {}) {
   const hooks = { onList: async () => {} };
   const parts = stage.parts({
     endpoints: () => endpoints.all,
-    getSignatureStatuses: async (signatures, options) => ({
-      ...(await stage.rpc.getSignatureStatuses(signatures, options)),
+    getSignatureStatuses: async (...args) => ({
+      ...(await withoutStatuses(stage.rpc).getSignatureStatuses(...args)),
       witnesses: endpoints.responding,
-      statuses: signatures.map(() => null),
     }),
     getSignaturesForAddress: async (...args) => {
       await hooks.onList();
@@ -506,10 +505,7 @@ async function halfListed(t: Test) {
   const history = { isListed: false };
   const isOwn = (asked: string) => asked === taken[0]?.attempt.signature;
   const { collector, resolver, taken } = stage.parts({
-    getSignatureStatuses: async (signatures, options) => ({
-      ...(await stage.rpc.getSignatureStatuses(signatures, options)),
-      statuses: signatures.map(() => null),
-    }),
+    ...withoutStatuses(stage.rpc),
     getSignaturesForAddress: async (address, options) =>
       (await stage.rpc.getSignaturesForAddress(address, options)).filter(
         ({ signature }) => address !== one.pda || history.isListed || !isOwn(signature),

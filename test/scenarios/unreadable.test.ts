@@ -16,7 +16,7 @@ import { PlanWatch } from '../../src/keeper/plan-watch.ts';
 import { findPulls, partiesOf } from '../../src/keeper/pull-history.ts';
 import { Notifications } from '../../src/keeper/streams.ts';
 import { Sweep } from '../../src/keeper/sweep.ts';
-import { agree, AMOUNT } from '../fixtures/agreement.ts';
+import { agree, AMOUNT, withoutStatuses } from '../fixtures/agreement.ts';
 import { type Ailment, startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, silent, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 import { naming } from '../fixtures/junk.ts';
@@ -250,10 +250,7 @@ void t.test(
     const { stage, subscription, rpc, ails } = await setUp(t);
     const { collector, resolver, taken } = stage.parts({
       ...rpc,
-      getSignatureStatuses: async (signatures, options) => ({
-        ...(await rpc.getSignatureStatuses(signatures, options)),
-        statuses: signatures.map(() => null),
-      }),
+      ...withoutStatuses(rpc),
     });
     await collector.turn();
     const [flying] = taken;
