@@ -211,15 +211,15 @@ void t.test('a failing endpoint is told, repaired, and gets what failed since', 
 
   // Every view tells of it, and of a plan that cannot collect.
   await page.getByText('Your webhook fails').waitFor();
-  // The keeper, which would find the account in order, looks at the plan again in an hour.
-  await served.sql`
-    update plans set collection_blocked_reason = 'receiver_frozen',
-      observed_at = now() + interval '1 hour'`;
+  // The keeper would unblock the plan if the account were in order.
+  await stage.freeze('frozen');
+  await served.sql`update plans set collection_blocked_reason = 'receiver_frozen'`;
   await page.getByText('Nothing is collected for Coffee club').waitFor();
   const plans = page.getByRole('link', { name: 'Plans', exact: true });
   await plans.locator('.count').waitFor();
   t.equal(await plans.locator('.visually-hidden').textContent(), '1 blocked');
   await inspect(t, page, 'desk-banners');
+  await stage.freeze('initialized');
   await served.sql`update plans set collection_blocked_reason = null`;
 
   await page.getByRole('link', { name: 'Webhook', exact: true }).press('Enter');
