@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import type { Locator, Page } from 'playwright-core';
 import t from 'tap';
 import type { components } from '../../src/client/openapi.ts';
+import { refusal } from '../../src/http/envelope.ts';
 import { closeBrowser, inspect, startStage, tile } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
@@ -52,8 +53,22 @@ void t.test('a statement, figures of a plan and own dates, an export', async (t)
   const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
   await page.goto('/dashboard');
   await page.getByRole('button', { name: /Sign in with/ }).click();
+
+  // A page that is refused says for how long, and then reads again by itself.
+  await page.clock.install();
+  const refused = {
+    status: 429,
+    headers: { 'retry-after': '40' },
+    json: refusal('RATE_LIMITED', 'More than 100 requests in a minute: wait 40 s.'),
+  };
+  await page.route('**/statements/*', (route) => route.fulfill(refused));
   await page.getByRole('link', { name: 'Statements', exact: true }).click();
-  await page.getByRole('heading', { name: 'Statements' }).waitFor();
+  await page.getByText('Too many requests. Try again in 40 seconds.').waitFor();
+  await page.unroute('**/statements/*');
+  await page.clock.runFor(40_000);
+  await page.getByRole('region', { name: 'Days' }).waitFor();
+  await page.clock.resume();
+  t.match(faults.splice(0), [/status of 429/], 'the refusal');
   t.equal(await page.getByLabel('Month').inputValue(), month, 'this month first');
   await page.getByLabel('Month').selectOption(before);
   await page.getByRole('cell', { name: `${before}-20` }).waitFor();

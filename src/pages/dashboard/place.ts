@@ -1,5 +1,6 @@
 // The location in the dashboard: session, app and view.
 import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { BillingError } from '../../client/error.ts';
 import type { components } from '../../client/openapi.ts';
 import type { Plan, Session } from '../shared/session.ts';
 import { type Filters, formatHash, type Hash, readHash } from './hash.ts';
@@ -50,8 +51,9 @@ export function useChoice<T extends string>(
 }
 
 /**
- * Sends a request and returns its response. Repeats the request when `again` is called, and every
- * `everyMs` milliseconds while the page is visible. If `ask` is undefined, sends no request.
+ * Sends a request and returns its response. Repeats the request when `again` is called, after the
+ * time in Retry-After when the service refuses, and every `everyMs` milliseconds while the page is
+ * visible. If `ask` is undefined, sends no request.
  */
 export function useResponse<T>(
   ask: (() => Promise<T>) | undefined,
@@ -64,22 +66,29 @@ export function useResponse<T>(
   const [data, setData] = useState<T>();
   const [error, setError] = useState<unknown>();
   const [turn, setTurn] = useState(0);
+  const again = useCallback(() => setTurn((before) => before + 1), []);
   useEffect(() => {
     if (ask === undefined) return;
     let live = true;
+    let timer: number | undefined;
     ask().then(
       (found) => {
         if (!live) return;
         setData(found);
         setError(undefined);
       },
-      (failure: unknown) => live && setError(failure),
+      (failure: unknown) => {
+        if (!live) return;
+        setError(failure);
+        if (failure instanceof BillingError && failure.retryAfter !== undefined)
+          timer = window.setTimeout(again, failure.retryAfter * 1000);
+      },
     );
     return () => {
       live = false;
+      clearTimeout(timer);
     };
-  }, [ask, turn]);
-  const again = useCallback(() => setTurn((before) => before + 1), []);
+  }, [ask, turn, again]);
   useEffect(() => {
     if (everyMs === undefined) return;
     const timer = setInterval(() => {
