@@ -2,7 +2,7 @@
 // transaction, the attempt ends only after the keeper has asked every endpoint about the
 // transaction's blockhash and signature.
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
-import { newestSlot } from '../chain/rpc/responses.ts';
+import { newestSlot, type SignatureStatus } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { blockhashOf } from '../chain/transactions/collection.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
@@ -50,12 +50,17 @@ const fitsTwice = ({ attempt, row }: Mortal) => attempt.amountGross * 2n <= row.
  * signature at `slot` or later. If the program would allow a payment twice in one period, two
  * endpoints must confirm both facts. If only one endpoint is configured, one confirmation is
  * enough. Takes at most 256 transactions. `isConfirmed` tells whether that many endpoints responded
- * about the signatures.
+ * about the signatures. `seen` has the statuses of the signatures that an endpoint knows.
  */
 export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
   attempts: readonly T[],
-): Promise<{ dead: T[]; slot: bigint; isConfirmed: boolean }> {
+): Promise<{
+  dead: T[];
+  slot: bigint;
+  isConfirmed: boolean;
+  seen: ReadonlyMap<string, SignatureStatus>;
+}> {
   const suffices = (one: T, witnesses: number) => !fitsTwice(one) || isWitnessed(rpc, witnesses);
   const lifetimes = attempts.map(({ attempt }) => lifetimeOf(attempt));
   const ends = await witnessExpiry(rpc, lifetimes);
@@ -70,11 +75,16 @@ export async function findDead<T extends Mortal>(
     everywhere: true,
     minSlot: slot,
   });
-  const seen = new Set(signatures.filter((_, place) => statuses[place] !== null));
+  const seen = new Map<string, SignatureStatus>();
+  for (const [place, signature] of signatures.entries()) {
+    const status = statuses[place] ?? null;
+    if (status !== null) seen.set(signature, status);
+  }
   const unseen = past.map(({ one }) => one).filter(({ attempt }) => !seen.has(attempt.signature));
   return {
     dead: unseen.filter((one) => suffices(one, witnesses)),
     slot,
     isConfirmed: isWitnessed(rpc, witnesses),
+    seen,
   };
 }

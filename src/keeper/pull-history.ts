@@ -110,6 +110,7 @@ export async function findPulls(
   let oldestSlot: bigint | null = null;
   let before: string | undefined;
   for (;;) {
+    if (performance.now() > deadline) return undefined;
     const options = { before, limit: PAGE, commitment: 'finalized', everywhere: true } as const;
     const page = await rpc.getSignaturesForAddress(parties.subscriptionPda, options);
     newestAt ??= page.find(({ blockTime }) => blockTime !== null)?.blockTime ?? null;

@@ -7,6 +7,7 @@ import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
 import { type PlanAccount, type SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
+import { createBlockTimes } from '../chain/rpc/block-times.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { findCheckoutSession } from '../db/checkout-sessions.ts';
 import { resolveAttempts } from '../db/payment-attempts.ts';
@@ -53,9 +54,10 @@ export async function settleFailed(
 
 /**
  * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. The
- * transaction may have landed nevertheless. It has landed if its subscription account exists and
- * the sponsor paid the account's rent, because no other transaction opens this account with the
- * sponsor's rent while the attempt is open. Resolves with true if it has landed.
+ * transaction may have landed nevertheless. It has landed if (1) its subscription account exists
+ * and the sponsor paid the account's rent, because no other transaction opens this account with the
+ * sponsor's rent while the attempt is open, or (2) the history of the account's address lists it:
+ * the wallet may have closed the account. Resolves with true if it has landed.
  */
 export async function settleExpired(
   context: Context,
@@ -72,9 +74,28 @@ export async function settleExpired(
       await settleLanded(context, one, { slot: null, least: slot });
       return true;
     }
+    const listed = await listedSlot(context, one.signature, subscriptionPda);
+    if (listed !== undefined) {
+      await settleLanded(context, one, { slot: listed });
+      return true;
+    }
   }
   await end(context, one, 'expired', null);
   return false;
+}
+
+/**
+ * Returns the slot of the transaction if an endpoint's history of the address lists it as
+ * successful. The newest 1000 entries are read.
+ */
+async function listedSlot(
+  { rpc }: Context,
+  signature: string,
+  address: string,
+): Promise<bigint | undefined> {
+  const options = { commitment: 'finalized', everywhere: true } as const;
+  const history = await rpc.getSignaturesForAddress(address, options);
+  return history.find((one) => one.signature === signature && one.err === null)?.slot;
 }
 
 /**
@@ -130,8 +151,10 @@ export async function settleLanded(
     await end(context, one, 'landed', null);
     return;
   }
-  const at = slot === null ? null : await context.rpc.getBlockTime(slot);
-  const pull = pullOf(one, attempt, subscription, at ?? subscription.periodStart);
+  const times = await createBlockTimes(context.rpc)(slot === null ? [] : [slot]);
+  const at = slot === null ? undefined : times.get(slot);
+  // Without a block time: the attempt was signed less than two minutes before it could land.
+  const pull = pullOf(one, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
   const account = { ...seen, subscription };
   const registration = await registrationOf(context, one, plan, { account, pull, replaced });
   if (seen.replacedRuns)

@@ -189,7 +189,9 @@ export class Sponsor {
     const { rpc } = this.#context;
     const now = performance.now();
     const followed = [...this.#followed.values()].filter(
-      ({ seen, polledAt }) => seen !== 'confirmed' || now - polledAt >= CONFIRMED_MS,
+      ({ status, seen, polledAt }) =>
+        status?.commitment !== 'finalized' &&
+        (seen !== 'confirmed' || now - polledAt >= CONFIRMED_MS),
     );
     if (followed.length === 0) return;
     const signatures = followed.map(({ one }) => one.signature);
@@ -270,7 +272,9 @@ export class Sponsor {
       attempt: { ...followed.one, amountGross: 0n },
       row: { amount: 0n },
     }));
-    const { dead, slot } = await findDead(this.#context.rpc, mortal);
+    const { dead, slot, seen } = await findDead(this.#context.rpc, mortal);
+    // A poll asks one endpoint, which may lack the transaction. Here every endpoint was asked.
+    for (const followed of unseen) followed.status = seen.get(followed.one.signature) ?? null;
     for (const { followed } of dead)
       await this.#end(followed, async () => {
         if (await settleExpired(this.#context, followed.one, slot)) this.#onLanded();

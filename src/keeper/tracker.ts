@@ -8,18 +8,20 @@
 //   committed, one of its payments cancelled -> not sent, then like "sent, never seen"
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { STATUSES_AT_ONCE } from '../chain/rpc/transactions.ts';
 import { renewed, releaseClaims, renewLeases } from '../db/subscription-leases.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
+import type { PendingAttempt } from './attempt-outcome.ts';
 import { type Queue, splitBatch } from './claim.ts';
 import type { Context } from './context.ts';
 import { findExpired } from './dead.ts';
 import { InFlight, type InFlightPayment, type InFlightTransaction } from './in-flight.ts';
 import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
-import type { ResolveResult, FinalAttempt, Resolver, PendingAttempt } from './resolve.ts';
+import type { FinalAttempt, Resolver, ResolveResult } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
 
 const MAX_IN_FLIGHT = 8192;
@@ -241,12 +243,16 @@ export class Tracker implements Queue {
       const now = performance.now();
       for (const [place, one] of batch.entries()) {
         one.polledAt = now;
-        one.status = statuses[place] ?? null;
-        one.slot = one.status?.slot ?? null;
-        if (one.status?.commitment === 'finalized' && this.inFlight.ended(one))
-          reportTransaction(this.#context, one, one.status);
+        this.#see(one, statuses[place] ?? null);
       }
     }
+  }
+
+  #see(one: InFlightTransaction, status: SignatureStatus | null): void {
+    one.status = status;
+    one.slot = status?.slot ?? null;
+    if (status?.commitment === 'finalized' && this.inFlight.ended(one))
+      reportTransaction(this.#context, one, status);
   }
 
   async #settle(): Promise<boolean> {
@@ -293,8 +299,15 @@ export class Tracker implements Queue {
     const batch = past.flatMap((one) =>
       paymentsOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
     );
-    const settle = async (some: readonly PendingAttempt[]) =>
-      this.#conclude(await this.#resolver.expired(some));
+    const settle = async (some: readonly PendingAttempt[]) => {
+      const ends = await this.#resolver.expired(some);
+      this.#conclude(ends);
+      // A poll asks one endpoint, which may lack the transaction. Here every endpoint was asked.
+      for (const one of past) {
+        const status = ends.seen.get(one.signature);
+        if (status !== undefined) this.#see(one, status);
+      }
+    };
     if (batch.length > 0) await splitBatch(batch, settle, (one, error) => this.#fault(one, error));
     return past.length === STATUSES_AT_ONCE;
   }

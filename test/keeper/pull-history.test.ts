@@ -145,6 +145,13 @@ void t.test(
       unreadable: [],
     });
     t.equal(await findPulls(rpc, partiesOf(stage, subscription), 0n, -1), undefined);
+    // Failed transactions are not read, but their list can be as long.
+    const failing = {
+      ...rpc,
+      getSignaturesForAddress: async (...asked: Parameters<typeof rpc.getSignaturesForAddress>) =>
+        (await rpc.getSignaturesForAddress(...asked)).map((one) => ({ ...one, err: 'failed' })),
+    };
+    t.equal(await findPulls(failing, partiesOf(stage, subscription), 0n, -1), undefined);
   },
 );
 

@@ -12,7 +12,7 @@ import { Resolver } from '../../src/keeper/resolve.ts';
 import { AMOUNT, due, signAndDie, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
-const nothing = { done: [], unknown: [], isDue: false };
+const nothing = { done: [], unknown: [], isDue: false, seen: new Map() };
 
 /** A payment that was signed `blocks` blocks ago and never sent. */
 async function signed(t: Test, blocks: number, replaced: (rpc: Rpc) => Partial<Rpc> = () => ({})) {
@@ -79,18 +79,18 @@ void t.test(
       'the confirmed height is past it, the finalized is not',
     );
 
+    const status = { slot: 1n, err: null, commitment: 'processed' as const };
     const known = await signed(t, 200, (rpc) => ({
       getSignatureStatuses: async (signatures, options) => ({
         ...(await rpc.getSignatureStatuses(signatures, options)),
         // One of several endpoints, not the first one asked, has it in its history only.
         statuses: signatures.map(() =>
-          options?.everywhere === true && options.history === true
-            ? { slot: 1n, err: null, commitment: 'processed' as const }
-            : null,
+          options?.everywhere === true && options.history === true ? status : null,
         ),
       }),
     }));
-    t.same(await known.resolver.expired([known.flying]), nothing);
+    const seen = new Map([[known.flying.attempt.signature, status]]);
+    t.same(await known.resolver.expired([known.flying]), { ...nothing, seen });
     t.equal(await known.attempt(), 'open');
   },
 );
@@ -165,7 +165,7 @@ void t.test(
     });
     await stage.send([plan.merchant], [pull]);
     stage.net.mineBlocks(200);
-    t.same(await resolver.expired([flying]), { done: [], unknown: [flying], isDue: false });
+    t.same(await resolver.expired([flying]), { ...nothing, unknown: [flying] });
     t.equal(await attempt(), 'open');
     blind = false;
     t.equal((await resolver.expired([flying])).done.length, 1, 'it was somebody else');

@@ -33,7 +33,7 @@ async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
   await parts.collector.turn();
   const { taken } = parts;
   let rooms = 0;
-  const nothing = { done: [], unknown: [], isDue: false };
+  const nothing = { done: [], unknown: [], isDue: false, seen: new Map<string, never>() };
   const tracker = parts.track({
     landed: async (batch) => ({ ...nothing, done: [...batch] }),
     expired: async () => nothing,

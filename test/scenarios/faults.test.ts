@@ -12,7 +12,8 @@ import {
 } from '../../src/chain/transactions/system-instructions.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { agree, arrived, due, sent, signAndDie } from '../fixtures/agreement.ts';
+import { recover } from '../../src/keeper/claim.ts';
+import { agree, arrived, due, sent, signAndDie, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';
 import { readable } from '../fixtures/transactions.ts';
@@ -140,6 +141,30 @@ void t.test('a status that is null at first is found later', async (t) => {
   await agree(t, stage, subscription, 1);
   t.ok(asked >= 8);
 });
+
+void t.test(
+  'a landed payment is settled although the endpoint that is polled does not know it',
+  async (t) => {
+    const { stage, subscription } = await due(t, { blockMs: 0 });
+    const [signed] = await signAndDie(stage);
+    await stage.rpc.sendTransaction(signed!.attempt.transaction);
+    stage.net.mineBlocks(200);
+    // The endpoint that is polled was started from a snapshot. Another one has the whole history.
+    const parts = stage.parts({
+      getSignatureStatuses: (signatures, options) =>
+        (options?.everywhere === true
+          ? stage.rpc
+          : withoutStatuses(stage.rpc)
+        ).getSignatureStatuses(signatures, options),
+    });
+    const flight = parts.track();
+    t.teardown(() => flight.stop(0));
+    await expireKeeperLeases(stage.sql);
+    await recover(parts.context, flight);
+    await agree(t, stage, subscription, 1);
+    t.equal((await stage.payments(subscription))[0]?.txSignature, signed?.attempt.signature);
+  },
+);
 
 void t.test('a payment is collected beside an endpoint that answers 429', async (t) => {
   const { stage, subscription } = await due(t, { lagPort: 0 });

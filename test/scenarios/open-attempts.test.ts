@@ -6,6 +6,7 @@ import {
   revokeDelegation,
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
@@ -497,6 +498,30 @@ void t.test(
     t.equal(await attempt(), 'open');
   },
 );
+
+void t.test('an attempt whose history cannot be read holds up no other', async (t) => {
+  const { stage, plan, subscription: one } = await due(t);
+  const other = await stage.subscriber(plan);
+  // Puts each payment in a transaction of its own.
+  await stage.sql`update subscriptions set failed_packs = 2`;
+  const { collector, resolver, taken } = stage.parts({
+    ...withoutStatuses(stage.rpc),
+    getSignaturesForAddress: (address, options) =>
+      address === one.pda
+        ? Promise.reject(new RpcUnreachable('getSignaturesForAddress', []))
+        : stage.rpc.getSignaturesForAddress(address, options),
+  });
+  await collector.turn();
+  stage.net.mineBlocks(200);
+  await laterPull(stage, one, other);
+  const { done } = await resolver.expired(taken.map((each) => ({ ...each, settleTries: 8 })));
+  t.same(
+    done.map(({ id }) => id),
+    [other.id],
+  );
+  t.same(await attemptsOf(stage, one), ['open']);
+  t.same(await attemptsOf(stage, other), ['expired']);
+});
 
 /** Two payments in one transaction that landed; the first one's history does not list it. */
 async function halfListed(t: Test) {

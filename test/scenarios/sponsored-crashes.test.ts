@@ -1,10 +1,18 @@
 // Keepers that die after each step, transactions that never land, and forks: exactly one
 // subscription and one payment, or none, told to the page.
 import t, { type Test } from 'tap';
+import type { Keypair } from '../../src/chain/keypair.ts';
+import {
+  cancelSubscription,
+  revokeDelegation,
+  type SubscriptionParties,
+  transferSubscription,
+} from '../../src/chain/program/instructions.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import type { Sponsor } from '../../src/keeper/sponsor.ts';
 import type { LocalnetOptions } from '../../src/local/chain/start.ts';
-import { type Plan, silent } from '../fixtures/billing.ts';
+import { withoutStatuses } from '../fixtures/agreement.ts';
+import { HOUR, type Plan, silent } from '../fixtures/billing.ts';
 import {
   type OfferMade,
   type ProgressMade,
@@ -23,6 +31,8 @@ async function books({ sql }: SponsorStage) {
       (select count(*)::int from transactions where state = 'landed') as transactions`;
   return counts;
 }
+const PERIOD = 720 * HOUR;
+type Parties = SubscriptionParties & { wallet: Keypair };
 const once = { subscriptions: 1, payments: 1, open: 0, transactions: 1 };
 const never = { subscriptions: 0, payments: 0, open: 0, transactions: 0 };
 
@@ -121,6 +131,66 @@ void t.test('a transaction that never lands lapses; the wallet signs another', a
   const { sponsor } = stage.sponsor();
   t.match(await stage.work(sponsor, again, 'lapsed', 'failed', 'final'), { state: 'final' });
   t.same(await books(stage), once);
+});
+
+/**
+ * A sign-up lands while the keepers are down. They are back after `meanwhile`, in the next period:
+ * its signature is then known nowhere.
+ */
+async function landedUnseen(
+  t: Test,
+  meanwhile: (stage: SponsorStage, plan: Plan, subscription: Parties) => Promise<unknown>,
+) {
+  const { stage, plan, wallet, offer } = await scene(t, { blockMs: 0 });
+  await stage.sponsor().sponsor.turn(true);
+  stage.net.mineBlocks(40);
+  const parties = {
+    subscriber: wallet.address,
+    plan: plan.pda,
+    subscription: offer.subscriptionPda,
+  };
+  stage.net.fund(wallet.address, { lamports: 10_000_000n, usdc: 5_000_000n });
+  await meanwhile(stage, plan, { wallet, ...parties });
+  stage.net.mineBlocks(200);
+  await stage.orphan();
+  const { sponsor, context } = stage.sponsor(withoutStatuses(stage.rpc));
+  return { stage, offer, context, end: await stage.work(sponsor, offer, 'final', 'lapsed') };
+}
+
+void t.test('a sign-up that landed unseen does not lapse when its account is closed', async (t) => {
+  const { stage, offer, context, end } = await landedUnseen(
+    t,
+    async (stage, plan, { wallet, ...parties }) => {
+      const { programId } = stage.net;
+      await stage.send([wallet], [cancelSubscription(programId, parties)]);
+      stage.net.passSeconds(PERIOD);
+      const closing = { ...parties, authority: wallet.address, receiver: stage.keeper.address };
+      await stage.send([wallet], [revokeDelegation(programId, closing)]);
+    },
+  );
+  t.match(end, { state: 'final', subscriptionId: null });
+  t.match(await stage.rpc.getMultipleAccounts([offer.subscriptionPda]), { accounts: [null] });
+  const { values } = await context.metrics.alerts.get();
+  const told = values.find(({ labels }) => labels.reason === 'sponsored_unregistered');
+  t.equal(told?.value, 1);
+});
+
+void t.test('a sign-up that landed unseen pays its own period', async (t) => {
+  const { stage, end } = await landedUnseen(
+    t,
+    async (stage, plan, { subscriber, subscription }) => {
+      stage.net.passSeconds(PERIOD);
+      const pull = transferSubscription(stage.net.programId, {
+        ...{ subscriber, plan: plan.pda, subscription, mint: stage.net.mint },
+        ...{ caller: plan.merchant.address, receiver: plan.merchant.address, amount: 1_000_000n },
+      });
+      await stage.send([plan.merchant], [pull]);
+    },
+  );
+  t.match(end, { state: 'final' });
+  const [{ first, paid }] = await stage.sql<[{ first: Date; paid: Date }]>`
+    select a.period_start as first, p.period_start as paid from payments p, payment_attempts a`;
+  t.ok(Math.abs(paid.getTime() - first.getTime()) < 120_000, paid.toISOString());
 });
 
 /** Has the chain confirm the transaction, and then drop its block. */

@@ -275,7 +275,7 @@ void t.test(
     stage.net.mineBlocks(200);
     for (const ailment of BAD) {
       ails.set(pull, ailment);
-      t.same(await resolver.expired(taken), { done: [], unknown: taken, isDue: false }, ailment);
+      t.match(await resolver.expired(taken), { done: [], unknown: taken, isDue: false }, ailment);
       t.equal(await attemptOf(stage, subscription), 'open');
     }
     ails.clear();
@@ -344,6 +344,16 @@ async function landedTwice(t: Test, meanwhile: (stage: Stage, one: Subscription)
   return { stage, subscription, other, resolver, batch, ails };
 }
 
+/** The subscriber cancels, and closes the account at the end of the period. */
+async function closes(stage: Stage, { wallet, plan, pda }: Subscription): Promise<void> {
+  const { programId } = stage.net;
+  const parties = { subscriber: wallet.address, plan: plan.pda, subscription: pda };
+  await stage.send([wallet], [cancelSubscription(programId, parties)]);
+  stage.net.passSeconds(25 * HOUR);
+  const closing = revokeDelegation(programId, { ...parties, authority: wallet.address });
+  await stage.send([wallet], [closing]);
+}
+
 void t.test(
   'a landed, unreadable payment that was taken over gets its period from the account',
   async (t) => {
@@ -380,25 +390,25 @@ void t.test(
 void t.test(
   'a landed, unreadable payment whose account is gone waits; the others of its batch are settled',
   async (t) => {
-    const { stage, subscription, other, resolver, batch, ails } = await landedTwice(
-      t,
-      async (stage, { wallet, plan, pda }) => {
-        const parties = { subscriber: wallet.address, plan: plan.pda, subscription: pda };
-        await stage.send([wallet], [cancelSubscription(stage.net.programId, parties)]);
-        stage.net.passSeconds(25 * HOUR);
-        await stage.send(
-          [wallet],
-          [revokeDelegation(stage.net.programId, { ...parties, authority: wallet.address })],
-        );
-      },
-    );
+    const scene = await landedTwice(t, closes);
+    const { stage, subscription, other, resolver, batch, ails } = scene;
     const { done, unknown } = await resolver.landed(batch);
     t.same([done, unknown], [[batch[1]], [batch[0]]]);
     t.equal((await stage.payments(other)).length, 1);
+    t.same((await resolver.landed([{ ...batch[0], settleTries: 7 }])).done, []);
     t.equal(await attemptOf(stage, subscription), 'open');
     ails.clear();
     t.equal((await resolver.landed([batch[0]])).done.length, 1);
     t.match(await stage.payments(subscription), [{ amountGross: AMOUNT, source: 'keeper' }]);
+  },
+);
+
+void t.test(
+  'a landed payment that stays unreadable, with its account gone, ends as unexplained after eight look-ups',
+  async (t) => {
+    const { stage, subscription, resolver, batch } = await landedTwice(t, closes);
+    t.equal((await resolver.landed([{ ...batch[0], settleTries: 8 }])).done.length, 1);
+    t.equal(await attemptOf(stage, subscription), 'unexplained');
   },
 );
 

@@ -15,6 +15,11 @@ const MAX_429_PAUSE_MS = 60_000;
 // JSON-RPC error codes after which another endpoint may succeed. The codes are from the JSON-RPC
 // specification and from `custom_error.rs` in Agave's rpc-client-api.
 const BEHIND = new Set([-32004, -32005, -32014, -32016]);
+/**
+ * The endpoint does not have that part of the history: it keeps no transactions (-32011), has
+ * deleted old blocks (-32001), or cannot reach its archive (-32019).
+ */
+const LACKS_HISTORY = new Set([-32001, -32011, -32019]);
 const RATE_LIMITED = new Set([429, -32429]);
 const METHOD_NOT_FOUND = -32601;
 const UNSUPPORTED_VERSION = -32015;
@@ -66,7 +71,7 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
   // count against the endpoint's health. Another endpoint may return the transaction.
   if (method === 'getTransaction')
     return new EndpointFailure(code === UNSUPPORTED_VERSION ? 'version' : 'refused', text);
-  if (BEHIND.has(code)) return new EndpointFailure('behind', text);
+  if (BEHIND.has(code) || LACKS_HISTORY.has(code)) return new EndpointFailure('behind', text);
   if (code === METHOD_NOT_FOUND) return new EndpointFailure('unsupported', text);
   if (code === INTERNAL_ERROR) return new EndpointFailure('http', text);
   return new RpcError(endpoint, method, code, message, data);
