@@ -75,10 +75,12 @@ void t.test(
         () => rpcError(-32602, 'Invalid params'),
         (error) => error instanceof RpcError && error.code === -32602,
       ],
-      ...[-32004, -32005, -32014, -32016, -32001, -32011, -32019].map((code): [Behaviour, (error: unknown) => boolean] => [
-        () => rpcError(code, 'not yet'),
-        (error) => error instanceof EndpointFailure && error.fault === 'behind',
-      ]),
+      ...[-32004, -32005, -32014, -32016, -32001, -32011, -32019].map(
+        (code): [Behaviour, (error: unknown) => boolean] => [
+          () => rpcError(code, 'not yet'),
+          (error) => error instanceof EndpointFailure && error.fault === 'behind',
+        ],
+      ),
       [
         () => rpcError(-32601, 'Method not found'),
         (error) => error instanceof EndpointFailure && error.fault === 'unsupported',
