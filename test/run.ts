@@ -44,7 +44,7 @@ const durationsFile = join(root, `.tap/durations-${flags.kind}.json`);
 const MAX_PLACES = Math.min(16, Math.floor(totalmem() / MAX_MEMORY));
 /** Files that run at once. */
 const places =
-  flags.jobs === undefined ? Math.min(availableParallelism() + 1, MAX_PLACES) : Number(flags.jobs);
+  flags.jobs === undefined ? Math.min(availableParallelism() + 2, MAX_PLACES) : Number(flags.jobs);
 /** Files that run at once while the machine has time left: many wait, for blocks or timers. */
 const mostPlaces = flags.jobs === undefined ? MAX_PLACES : places;
 /** The part of the machine's time that has to be left before one more file is started, 0 to 1. */
