@@ -1,4 +1,5 @@
 // Limits the number of waiting requests, so that most connections stay free for other requests.
+import { finished } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
 import type { Connections } from './connections.ts';
@@ -23,6 +24,7 @@ export function takePlace(
       'Too many requests of this address or server wait: try again in a moment.',
     );
   }
-  reply.raw.once('close', release);
+  // finished() calls `release` even if the client has disconnected before this call.
+  finished(reply.raw, release);
   return undefined;
 }

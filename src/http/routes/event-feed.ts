@@ -1,6 +1,7 @@
 // Routes of an app's event feed: a long poll for `billing listen`, and sample events for `billing
 // trigger`.
 import { randomUUID } from 'node:crypto';
+import { finished } from 'node:stream';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { listEndpoints } from '../../db/endpoints.ts';
@@ -197,8 +198,8 @@ class WaitingPlaces {
       throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
     }
     const gone = new AbortController();
-    const leave = () => gone.abort();
-    reply.raw.once('close', leave);
+    // finished() calls back even if the client has disconnected before this call.
+    const unwatch = finished(reply.raw, () => gone.abort());
     this.#taken.set(id, others + 1);
     try {
       return await work(AbortSignal.any([this.#closing.signal, gone.signal]));
@@ -206,7 +207,7 @@ class WaitingPlaces {
       const left = (this.#taken.get(id) ?? 1) - 1;
       if (left === 0) this.#taken.delete(id);
       else this.#taken.set(id, left);
-      reply.raw.off('close', leave);
+      unwatch();
     }
   }
 }
