@@ -2,6 +2,7 @@
 // nobody can tell.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { unixSeconds } from '../chain/time.ts';
 import { readLandedTogether } from '../db/payment-attempts.ts';
 import type { Queryable } from '../db/postgres/connect.ts';
@@ -69,7 +70,8 @@ function isOver(
 /**
  * Returns the outcome of a landed payment. If the payment paid a later period than the signed
  * period, other pulls may have paid the periods in between, and only the history shows these pulls.
- * If the history is incomplete, returns undefined for the first PATIENT_TRIES tries.
+ * If the history is incomplete or cannot be read, returns undefined for the first PATIENT_TRIES
+ * tries.
  */
 async function paid(
   context: Context,
@@ -79,7 +81,12 @@ async function paid(
 ): Promise<AttemptEnd | undefined> {
   const signedFor = unixSeconds(attempt.periodStart);
   if (pull.periodStart <= signedFor) return { kind: 'paid', pull, earlier: [] };
-  const history = await findPulls(context.rpc, partiesOf(context, row), signedFor);
+  const history = await findPulls(context.rpc, partiesOf(context, row), signedFor).catch(
+    (error: unknown) => {
+      if (error instanceof RpcError || error instanceof RpcUnreachable) return undefined;
+      throw error;
+    },
+  );
   const { pulls, unreadable } = history ?? { pulls: [], unreadable: [] };
   context.reportUnreadable(unreadable);
   const isOwn = ({ signature }: { signature: string }) => signature === attempt.signature;

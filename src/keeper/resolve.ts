@@ -114,7 +114,8 @@ export class Resolver {
 
   /**
    * Settles the attempts that no endpoint has seen and that can never land any more. Attempts that
-   * may still land are neither in `done` nor in `unknown`. Takes at most 256 transactions.
+   * may still land, or whose history cannot be read, are neither in `done` nor in `unknown`. Takes
+   * at most 256 transactions.
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ExpiryResult> {
     const { rpc, sql, log } = this.#context;
@@ -128,6 +129,7 @@ export class Resolver {
     });
     const ends = new Map<string, AttemptEnd>();
     const unclear: Unclear[] = [];
+    const unread = new Set<string>();
     await each(dead, LOOKUPS_AT_ONCE, async (one) => {
       const row = rows.get(one.id);
       if (row === undefined) return;
@@ -145,8 +147,10 @@ export class Resolver {
         const isGone = view.subscription === null && (await isAbsent(this.#context, row));
         unclear.push({ one, row, view, account, history, isGone, isConfirmed });
       } catch (error) {
-        // The other attempts of the batch do not wait for the history of one address.
+        // The other attempts of the batch do not wait for the history of one address. This one is
+        // looked up again, and the look-up does not count as a try.
         if (!(error instanceof RpcError || error instanceof RpcUnreachable)) throw error;
+        unread.add(one.id);
         log.warn(
           { err: error, signature: one.attempt.signature },
           'expired payment waits: its history cannot be read',
@@ -158,7 +162,8 @@ export class Resolver {
       const end = await endOfUnclear(this.#context, found, landed.get(found.one.attempt.signature));
       if (end !== undefined) ends.set(found.one.id, end);
     });
-    return { ...(await this.#conclude(dead, snapshot, ends)), seen };
+    const lookedUp = dead.filter(({ id }) => !unread.has(id));
+    return { ...(await this.#conclude(lookedUp, snapshot, ends)), seen };
   }
 
   async #conclude(

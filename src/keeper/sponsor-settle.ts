@@ -69,8 +69,7 @@ export async function settleExpired(
     const plan = await findPlan(context.sql, planId);
     const seen = plan && (await readAccounts(context, plan, subscriptionPda, slot));
     const account = seen?.subscription ?? null;
-    const isOpen = account?.payer === one.sponsor && account.periodStart >= since(attempt);
-    if (isOpen) {
+    if (account !== null && isOpenedBy(one, attempt, account)) {
       await settleLanded(context, one, { slot: null, least: slot });
       return true;
     }
@@ -99,10 +98,14 @@ async function listedSlot(
 }
 
 /**
- * Returns a time in Unix seconds, one minute before the period start that the attempt recorded. An
- * account whose period starts before this time was not opened by the attempt's transaction.
+ * Whether the attempt's transaction opened the account: the sponsor paid its rent, and its period
+ * starts at most one minute before the period start that the attempt recorded.
  */
-const since = ({ periodStart }: Attempt) => unixSeconds(periodStart) - 60n;
+const isOpenedBy = (
+  { sponsor }: OpenSponsorship,
+  { periodStart }: Attempt,
+  account: SubscriptionAccount,
+) => account.payer === sponsor && account.periodStart >= unixSeconds(periodStart) - 60n;
 
 async function end(
   { sql }: Context,
@@ -140,9 +143,9 @@ export async function settleLanded(
   const replaced = replaces === null ? undefined : await readReplaced(context.sql, replaces);
   const seen = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
   const { subscription } = seen;
-  if (subscription === null) {
-    // The paid period has ended, and the wallet has closed the account. `billing reconcile` reports
-    // the payment.
+  if (subscription === null || !isOpenedBy(one, attempt, subscription)) {
+    // The paid period has ended, and the wallet has closed the account. It may have opened it again
+    // itself: that account is not this sign-up's. `billing reconcile` reports the payment.
     context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
     context.log.error(
       { offer: one.offerId, signature: one.signature },

@@ -251,8 +251,10 @@ export class Tracker implements Queue {
   #see(one: InFlightTransaction, status: SignatureStatus | null): void {
     one.status = status;
     one.slot = status?.slot ?? null;
-    if (status?.commitment === 'finalized' && this.inFlight.ended(one))
-      reportTransaction(this.#context, one, status);
+    if (status?.commitment !== 'finalized' || !this.inFlight.ended(one)) return;
+    // The tries so far asked whether it has landed. Those to come ask for its period.
+    one.settleTries = 0;
+    reportTransaction(this.#context, one, status);
   }
 
   async #settle(): Promise<boolean> {

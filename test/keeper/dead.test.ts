@@ -70,7 +70,7 @@ void t.test('a block height that is reported too high expires no attempt early',
   stage.net.mineBlocks(40);
   t.same(await dead(), [false, false]);
   t.equal(await expired(), 0);
-  t.match(await resolver.expired(taken), { done: [], unknown: [], isDue: false });
+  t.same(await resolver.expired(taken), { done: [], unknown: [], isDue: false, seen: new Map() });
   stage.net.mineBlocks(160);
   t.same(await dead(), [true, true]);
   t.equal((await resolver.expired(taken)).done.length, 2);

@@ -13,7 +13,7 @@ import {
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
 import { recover } from '../../src/keeper/claim.ts';
-import { agree, arrived, due, sent, signAndDie, withoutStatuses } from '../fixtures/agreement.ts';
+import { agree, arrived, due, knownElsewhere, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';
 import { readable } from '../fixtures/transactions.ts';
@@ -149,14 +149,7 @@ void t.test(
     const [signed] = await signAndDie(stage);
     await stage.rpc.sendTransaction(signed!.attempt.transaction);
     stage.net.mineBlocks(200);
-    // The endpoint that is polled was started from a snapshot. Another one has the whole history.
-    const parts = stage.parts({
-      getSignatureStatuses: (signatures, options) =>
-        (options?.everywhere === true
-          ? stage.rpc
-          : withoutStatuses(stage.rpc)
-        ).getSignatureStatuses(signatures, options),
-    });
+    const parts = stage.parts(knownElsewhere(stage.rpc));
     const flight = parts.track();
     t.teardown(() => flight.stop(0));
     await expireKeeperLeases(stage.sql);

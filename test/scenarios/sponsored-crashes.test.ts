@@ -11,7 +11,7 @@ import {
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import type { Sponsor } from '../../src/keeper/sponsor.ts';
 import type { LocalnetOptions } from '../../src/local/chain/start.ts';
-import { withoutStatuses } from '../fixtures/agreement.ts';
+import { knownElsewhere, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, silent } from '../fixtures/billing.ts';
 import {
   type OfferMade,
@@ -157,23 +157,44 @@ async function landedUnseen(
   return { stage, offer, context, end: await stage.work(sponsor, offer, 'final', 'lapsed') };
 }
 
-void t.test('a sign-up that landed unseen does not lapse when its account is closed', async (t) => {
-  const { stage, offer, context, end } = await landedUnseen(
-    t,
-    async (stage, plan, { wallet, ...parties }) => {
-      const { programId } = stage.net;
-      await stage.send([wallet], [cancelSubscription(programId, parties)]);
-      stage.net.passSeconds(PERIOD);
-      const closing = { ...parties, authority: wallet.address, receiver: stage.keeper.address };
-      await stage.send([wallet], [revokeDelegation(programId, closing)]);
+for (const opensAgain of [false, true])
+  void t.test(
+    `a sign-up that landed unseen does not lapse when its account is closed${opensAgain ? ', and is not that of the account which its wallet opens then' : ''}`,
+    async (t) => {
+      const { stage, offer, context, end } = await landedUnseen(
+        t,
+        async (stage, plan, { wallet, ...parties }) => {
+          const { programId } = stage.net;
+          await stage.send([wallet], [cancelSubscription(programId, parties)]);
+          stage.net.passSeconds(PERIOD);
+          const closing = { ...parties, authority: wallet.address, receiver: stage.keeper.address };
+          await stage.send([wallet], [revokeDelegation(programId, closing)]);
+          stage.net.passSeconds(100);
+          if (opensAgain) await stage.open(plan, wallet);
+        },
+      );
+      t.match(end, { state: 'final', subscriptionId: null });
+      const { accounts } = await stage.rpc.getMultipleAccounts([offer.subscriptionPda]);
+      t.equal(accounts[0] !== null, opensAgain);
+      t.match(await books(stage), { ...never, transactions: 1 });
+      const { values } = await context.metrics.alerts.get();
+      const told = values.find(({ labels }) => labels.reason === 'sponsored_unregistered');
+      t.equal(told?.value, 1);
     },
   );
-  t.match(end, { state: 'final', subscriptionId: null });
-  t.match(await stage.rpc.getMultipleAccounts([offer.subscriptionPda]), { accounts: [null] });
-  const { values } = await context.metrics.alerts.get();
-  const told = values.find(({ labels }) => labels.reason === 'sponsored_unregistered');
-  t.equal(told?.value, 1);
-});
+
+void t.test(
+  'a sign-up is settled although the endpoint that is polled does not know it',
+  async (t) => {
+    const { stage, offer } = await scene(t, { blockMs: 0 });
+    await stage.sponsor().sponsor.turn(true);
+    stage.net.mineBlocks(200);
+    await stage.orphan();
+    const { sponsor } = stage.sponsor(knownElsewhere(stage.rpc));
+    await stage.work(sponsor, offer, 'final', 'lapsed');
+    t.same(await books(stage), once);
+  },
+);
 
 void t.test('a sign-up that landed unseen pays its own period', async (t) => {
   const { stage, end } = await landedUnseen(

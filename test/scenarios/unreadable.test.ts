@@ -10,6 +10,7 @@ import {
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
+import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { PlanWatch } from '../../src/keeper/plan-watch.ts';
@@ -275,7 +276,8 @@ void t.test(
     stage.net.mineBlocks(200);
     for (const ailment of BAD) {
       ails.set(pull, ailment);
-      t.match(await resolver.expired(taken), { done: [], unknown: taken, isDue: false }, ailment);
+      const waits = { done: [], unknown: taken, isDue: false, seen: new Map() };
+      t.same(await resolver.expired(taken), waits, ailment);
       t.equal(await attemptOf(stage, subscription), 'open');
     }
     ails.clear();
@@ -428,6 +430,34 @@ void t.test(
     t.same((await resolver.landed([{ ...one, settleTries: 0 }])).done, []);
     t.same((await resolver.landed([{ ...one, settleTries: 3 }])).done, []);
     t.equal((await resolver.landed([{ ...one, settleTries: 4 }])).done.length, 1);
+    t.match(await stage.payments(subscription), [{ amountGross: AMOUNT, source: 'keeper' }]);
+  },
+);
+
+void t.test(
+  'a payment that landed in a later period waits some tries for a history that cannot be read, and holds up no other',
+  async (t) => {
+    const { stage, plan, subscription, rpc } = await setUp(t);
+    const other = await stage.subscriber(plan);
+    await stage.sql`update subscriptions set failed_packs = 2`;
+    const { collector, resolver, taken } = stage.parts({
+      ...rpc,
+      getSignaturesForAddress: () =>
+        Promise.reject(new RpcUnreachable('getSignaturesForAddress', [])),
+    });
+    await collector.turn();
+    const late = taken.find(({ id }) => id === subscription.id)!;
+    const soon = taken.find(({ id }) => id === other.id)!;
+    await stage.rpc.sendTransaction(soon.attempt.transaction);
+    stage.net.timeTravel({ absoluteTimestamp: stage.net.now() + 25 * HOUR * 1000 });
+    await stage.rpc.sendTransaction(late.attempt.transaction);
+    stage.net.mineBlocks(40);
+    const signatures = [late.attempt.signature, soon.attempt.signature];
+    const { statuses } = await stage.rpc.getSignatureStatuses(signatures);
+    const batch = [late, soon].map((one, place) => ({ ...one, status: statuses[place]! }));
+    t.same((await resolver.landed(batch)).unknown, [batch[0]]);
+    t.match(await stage.payments(other), [{ amountGross: AMOUNT, source: 'keeper' }]);
+    t.equal((await resolver.landed([{ ...batch[0]!, settleTries: 4 }])).done.length, 1);
     t.match(await stage.payments(subscription), [{ amountGross: AMOUNT, source: 'keeper' }]);
   },
 );

@@ -34,7 +34,9 @@ export function createBlockTimes(
       return await rpc.getBlockTime(slot);
     } catch (error) {
       if (error instanceof RpcUnreachable)
-        learnt.isCut ||= error.failures.some(({ fault }) => fault !== 'behind');
+        learnt.isCut ||= error.failures.some(
+          ({ fault }) => fault !== 'behind' && fault !== 'no_history',
+        );
       else if (!(error instanceof RpcError)) throw error;
       return null;
     }

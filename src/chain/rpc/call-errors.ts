@@ -28,16 +28,22 @@ export function tooSlow(
   return new RpcUnreachable(method, [...failures.values()]);
 }
 
+/** "Transaction history is not available from this node", in Agave's `custom_error.rs`. */
+const NO_HISTORY = -32011;
+
 /**
  * Combines the errors of a call that failed at every endpoint. An RpcError takes precedence,
- * because a refusal says more about the request than the outage of another endpoint.
+ * because a refusal says more about the request than the outage of another endpoint. If every
+ * endpoint lacks the history, the result is an RpcError: waiting does not help.
  */
 export function errorOfAll(method: string, reasons: readonly unknown[]): unknown {
   const failures = reasons.filter((reason) => reason instanceof EndpointFailure);
-  return (
-    reasons.find((reason) => !(reason instanceof EndpointFailure)) ??
-    new RpcUnreachable(method, failures)
-  );
+  const other = reasons.find((reason) => !(reason instanceof EndpointFailure));
+  if (other !== undefined) return other;
+  const [first] = failures;
+  return first !== undefined && failures.every(({ fault }) => fault === 'no_history')
+    ? new RpcError(first.endpoint, method, NO_HISTORY, first.message)
+    : new RpcUnreachable(method, failures);
 }
 
 /** One request to one endpoint, as the metrics record it. */

@@ -43,7 +43,12 @@ const MAX_CONNECTIONS = 64;
 const MAX_IN_FLIGHT = 2048;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Faults that do not count as a failure of the endpoint. */
-const HARMLESS: ReadonlySet<EndpointFault> = new Set(['unsupported', 'behind', 'busy']);
+const HARMLESS: ReadonlySet<EndpointFault> = new Set([
+  'unsupported',
+  'behind',
+  'no_history',
+  'busy',
+]);
 
 export class RpcEndpoint {
   /** Scheme, host and port of the URL. */

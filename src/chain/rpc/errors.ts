@@ -38,6 +38,7 @@ export type EndpointFault =
   | 'http'
   | 'malformed'
   | 'behind'
+  | 'no_history'
   | 'unsupported'
   | 'busy';
 

@@ -149,7 +149,7 @@ export class Failover {
       // does not try endpoints that are down.
       const isUnreadableSoFar = [...failures.values()].some(({ fault }) => isUnreadable(fault));
       if (best === undefined || now > last || (isUnreadableSoFar && best.down(now)))
-        throw new RpcUnreachable(method, [...failures.values()]);
+        throw errorOfAll(method, [...failures.values()]);
       const wait = best.delay(now);
       if (wait > 0) {
         if (now + wait > deadline) throw tooSlow(method, left, failures, wait);
@@ -267,11 +267,12 @@ export class Failover {
     } catch (error) {
       const outcome = outcomeOf(error);
       if (outcome !== undefined) this.#observed(endpoint, method, outcome, startedAt);
-      // A failure is logged only if the endpoint was not failing before this request. Lag and
-      // unreadable transactions do not count as failures.
+      // A failure is logged only if the endpoint was not failing before this request. Lag, a
+      // history that ends and unreadable transactions do not count as failures.
       if (
         error instanceof EndpointFailure &&
         error.fault !== 'behind' &&
+        error.fault !== 'no_history' &&
         !isUnreadable(error.fault) &&
         before === 0
       )

@@ -71,7 +71,8 @@ function jsonRpcError(endpoint: string, method: string, error: object): Error {
   // count against the endpoint's health. Another endpoint may return the transaction.
   if (method === 'getTransaction')
     return new EndpointFailure(code === UNSUPPORTED_VERSION ? 'version' : 'refused', text);
-  if (BEHIND.has(code) || LACKS_HISTORY.has(code)) return new EndpointFailure('behind', text);
+  if (BEHIND.has(code)) return new EndpointFailure('behind', text);
+  if (LACKS_HISTORY.has(code)) return new EndpointFailure('no_history', text);
   if (code === METHOD_NOT_FOUND) return new EndpointFailure('unsupported', text);
   if (code === INTERNAL_ERROR) return new EndpointFailure('http', text);
   return new RpcError(endpoint, method, code, message, data);

@@ -75,12 +75,14 @@ void t.test(
         () => rpcError(-32602, 'Invalid params'),
         (error) => error instanceof RpcError && error.code === -32602,
       ],
-      ...[-32004, -32005, -32014, -32016, -32001, -32011, -32019].map(
-        (code): [Behaviour, (error: unknown) => boolean] => [
-          () => rpcError(code, 'not yet'),
-          (error) => error instanceof EndpointFailure && error.fault === 'behind',
-        ],
-      ),
+      ...[-32004, -32005, -32014, -32016].map((code): [Behaviour, (error: unknown) => boolean] => [
+        () => rpcError(code, 'not yet'),
+        (error) => error instanceof EndpointFailure && error.fault === 'behind',
+      ]),
+      ...[-32001, -32011, -32019].map((code): [Behaviour, (error: unknown) => boolean] => [
+        () => rpcError(code, 'not kept'),
+        (error) => error instanceof EndpointFailure && error.fault === 'no_history',
+      ]),
       [
         () => rpcError(-32601, 'Method not found'),
         (error) => error instanceof EndpointFailure && error.fault === 'unsupported',

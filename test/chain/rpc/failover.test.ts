@@ -57,6 +57,21 @@ const failed = async (promise: Promise<unknown>): Promise<RpcUnreachable> => {
   return error;
 };
 
+void t.test(
+  'where no endpoint has the history, the call is refused; where one has, it is asked',
+  async (t) => {
+    const lacks: Behaviour = () => rpcError(-32011, 'Transaction history is not available');
+    const none = await setup(t, [lacks, lacks]);
+    const refusal = { constructor: RpcError, code: -32011 };
+    await t.rejects(none.failover.call('m', [], text), refusal);
+    await t.rejects(none.failover.callAll('m', [], text), refusal);
+    const one = await setup(t, [lacks, () => 'second']);
+    t.equal(await one.failover.call('m', [], text), 'second');
+    const other = await setup(t, [lacks, (_, response) => answer(response, 'x', 502)]);
+    await failed(other.failover.call('m', [], text));
+  },
+);
+
 void t.test('only the preferred endpoint is used while it is up', async (t) => {
   // The second would be preferred to a slow response.
   stopClock(t);
