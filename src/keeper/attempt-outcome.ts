@@ -1,5 +1,5 @@
-// Decides how an attempt ended, from what the chain shows: its pull has landed, it never lands, or
-// nobody can tell.
+// Decides from what the chain shows how an attempt ended: its pull has landed, it can never land,
+// or its outcome stays unknown.
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';

@@ -1,7 +1,7 @@
 // Reads block times by slot. Block times are whole seconds and never decrease. When two blocks have
 // the same time, all blocks between them have this time too and are not requested. Many payments of
 // a batch land in the same second, so a batch needs few requests.
-import { RpcError, RpcUnreachable } from './errors.ts';
+import { lacksData, RpcError, RpcUnreachable } from './errors.ts';
 import type { Rpc } from './rpc.ts';
 
 const MAX_KNOWN = 4096;
@@ -34,9 +34,7 @@ export function createBlockTimes(
       return await rpc.getBlockTime(slot);
     } catch (error) {
       if (error instanceof RpcUnreachable)
-        learnt.isCut ||= error.failures.some(
-          ({ fault }) => fault !== 'behind' && fault !== 'no_history',
-        );
+        learnt.isCut ||= error.failures.some(({ fault }) => !lacksData(fault));
       else if (!(error instanceof RpcError)) throw error;
       return null;
     }

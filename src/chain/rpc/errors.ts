@@ -42,6 +42,13 @@ export type EndpointFault =
   | 'unsupported'
   | 'busy';
 
+/**
+ * Whether the endpoint responds, but does not have the data yet (`behind`) or does not keep it
+ * (`no_history`).
+ */
+export const lacksData = (fault: EndpointFault): boolean =>
+  fault === 'behind' || fault === 'no_history';
+
 /** A call to one endpoint failed; another endpoint may succeed. */
 export class EndpointFailure extends Error {
   override name = 'EndpointFailure';

@@ -7,7 +7,7 @@ import type { ObservedRequest } from './call-errors.ts';
 import { errorOfAll, outcomeOf, tooSlow } from './call-errors.ts';
 import { EndpointPlaces } from './endpoint-places.ts';
 import { ranked, type EndpointHealth, RpcEndpoint } from './endpoint.ts';
-import { EndpointFailure, isUnreadable, RpcUnreachable } from './errors.ts';
+import { EndpointFailure, isUnreadable, lacksData, RpcUnreachable } from './errors.ts';
 import { createRateLimit, createRateLimitWithin, type Rate } from './rate-limit.ts';
 import type { TrustedSlotsOptions } from './trusted-slots.ts';
 
@@ -271,8 +271,7 @@ export class Failover {
       // history that ends and unreadable transactions do not count as failures.
       if (
         error instanceof EndpointFailure &&
-        error.fault !== 'behind' &&
-        error.fault !== 'no_history' &&
+        !lacksData(error.fault) &&
         !isUnreadable(error.fault) &&
         before === 0
       )

@@ -1,7 +1,7 @@
 // Wraps an RPC client to track whether the chain is reachable.
 import { messageOf } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import { type EndpointFault, RpcUnreachable } from './errors.ts';
+import { lacksData, RpcUnreachable } from './errors.ts';
 import type { Rpc } from './rpc.ts';
 
 export interface WatchedRpc {
@@ -10,11 +10,13 @@ export interface WatchedRpc {
   outage(): string | undefined;
 }
 
-/** Faults of an endpoint that responds. They neither begin nor end an outage. */
-const RESPONDED: ReadonlySet<EndpointFault> = new Set(['behind', 'no_history', 'unsupported']);
-
-const hasResponded = ({ failures }: RpcUnreachable): boolean =>
-  failures.some(({ fault }) => RESPONDED.has(fault));
+/**
+ * Whether the call failed because a responding endpoint lacks the data or the method. Such a
+ * failure neither begins nor ends an outage.
+ */
+function hasResponded({ failures }: RpcUnreachable): boolean {
+  return failures.some(({ fault }) => lacksData(fault) || fault === 'unsupported');
+}
 
 /** Wraps an RPC client. Logs an outage of the chain once when it begins and once when it ends. */
 export function watchRpc(
