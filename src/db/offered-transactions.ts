@@ -77,6 +77,22 @@ export async function repeatSignedOffer(sql: Queryable, offerId: string): Promis
 }
 
 /**
+ * Stores the signature (Base58) of the transaction that the relay takes for this offer. Call it
+ * before the transaction is first sent. A later transaction of the same offer replaces the
+ * signature.
+ */
+export async function recordRelayed(
+  sql: Queryable,
+  offerId: string,
+  signature: string,
+): Promise<void> {
+  await sql`
+    update offered_transactions
+    set signature = ${signature}, relayed_at = coalesce(relayed_at, now())
+    where id = ${offerId} and signature is distinct from ${signature}`;
+}
+
+/**
  * Finds up to 50 transactions that were offered to a wallet, or only the offer `offerId`. Offers
  * with the given blockhash come first, then the newest offers.
  */

@@ -82,7 +82,10 @@ export const refundTerms = [
   'blockhash_slot',
 ];
 
-/** Every column of an offer except message and registered_at, which change after the insert. */
+/**
+ * Columns of an offer that no update changes: all but message, registered_at, signature and
+ * relayed_at.
+ */
 export const offerTerms = [
   'id',
   'wallet',

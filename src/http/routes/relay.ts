@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
-import { repeatSignedOffer } from '../../db/offered-transactions.ts';
+import { recordRelayed, repeatSignedOffer } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
@@ -94,6 +94,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       // A keeper may register the new subscription before this process does. The newest offer tells
       // the keeper which change of plan to register, so the signed offer must be the newest offer.
       await repeatSignedOffer(sql, signed.offer.id);
+      await recordRelayed(sql, signed.offer.id, signed.signature);
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
@@ -137,6 +138,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     async (request) => {
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
+      await recordRelayed(sql, signed.offer.id, signed.signature);
       const result = await relay(chain, signed);
       const { planId } = signed.offer;
       const plan =

@@ -114,8 +114,13 @@ void t.test('a signed subscription is sent, confirmed and registered, once', asy
     { subscriptionPda: string }[]
   >`select subscription_pda from subscriptions`;
   t.equal(row?.subscriptionPda, subscriptionPda);
+  const taken = () => api.sql<{ signature: string; relayedAt: Date }[]>`
+    select signature, relayed_at from offered_transactions where signature is not null`;
+  const [first] = await taken();
+  t.equal(first?.signature, body.data.signature, 'the offer has the signature');
   const again = await send(api, subscriber.token, signed);
   t.same(again.body.data, body.data, 'the same request again has the same answer');
+  t.same(await taken(), [first], 'when the relay first took it stays');
   t.equal((await api.sql`select 1 from subscriptions`).length, 1);
   t.equal((await api.sql`select 1 from events where type = 'subscription_created'`).length, 1);
 });
