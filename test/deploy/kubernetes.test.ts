@@ -22,6 +22,7 @@ interface Container {
   readinessProbe?: Probe;
   livenessProbe?: Probe;
   startupProbe?: Probe;
+  resources: { limits: { memory: string } };
   securityContext: Record<string, unknown>;
   volumeMounts: { name: string; mountPath: string }[];
 }
@@ -74,6 +75,12 @@ const workloads = [
   { role: 'migrate', pod: podOf(named('Job', 'billing-migrate')) },
   { role: 'reconcile', pod: podOf(named('CronJob', 'billing-reconcile')) },
 ];
+
+void t.test('each container has a limit of memory', (t) => {
+  for (const { role, pod } of workloads)
+    t.match(pod.spec.containers[0].resources.limits.memory, /^(512Mi|1Gi)$/, role);
+  t.end();
+});
 
 void t.test('kustomize takes every file but the example of the secrets', async (t) => {
   const { resources } = parse(await readFile(new URL('kustomization.yaml', folder), 'utf8')) as {

@@ -1,9 +1,9 @@
 // Rules for every route, tested on each that the OpenAPI document has, so that a new one is tested
 // too: who may call, ids that are malformed, unknown or of another merchant, bodies, and pages.
-import { PNG } from 'pngjs';
 import t from 'tap';
 import { insertUnregistered } from '../../src/db/unregistered.ts';
 import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
+import { png } from '../fixtures/images.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -54,7 +54,7 @@ const bodies: Record<string, Record<string, unknown>> = {
 
 /** An image that fits, of each operation that asks for one. */
 const images: Record<string, Buffer> = {
-  'POST /merchant/apps/{appId}/logo': PNG.sync.write(new PNG({ width: 1, height: 1 })),
+  'POST /merchant/apps/{appId}/logo': png(1),
 };
 
 /** A query that fits, of each operation that asks for one. */

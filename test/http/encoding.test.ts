@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
-import { PNG } from 'pngjs';
 import t from 'tap';
 import { testApi } from '../fixtures/http.ts';
+import { png } from '../fixtures/images.ts';
 
 const refused = (message: RegExp) => ({
   status: 400,
@@ -52,7 +52,7 @@ void t.test('a compressed body is refused with its reason', async (t) => {
       payload,
       headers: { 'content-type': 'image/png', 'content-encoding': encoding },
     });
-  const image = PNG.sync.write(new PNG({ width: 8, height: 8 }));
+  const image = png(8);
   for (const encoding of ['gzip', 'br'])
     for (const payload of [image, gzipSync(image)])
       t.match(await store(encoding, payload), refused(/Content-Encoding is not supported/));

@@ -1,7 +1,7 @@
 // The dashboard in a browser, judged by the chain and the database.
-import { PNG } from 'pngjs';
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
+import { png } from '../fixtures/images.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { ok, startReceiver, status } from '../fixtures/receiver.ts';
 
@@ -127,11 +127,9 @@ void t.test(
     await page.getByText(/^Proven/).waitFor();
     const logo = { name: 'logo.png', mimeType: 'image/png', buffer: Buffer.from('no image') };
     await page.getByLabel('Image file').setInputFiles(logo);
-    await page.getByText('must be a PNG image that can be decoded').waitFor();
-    const image = new PNG({ width: 64, height: 64 });
+    await page.getByText('must be a whole PNG image').waitFor();
     // Orange, which is visible in both colour schemes.
-    image.data.fill(Buffer.from([0xd9, 0x6b, 0x0f, 0xff]));
-    const buffer = PNG.sync.write(image);
+    const buffer = png(64, 64, { rgba: [0xd9, 0x6b, 0x0f, 0xff] });
     await page.getByLabel('Image file').setInputFiles({ ...logo, buffer });
     await page.getByRole('img', { name: 'The logo of this app' }).waitFor();
     t.match(faults.splice(0), [/status of 409/, /status of 400/], 'the two refusals');

@@ -25,7 +25,7 @@ export function appLogoRoutes(api: Api, deps: ApiDeps): void {
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
       done(encodingFault(request) ?? null, body);
     });
-    // The schema does not check the body. The handler checks the body by decoding the image.
+    // The schema does not check the body. The handler checks it (checkLogo).
     scope.setValidatorCompiler(() => () => true);
     storeRoute(scope, deps);
     deleteRoute(scope, deps);
@@ -54,8 +54,8 @@ function storeRoute(api: Api, deps: ApiDeps): void {
         throw invalidField('content-type', 'must be image/png or image/webp');
       const body: unknown = request.body;
       const logo = { contentType, image: Buffer.isBuffer(body) ? body : Buffer.alloc(0) };
-      await checkLogo(logo);
       const app = await ownApp(deps, request, request.params.appId);
+      checkLogo(logo);
       await storeLogo(deps.sql, app.id, versionOf(logo), logo);
       return ok(await readApp(deps, app.id));
     },
