@@ -22,8 +22,10 @@ function arrayOf<T extends string | number>(oid: number, read: (value: string) =
   return {
     to: oid,
     from: [oid],
-    serialize: (values: readonly T[]) =>
-      `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`,
+    serialize: (values: readonly T[] | string) =>
+      typeof values === 'string'
+        ? values
+        : `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`,
     parse: (literal: string) => parse(literal, read),
   } satisfies postgres.PostgresType<T[]>;
 }
@@ -40,7 +42,35 @@ const arrayTypes = {
   uuids: arrayOf(2951, String),
 };
 
-const types = { bigint: postgres.BigInt, ...arrayTypes };
+/**
+ * When a prepared statement fails with "cached plan must not change result type" (a migration has
+ * added a column), postgres.js prepares it again and passes the serialized parameters through the
+ * serializers a second time. So each serializer leaves serialized text as it is. The driver's own
+ * would then send false for true, and the hex text of bytes as bytes.
+ */
+const repeatableTypes = {
+  boolean: {
+    to: 16,
+    from: [16],
+    serialize: (value: boolean | string) => (value === true || value === 't' ? 't' : 'f'),
+    parse: (text: string) => text === 't',
+  },
+  bytea: {
+    to: 17,
+    from: [17],
+    serialize: (bytes: Uint8Array | string) =>
+      typeof bytes === 'string' ? bytes : `\\x${Buffer.from(bytes).toString('hex')}`,
+    parse: (text: string) => Buffer.from(text.slice(2), 'hex'),
+  },
+  json: {
+    to: 114,
+    from: [114, 3802],
+    serialize: (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value)),
+    parse: (text: string): unknown => JSON.parse(text),
+  },
+};
+
+const types = { bigint: postgres.BigInt, ...repeatableTypes, ...arrayTypes };
 
 /** A pool. Every function in src/db takes a pool or a transaction as `sql`. */
 export type Sql = postgres.Sql<{ bigint: bigint }>;

@@ -359,3 +359,39 @@ void t.test('arrays of the schema’s types come back from Postgres as they were
     { numRuns: 200 },
   );
 });
+
+void t.test(
+  'a warm statement whose table gets a column is repeated with the same parameters',
+  async (t) => {
+    const { sql: admin, url } = await testDatabase(t);
+    const sql = connect(url, { max: 1, name: 'billing test' });
+    t.teardown(() => sql.end({ timeout: 1 }));
+    await admin`create table warm (yes boolean, bytes bytea, texts text[], uuids uuid[], ints int[],
+      document jsonb, amount int8, at timestamptz, word text)`;
+    const given = {
+      yes: true,
+      bytes: Buffer.from([0, 1, 0xff, 0x5c]),
+      texts: ['a"b', String.raw`c\d`, '{}'],
+      uuids: ['018f0000-0000-7000-8000-000000000000'],
+      ints: [1, -2],
+      document: { of: ['a'] },
+      amount: 9_007_199_254_740_993n,
+      at: new Date('2026-11-28T00:00:00.001Z'),
+      word: 't',
+    };
+    const insert = () => sql`
+      insert into warm (yes, bytes, texts, uuids, ints, document, amount, at, word)
+      values (${given.yes}, ${given.bytes}, ${given.texts}, ${given.uuids}, ${given.ints},
+        ${given.document}::jsonb, ${given.amount}, ${given.at}, ${given.word})
+      returning *`;
+    const [first] = await insert();
+    t.same(first, given);
+    for (const column of ['added', 'added_later']) {
+      await admin`alter table warm add column ${admin(column)} int`;
+      const [row] = await insert();
+      t.match(row, given, column);
+      t.ok(column.replace('_l', 'L') in (row ?? {}), 'prepared anew');
+    }
+    t.equal((await sql`select from warm where not yes`).length, 0);
+  },
+);
