@@ -382,7 +382,7 @@ void t.test(
     const insert = () => sql`
       insert into warm (yes, bytes, texts, uuids, ints, document, amount, at, word)
       values (${given.yes}, ${given.bytes}, ${given.texts}, ${given.uuids}, ${given.ints},
-        ${given.document}::jsonb, ${given.amount}, ${given.at}, ${given.word})
+        ${sql.json(given.document)}, ${given.amount}, ${given.at}, ${given.word})
       returning *`;
     const [first] = await insert();
     t.same(first, given);
