@@ -133,6 +133,8 @@ export async function readKeypair(path: string): Promise<Keypair> {
 }
 
 function parseSecret(text: string): Uint8Array {
+  if (text.startsWith('\uFEFF'))
+    throw new Error('it begins with a byte order mark: save it as UTF-8 without one');
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);

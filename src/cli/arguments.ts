@@ -23,8 +23,8 @@ export function withEnv(command: Command): Command {
   return command.addOption(
     new Option(
       '--env-file <path>',
-      'read variables that are not in the environment from a .env file',
-    ),
+      'read variables that are not in the environment from a file of lines NAME=value, as systemd reads it',
+    ).env('BILLING_ENV_FILE'),
   );
 }
 

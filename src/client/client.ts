@@ -95,6 +95,13 @@ async function send(
   }
 }
 
+/** Whether paths can be appended to the URL, and it has no credentials, which fetch refuses. */
+function isBaseUrl(base: string): boolean {
+  if (!URL.canParse(base) || /[?#]/.test(base)) return false;
+  const { username, password } = new URL(base);
+  return username === '' && password === '';
+}
+
 /**
  * Creates a client of the API. Every call resolves with the `data` of the response. A call rejects
  * with a BillingError when the service refuses, and with a BillingConnectionError when the service
@@ -103,8 +110,10 @@ async function send(
 export function createClient(options: ClientOptions): Client {
   const { baseUrl, retries = 0, maxWaitSeconds = 60 } = options;
   const base = baseUrl.replace(/\/+$/, '');
-  if (!URL.canParse(base))
-    throw new TypeError(`baseUrl must be a URL such as https://billing.example, not "${baseUrl}".`);
+  if (!isBaseUrl(base))
+    throw new TypeError(
+      'baseUrl must be a URL such as https://billing.example, without user name, password, query and fragment.',
+    );
 
   const call = async (method: Method, path: string, given: Given = {}): Promise<Exchange> => {
     const url = base + fill(path, given);

@@ -95,7 +95,7 @@ export function examineConfig(
 /** Adds the fields that follow from the variables. */
 function derive(role: ConfigRole, config: Config): Omit<Config, 'givenApiUrl'> {
   const { publicUrl: given } = config as { publicUrl: string | undefined };
-  const publicUrl = given?.replace(/\/+$/, '') ?? defaultUrl(config);
+  const publicUrl = given ?? defaultUrl(config);
   return {
     ...config,
     publicUrl,

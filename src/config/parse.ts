@@ -36,6 +36,25 @@ export const url =
     return value;
   };
 
+/**
+ * Accepts a base URL: http or https, a host, and perhaps a path. Links are built by appending to
+ * it. Returns it without slashes at its end.
+ */
+export const baseUrl = (value: string): string => {
+  const { username, password } = new URL(url('http:', 'https:')(value));
+  const kept = 'give scheme, host and perhaps a path alone';
+  if (username !== '' || password !== '') throw new Error(`has a user name or a password: ${kept}`);
+  if (/[?#]/.test(value)) throw new Error(`has a query or a fragment: ${kept}`);
+  return value.replace(/\/+$/, '');
+};
+
+/** Accepts an origin: a base URL without a path. Returns it as browsers name it. */
+export const origin = (value: string): string => {
+  const { pathname, origin: named } = new URL(baseUrl(value));
+  if (pathname !== '/') throw new Error(`has a path: give the origin alone, such as ${named}`);
+  return named;
+};
+
 /** Accepts an https URL that contains the placeholder `{address}` and optionally `{amount}`. */
 export const onrampUrl = (value: string): string => {
   const filled = value.replace('{address}', 'a').replace('{amount}', '1');
@@ -113,7 +132,7 @@ export const secrets = (value: string): string[] => {
   const bytes = (item: string) => Buffer.byteLength(item) / (/^[0-9a-f]+$/i.test(item) ? 2 : 1);
   if (all.length === 0 || all.some((item) => bytes(item) < 32)) {
     throw new Error(
-      'must be at least 32 bytes (several, newest first, separated by commas, to rotate); try "openssl rand -base64 32"',
+      'must be at least 32 bytes (64 digits in hex; several, newest first, separated by commas, to rotate); try "openssl rand -base64 32"',
     );
   }
   return all;

@@ -185,6 +185,12 @@ function parametersOf(url: string): Parameters {
   const [place, query] = splitOnce(rest, '?');
   const [authority, database = ''] = splitOnce(place, '/');
   const entries = authority.split(',').map(readAuthority);
+  // Without this check, the first part of a password with a "/" would count as a host and a port,
+  // which later messages name.
+  if (credentials === undefined && rest.includes('@'))
+    throw new Error(
+      'has an @ after a /: a / in the user name or the password is written %2F, and an @ elsewhere %40',
+    );
   set('host', entries.map(({ name }) => name).join());
   if (entries.some(({ port }) => port !== '')) set('port', entries.map(({ port }) => port).join());
   set('dbname', database);

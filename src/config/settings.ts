@@ -2,13 +2,13 @@
 // --env-file, or the default. The text of a secret variable NAME may also be in a file, whose path
 // is then the value of NAME_FILE.
 import { readFileSync } from 'node:fs';
-import { parseEnv } from 'node:util';
 import { messageOf, OperatorError } from '../errors.ts';
+import { parseEnvironmentFile } from './environment-file.ts';
 import { type Values, type Variable, variables } from './variables.ts';
 
 export interface Environment {
   env?: NodeJS.ProcessEnv;
-  /** A file in .env format. The environment takes precedence over the file. */
+  /** An environment file (environment-file.ts). The environment takes precedence over the file. */
   envFile?: string | undefined;
 }
 
@@ -77,7 +77,7 @@ function withoutEmpty(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 
 function readEnvFile(path: string): NodeJS.ProcessEnv {
   try {
-    return parseEnv(readFileSync(path, 'utf8'));
+    return parseEnvironmentFile(readFileSync(path, 'utf8'));
   } catch (error) {
     throw new OperatorError(`The environment file ${path} cannot be read: ${messageOf(error)}`, 2, {
       cause: error,

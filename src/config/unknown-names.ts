@@ -9,10 +9,10 @@ const prefixes = ['BILLING_', 'KEEPER_', 'PLATFORM_', 'SOLANA_', 'SUBSCRIPTIONS_
  */
 const injected = /_SERVICE_(HOST|PORT)(_\w+)?$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$/;
 /**
- * Variables that a merchant's webhook receiver reads. A developer may set them in the same shell as
- * the variables of this service.
+ * Names with these prefixes that are no variables of the configuration: the default of --env-file,
+ * and what a merchant's webhook receiver reads, which a developer may set in the same shell.
  */
-const ofReceivers = new Set(['WEBHOOK_SECRET']);
+const others = new Set(['BILLING_ENV_FILE', 'WEBHOOK_SECRET']);
 /** Maximum edit distance between a mistyped name and a known name. */
 const CLOSENESS = 2;
 /**
@@ -32,7 +32,7 @@ const known = new Set(
  */
 export function unknownNames(names: readonly string[]): string[] {
   return names.flatMap((name) => {
-    if (known.has(name) || ofReceivers.has(name) || injected.test(name)) return [];
+    if (known.has(name) || others.has(name) || injected.test(name)) return [];
     const [nearest = '', letters = Infinity] = closest(name, known);
     const isClose = letters <= CLOSENESS && name.length >= MIN_LENGTH;
     if (!isClose && !prefixes.some((prefix) => name.startsWith(prefix))) return [];

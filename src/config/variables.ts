@@ -4,6 +4,7 @@ import { mailVariables } from './mail-variables.ts';
 import { pageVariables } from './page-variables.ts';
 import {
   address,
+  baseUrl,
   cidr,
   flag,
   integer,
@@ -11,6 +12,7 @@ import {
   listOf,
   nameServer,
   oneOf,
+  origin,
   secrets,
   text,
   url,
@@ -221,7 +223,7 @@ export const variables = {
     name: 'PUBLIC_URL',
     about:
       'base URL that clients use: issuer and audience of JWTs, domain of the sign-in message, base of the links to checkouts and receipts; default: http://HOST:PORT',
-    parse: url('http:', 'https:'),
+    parse: baseUrl,
   },
   merchants: {
     name: 'MERCHANTS',
@@ -235,14 +237,14 @@ export const variables = {
     name: 'CORS_ORIGINS',
     about: 'origins from which browsers may call the API and sign in subscribers, comma-separated',
     fallback: '',
-    parse: list(url('http:', 'https:')),
+    parse: list(origin),
   },
   dashboardOrigins: {
     name: 'DASHBOARD_ORIGINS',
     about:
       'origins, beside that of PUBLIC_URL, whose pages may sign in merchants, comma-separated; browsers may call the API from them too',
     fallback: '',
-    parse: list(url('http:', 'https:')),
+    parse: list(origin),
   },
   trustProxy: {
     name: 'TRUST_PROXY',
@@ -337,7 +339,7 @@ export const variables = {
     about:
       'base URL of the API for billing listen, trigger, deliveries, replay, mcp and login; https:// unless it is on this machine',
     fallback: 'http://127.0.0.1:3000',
-    parse: url('http:', 'https:'),
+    parse: baseUrl,
   },
   apiKey: {
     name: 'BILLING_API_KEY',

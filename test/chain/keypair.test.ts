@@ -102,6 +102,7 @@ void t.test('keypair files', async (t) => {
           ...secretKey.subarray(0, 32),
           ...Web3Keypair.generate().publicKey.toBytes(),
         ]),
+        'a byte order mark': `\uFEFF${good}`,
         empty: '',
       };
       for (const [name, content] of Object.entries(wrong)) {

@@ -135,7 +135,10 @@ void t.test(
       'a path cannot be left',
     );
     await t.rejects(client().get('/merchant/apps/{appId}', { path: { appId: '' } }), TypeError);
-    t.throws(() => createClient({ baseUrl: 'billing' }), TypeError);
+    for (const wrong of ['billing', 'https://u:hunter2@x', 'https://x/?a=1', 'https://x/#a'])
+      t.throws(() => createClient({ baseUrl: wrong }), {
+        message: /^baseUrl must be a URL such as [^]*without user name, password/,
+      });
   },
 );
 

@@ -1,6 +1,7 @@
 import t from 'tap';
 import {
   address,
+  baseUrl,
   cidr,
   flag,
   integer,
@@ -8,6 +9,7 @@ import {
   nameServer,
   oneOf,
   onrampUrl,
+  origin,
   secrets,
   text,
   url,
@@ -77,3 +79,42 @@ void t.test('invalid values are refused with the right form, and a secret is not
   }
   t.end();
 });
+
+void t.test('a base URL and an origin have no parts that would be lost or shown in links', (t) => {
+  t.equal(baseUrl('https://billing.example.com'), 'https://billing.example.com');
+  t.equal(baseUrl('http://127.0.0.1:3000/billing//'), 'http://127.0.0.1:3000/billing');
+  t.equal(origin('https://Shop.example:443/'), 'https://shop.example');
+  for (const [value, message] of [
+    ['https://x.example/?x=1', /^has a query or a fragment: give scheme, host and perhaps a path/],
+    ['https://x.example/?', /^has a query or a fragment/],
+    ['https://x.example/#top', /^has a query or a fragment/],
+    ['https://user:hunter2@x.example', /^has a user name or a password/],
+    ['https://hunter2@x.example', /^has a user name or a password/],
+    ['ftp://x.example', /^must be a URL that starts with http/],
+    ['x.example', /^must be a URL that starts with http/],
+  ] as const)
+    for (const parse of [baseUrl, origin]) {
+      t.throws(() => parse(value), { message }, value);
+      t.notMatch(refusalOf(parse, value), 'hunter2');
+    }
+  t.throws(() => origin('https://x.example/shop'), {
+    message: /^has a path.*https:\/\/x\.example$/,
+  });
+  t.end();
+});
+
+void t.test('a secret in hex is counted in bytes, and the message says so', (t) => {
+  t.same(secrets('0f'.repeat(32)), ['0f'.repeat(32)]);
+  t.match(refusalOf(secrets, '0f'.repeat(16)), /^must be at least 32 bytes \(64 digits in hex/);
+  t.match(refusalOf(secrets, 'x'.repeat(31)), /^must be at least 32 bytes/);
+  t.end();
+});
+
+function refusalOf(parse: (value: string) => unknown, value: string): string {
+  try {
+    parse(value);
+    return '';
+  } catch (error) {
+    return (error as Error).message;
+  }
+}

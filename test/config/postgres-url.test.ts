@@ -213,6 +213,8 @@ void t.test('what is not honoured is refused by name, and no secret is in the me
     ['mysql://u:hunter2@db1/x', /must be a URL that starts with postgres:/] as const,
     ['u:hunter2@db1/x', /must be a URL that starts with postgres:/] as const,
     ['postgres://u:hunter2/@db1/x', /must have hosts such as .*%2F %3A %40/] as const,
+    ['postgres://hun:12/ter2@db1/x', /has an @ after a \/: .*%2F/] as const,
+    ['postgres://hun:12/x?ter&hunter@db1/x', /has an @ after a \/: .*%2F/] as const,
     ['postgres://u:hun@ter2:x@db1/x', /must have hosts such as/] as const,
     ['postgres://u:hunter2@db1:5432:1/x', /must have hosts such as/] as const,
     ['postgres://u:hunter2@fd00::1/x', /must have hosts such as .*\[fd00::1\]/] as const,

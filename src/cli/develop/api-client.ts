@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { type Config, loadConfig } from '../../config/config.ts';
+import { baseUrl } from '../../config/parse.ts';
 import { DEFAULT_PROFILE, findProfile, type Profile } from '../../config/profiles.ts';
 import { type Fault, messageOf, OperatorError } from '../../errors.ts';
 import { type CommonFlags, parseId, withEnv } from '../arguments.ts';
@@ -121,14 +122,14 @@ function storedKey(
   const profile = findProfile(named ?? DEFAULT_PROFILE);
   if (named === undefined) {
     const wanted = apiUrl ?? givenApiUrl;
-    return wanted === undefined || withoutSlashes(wanted) === profile?.apiUrl ? profile : undefined;
+    return wanted === undefined || baseUrlOf(wanted) === profile?.apiUrl ? profile : undefined;
   }
   if (profile === undefined)
     throw new OperatorError(
       `There is no profile "${named}": "billing login --profile ${named}" makes it.`,
       2,
     );
-  if (apiUrl !== undefined && withoutSlashes(apiUrl) !== profile.apiUrl)
+  if (apiUrl !== undefined && baseUrlOf(apiUrl) !== profile.apiUrl)
     throw new OperatorError(
       `The API key of the profile "${named}" is for ${profile.apiUrl}, and --api-url is another one.`,
       2,
@@ -150,16 +151,22 @@ function missingKey(url: string): string {
   );
 }
 
-const withoutSlashes = (url: string) => url.replace(/\/+$/, '');
-
 /**
- * Returns the URL without slashes at its end. Throws an OperatorError (exit code 2) if requests to
- * the URL would send a key in clear text.
+ * Returns the URL without slashes at its end. Throws an OperatorError (exit code 2) if it is no
+ * base URL, or if requests to it would send a key in clear text.
  */
 export function apiUrlOf(text: string): string {
-  const url = withoutSlashes(text);
+  const url = baseUrlOf(text);
   refuseClearText(url);
   return url;
+}
+
+function baseUrlOf(text: string): string {
+  try {
+    return baseUrl(text);
+  } catch (error) {
+    throw new OperatorError(`--api-url ${messageOf(error)}.`, 2, { cause: error });
+  }
 }
 
 /**
@@ -347,9 +354,7 @@ async function askForKey({ signal, missing }: Asking): Promise<string> {
 }
 
 function refuseClearText(url: string): void {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
-    throw new OperatorError('--api-url must be an http:// or https:// URL.', 2);
+  const parsed = new URL(url);
   if (parsed.protocol === 'http:' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname))
     throw new OperatorError(
       `The API key would go to ${parsed.host} in clear text: use https://.`,
