@@ -385,9 +385,11 @@ create table daemons (
   trouble text,
   release text,
   schema_version integer,
+  stopped_at timestamp with time zone,
   constraint daemons_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
-comment on table daemons is 'one row per running daemon, written every few seconds; the row of a killed one is kept for a day';
+comment on table daemons is 'one row per daemon, written every few seconds; of those that ended, the newest of each kind stays, and killed ones for a day';
+comment on column daemons.stopped_at is 'when the daemon stopped in order; null while it runs, and after it was killed';
 
 create table deliveries (
   id uuid not null,

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { readRelease } from '../config/release.ts';
-import { countLostDaemons, removeDaemon, writeDaemon } from '../db/daemons.ts';
+import { countLostDaemons, recordStop, writeDaemon } from '../db/daemons.ts';
 import { readClockOffset } from '../db/postgres/clock.ts';
 import { silenceOf, type Sql } from '../db/postgres/connect.ts';
 import { knownSchema } from '../db/postgres/migrate.ts';
@@ -17,7 +17,7 @@ import type { Readiness } from './metrics.ts';
 /** Time between two heartbeats in milliseconds. */
 const HEARTBEAT_MS = 5000;
 /**
- * Maximum time in milliseconds that a stopping daemon waits for the removal of its row in Postgres.
+ * Maximum time in milliseconds that a stopping daemon waits until Postgres has recorded the stop.
  */
 const STOP_MS = 1000;
 
@@ -84,9 +84,9 @@ export function startHeartbeat(
   return {
     loop,
     async stop() {
-      const removed = loop.stop().then(() => removeDaemon(sql, self.id));
+      const recorded = loop.stop().then(() => recordStop(sql, self.id));
       await Promise.race([
-        removed.catch(() => undefined),
+        recorded.catch(() => undefined),
         delay(STOP_MS, undefined, { ref: false }),
       ]);
     },

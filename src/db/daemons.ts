@@ -13,6 +13,8 @@ export interface DaemonRow {
   startedAt: Date;
   /** Time of the last heartbeat. */
   seenAt: Date;
+  /** Time at which the daemon stopped; null while it runs, and after it was killed. */
+  stoppedAt: Date | null;
   /** The reason why the daemon is not ready, reported by the daemon; null when it is ready. */
   trouble: string | null;
 }
@@ -20,7 +22,7 @@ export interface DaemonRow {
 /** Inserts the daemon's row, or updates its heartbeat when the row exists. */
 export async function writeDaemon(
   sql: Queryable,
-  daemon: Omit<DaemonRow, 'startedAt' | 'seenAt'> & { id: string },
+  daemon: Omit<DaemonRow, 'startedAt' | 'seenAt' | 'stoppedAt'> & { id: string },
 ): Promise<void> {
   const { id, name, host, pid, release, schemaVersion, trouble } = daemon;
   await sql`
@@ -31,24 +33,59 @@ export async function writeDaemon(
 
 /**
  * Counts daemons of this name whose last heartbeat is between 20 seconds and 15 minutes old. Such a
- * daemon crashed or was killed. A daemon that stops normally removes its row.
+ * daemon crashed or was killed.
  */
 export async function countLostDaemons(sql: Queryable, name: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from daemons
-    where name = ${name} and seen_at between now() - interval '15 minutes'
+    where name = ${name} and stopped_at is null and seen_at between now() - interval '15 minutes'
       and now() - interval '20 seconds'`;
   return row?.count ?? 0;
 }
 
-/** Removes the row of a stopping daemon, and all rows with a heartbeat older than a day. */
-export async function removeDaemon(sql: Queryable, id: string): Promise<void> {
-  await sql`delete from daemons where id = ${id} or seen_at < now() - interval '1 day'`;
+/**
+ * Records that a daemon stops. Deletes the rows of daemons that stopped, and those without a
+ * heartbeat for a day, but keeps the newest row of each kind.
+ */
+export async function recordStop(sql: Queryable, id: string): Promise<void> {
+  await sql`
+    with stopped as (
+      update daemons set stopped_at = clock_timestamp(), seen_at = clock_timestamp()
+      where id = ${id}
+    )
+    delete from daemons d
+    where id <> ${id} and (stopped_at is not null or seen_at < now() - interval '1 day')
+      and exists (select from daemons n where n.name = d.name and n.seen_at > d.seen_at)`;
 }
 
-/** Lists the daemons with a heartbeat within the last day, most recent heartbeat first. */
+/**
+ * Lists the running daemons, the killed ones with a heartbeat within the last day, and the newest
+ * of each kind, most recent heartbeat first.
+ */
 export function listDaemons(sql: Queryable): Promise<DaemonRow[]> {
   return sql<DaemonRow[]>`
-    select name, host, pid, release, schema_version, started_at, seen_at, trouble from daemons
-    where seen_at > now() - interval '1 day' order by seen_at desc limit 200`;
+    select name, host, pid, release, schema_version, started_at, seen_at, stopped_at, trouble
+    from daemons d
+    where (seen_at > now() - interval '1 day' and stopped_at is null)
+      or not exists (select from daemons n where n.name = d.name and n.seen_at > d.seen_at)
+    order by seen_at desc limit 200`;
+}
+
+/** Whether there is work for each kind of daemon. */
+export interface Work {
+  /** Merchants have apps, so they call the API and send buyers to its pages. */
+  serve: boolean;
+  /** Subscriptions are live, or a signed transaction has no end yet. */
+  keeper: boolean;
+  /** Webhooks wait. */
+  dispatch: boolean;
+}
+
+export async function readWork(sql: Queryable): Promise<Work> {
+  const [row] = await sql<[Work]>`
+    select exists (select from apps) as serve,
+      exists (select from subscriptions where status in ('active', 'past_due'))
+        or exists (select from payment_attempts where state = 'open') as keeper,
+      exists (select from delivery_queue) as dispatch`;
+  return row;
 }

@@ -24,7 +24,13 @@ import {
 import { print, printJson, painter } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { safeText } from '../terminal/safe-text.ts';
-import type { Checkable, Facts, Limits, Status } from './status/facts.ts';
+import {
+  type Facts,
+  type Limits,
+  type Requirement,
+  requirements,
+  type Status,
+} from './status/facts.ts';
 import { problemsOf, uncheckedOf } from './status/limits.ts';
 import { queueStatus } from './status/queues.ts';
 import { endpointTable, screen } from './status/screen.ts';
@@ -33,11 +39,8 @@ import { merchantTable } from './status/sponsoring.ts';
 interface StatusFlags extends CommonFlags, Limits {
   by?: 'endpoint' | 'merchant';
   nagios?: boolean;
-  /**
-   * The parts of the status that must be checked. A required part that was not checked is a
-   * problem.
-   */
-  require?: readonly Checkable[];
+  /** The parts that must have been checked, and the kinds of daemons that must run. */
+  require?: readonly Requirement[];
 }
 
 export function addStatus(command: Command, finish: Finish): void {
@@ -46,14 +49,15 @@ export function addStatus(command: Command, finish: Finish): void {
     .option('--max-delivery-delay <seconds>', 'limit for a due delivery', wholeNumber(0), 300)
     .option(
       '--max-failed <n>',
-      'limit for the deliveries given up in the last two days; default: none',
+      'limit for the deliveries given up in the last two days',
       wholeNumber(0),
+      0,
     )
     .option('--min-sol <sol>', 'minimum balance of the keeper', sol, 0.1)
     .option(
       '--require <parts>',
-      'parts that must have been checked, comma-separated: chain, keeper, secrets',
-      listOf('chain', 'keeper', 'secrets'),
+      `what must run and have been checked, comma-separated: ${requirements.join(', ')}`,
+      listOf(...requirements),
     )
     .option(
       '--by <what>',
@@ -145,7 +149,7 @@ function pluginLine(word: string, text: string): string {
 async function readStatus(
   config: Config,
   limits: Limits,
-  { demanded, byEndpoint }: { demanded: readonly Checkable[]; byEndpoint: boolean },
+  { demanded, byEndpoint }: { demanded: readonly Requirement[]; byEndpoint: boolean },
 ): Promise<Status> {
   const log = createLog('admin', {
     level: config.logLevel,
@@ -183,6 +187,7 @@ async function readStatus(
           collection: null,
           sponsoring: null,
           daemons: [],
+          work: null,
           undecipherableSecrets: null,
           errors: [],
         }
@@ -194,10 +199,11 @@ async function readStatus(
   };
   const unchecked = uncheckedOf(found);
   const problems = [
-    ...problemsOf(found, limits),
-    ...demanded.flatMap((what) =>
-      unchecked[what] === undefined ? [] : [`${what} is not checked: ${unchecked[what]}`],
-    ),
+    ...problemsOf(found, limits, demanded),
+    ...demanded.flatMap((what) => {
+      const why = what === 'serve' || what === 'dispatch' ? undefined : unchecked[what];
+      return why === undefined ? [] : [`${what} is not checked: ${why}`];
+    }),
   ];
   const state =
     problems.length > 0 ? 'past_limit' : Object.keys(unchecked).length > 0 ? 'unchecked' : 'ok';

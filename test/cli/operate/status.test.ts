@@ -1,6 +1,9 @@
 // billing status as an operator and a monitor run it.
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
+import { recordStop, writeDaemon } from '../../../src/db/daemons.ts';
+import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { startTestChain } from '../../fixtures/localnet.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
@@ -58,6 +61,7 @@ void t.test(
       insert into daemons (id, name, host, pid, release, schema_version) values
         (gen_random_uuid(), 'keeper', 'a', 1, '0.1.0', 24), (gen_random_uuid(), 'keeper', 'b', 1, '0.1.0', 24),
         (gen_random_uuid(), 'serve', 'a', 2, '0.2.0', 25), (gen_random_uuid(), 'dispatch', 'a', 3, null, null)`;
+    await staysAlive(sql);
     const late = await runShared(['status', '--min-sol', '2'], env);
     t.equal(late.code, 1);
     t.match(late.stdout, /3 PAST THEIR LIMITS/);
@@ -90,12 +94,76 @@ void t.test(
     });
 
     const other = await startReceiver(t);
-    const chains = await runShared([...lenient, '--min-sol', '0'], {
+    const chains = await runShared([...lenient, '--min-sol', '0', '--max-failed', '1'], {
       ...env,
       SOLANA_RPC_URL: `${other.url},${chain.rpcUrl}`,
     });
     t.equal(chains.code, 1, 'one endpoint that is down is not hidden behind one that is up');
     t.equal((JSON.parse(chains.stdout) as { problems: string[] }).problems.length, 1);
+  },
+);
+
+/** Heartbeats of the future: the rows count as running for as long as the test takes. */
+const staysAlive = (sql: Sql) => sql`update daemons set seen_at = now() + interval '1 hour'`;
+
+void t.test(
+  'status: a kind of daemon that does not run is a problem where there is work for it, or --require names it',
+  async (t) => {
+    const { sql, url } = await testDatabase(t);
+    const problems = async (...flags: string[]) => {
+      const { code, stdout } = await runShared(['status', '--json', ...flags], {
+        DATABASE_URL: url,
+      });
+      const found = (JSON.parse(stdout) as { problems: string[] }).problems;
+      t.equal(code, found.length === 0 ? 0 : 1);
+      return found;
+    };
+    t.same(await problems(), [], 'an empty installation has no work');
+    const all = 'serve,keeper,dispatch';
+    t.same(await problems('--require', `${all},chain`), [
+      'no serve has run yet',
+      'no keeper has run yet',
+      'no dispatch has run yet',
+      'keeper is not checked: KEEPER_ADDRESS is not set',
+      'chain is not checked: SOLANA_RPC_URL is not set',
+    ]);
+    const merchant = await insertMerchant(sql);
+    await sql`insert into webhook_endpoints (app_id, url, secret) values (${merchant.appId}, 'http://127.0.0.1:1/', '')`;
+    const planId = await insertPlan(sql, merchant);
+    const subscriptionId = await insertSubscription(sql, { appId: merchant.appId, planId });
+    await insertEvent(sql, subscriptionId);
+    const waits = ['--max-payment-delay', '7200', '--max-delivery-delay', '7200'];
+    t.same(
+      await problems(...waits),
+      ['serve', 'keeper', 'dispatch'].map(
+        (kind) => `no ${kind} has run yet, and there is work for it`,
+      ),
+    );
+    const daemon = (name: string, id = randomUUID()) => {
+      const of = { name, host: 'a', pid: 1, release: null, schemaVersion: null, trouble: null };
+      return { id, write: () => writeDaemon(sql, { ...of, id }) };
+    };
+    const first = daemon('keeper');
+    const [serve, keeper, dispatch] = ['serve', 'keeper', 'dispatch'].map((name) => daemon(name));
+    for (const one of [first, serve, keeper, dispatch]) await one?.write();
+    await staysAlive(sql);
+    await recordStop(sql, first.id);
+    t.same(await problems(...waits), [], 'another keeper runs');
+    for (const one of [serve, keeper, dispatch]) await recordStop(sql, one?.id ?? '');
+    t.equal((await sql`select from daemons`).length, 3, 'the last one of each kind is remembered');
+    const stopped = ['serve', 'keeper', 'dispatch'].map(
+      (kind) => new RegExp(`^no ${kind} runs: the last one stopped \\d+ s ago, and there is work`),
+    );
+    t.match(await problems(...waits), stopped);
+    await sql`update subscriptions set status = 'cancelled', ended_at = now(), cancelled_at = now(),
+      cancel_requested_at = now(), cancel_requested_by = 'merchant', next_payment_due = null`;
+    t.match(await problems(...waits), [stopped[0], stopped[2]], 'a keeper has no work any more');
+    await sql`update daemons set stopped_at = null, seen_at = now() - interval '3 days'`;
+    t.match(await problems(...waits), [
+      /^no serve has written to Postgres for 3 days$/,
+      /^no keeper has/,
+      /^no dispatch has/,
+    ]);
   },
 );
 
@@ -218,6 +286,7 @@ void t.test(
       ok: false,
       state: 'past_limit',
       problems: [
+        'no keeper has run yet',
         'chain is not checked: SOLANA_RPC_URL is not set',
         'keeper is not checked: KEEPER_ADDRESS is not set',
       ],
@@ -233,7 +302,7 @@ void t.test(
     );
     t.match(await runShared(['status', '--require', 'chain,sun'], env), {
       code: 2,
-      stderr: /--require.*It must be one of chain, keeper, secrets\./,
+      stderr: /--require.*It must be one of serve, keeper, dispatch, chain, secrets\./,
     });
   },
 );

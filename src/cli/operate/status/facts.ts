@@ -11,8 +11,8 @@ export interface Limits {
   maxDeliveryDelay: number;
   /** Minimum balance of the keeper wallet in SOL. */
   minSol: number;
-  /** Maximum number of deliveries given up in the last two days. Undefined for no limit. */
-  maxFailed?: number;
+  /** Maximum number of deliveries given up in the last two days. */
+  maxFailed: number;
 }
 
 /**
@@ -20,6 +20,17 @@ export interface Limits {
  * missing or its source does not respond.
  */
 export type Checkable = 'chain' | 'keeper' | 'secrets';
+
+/** The kinds of daemons. */
+export const kinds = ['serve', 'keeper', 'dispatch'] as const;
+export type Kind = (typeof kinds)[number];
+
+/**
+ * What --require takes: a part that must have been checked, and a kind of daemon that must run. A
+ * keeper must run, and its SOL must have been checked.
+ */
+export const requirements = ['serve', 'keeper', 'dispatch', 'chain', 'secrets'] as const;
+export type Requirement = (typeof requirements)[number];
 
 export interface Status {
   /** True when `problems` is empty. */
@@ -50,6 +61,8 @@ export interface Status {
   collection: QueueStatus['collection'] | null;
   sponsoring: QueueStatus['sponsoring'] | null;
   daemons: DaemonRow[];
+  /** Whether there is work for each kind of daemon. Null when Postgres did not respond. */
+  work: QueueStatus['work'] | null;
   /**
    * Number of webhook secrets that no key of ENCRYPTION_KEY decrypts. Null when ENCRYPTION_KEY is
    * not configured or Postgres did not respond.

@@ -2,7 +2,14 @@
 import { type ClockDifference, type ClockName, MAX_CLOCK_SECONDS } from '../../../daemon/clocks.ts';
 import type { DaemonRow } from '../../../db/daemons.ts';
 import { heldInWords } from '../../../domain/collecting/brake.ts';
-import type { Checkable, Facts, Limits } from './facts.ts';
+import {
+  type Checkable,
+  type Facts,
+  type Kind,
+  kinds,
+  type Limits,
+  type Requirement,
+} from './facts.ts';
 
 /**
  * Maximum number of seconds that a public chain's clock may be behind. The chain's clock, read from
@@ -24,12 +31,16 @@ export const MAX_SILENCE = 20;
  */
 const MAX_KEEPER_FAILURES = 6;
 
-/** Returns a message for each exceeded limit. The list is empty when no limit is exceeded. */
+/**
+ * Returns a message for each exceeded limit, and for each kind of daemon that does not run although
+ * there is work for it or it is in `demanded`. The list is empty when there is no problem.
+ */
 export function problemsOf(
   facts: Facts,
-  { maxPaymentDelay, maxDeliveryDelay, minSol, maxFailed = Infinity }: Limits,
+  { maxPaymentDelay, maxDeliveryDelay, minSol, maxFailed }: Limits,
+  demanded: readonly Requirement[] = [],
 ): string[] {
-  const { at, database, payments, deliveries, collection } = facts;
+  const { database, payments, deliveries, collection } = facts;
   const { undecipherableSecrets, chain, keeper, clocks } = facts;
   const problems: string[] = [];
   const past = (seconds: number, limit: number, what: string) => {
@@ -38,7 +49,7 @@ export function problemsOf(
   };
   if (database.fault !== null) problems.push(database.fault);
   if (database.readOnly === true) problems.push('Postgres is read-only');
-  problems.push(...daemonProblems(facts.daemons, at));
+  problems.push(...daemonProblems(facts, demanded));
   problems.push(...(collection?.holds ?? []).map(heldInWords));
   if (payments !== null) {
     past(payments.lateSeconds, maxPaymentDelay, 'a payment has been due');
@@ -122,22 +133,30 @@ export function uncheckedOf({
 }
 
 /**
- * Returns the problems that running daemons report. For each kind of daemon, such as `keeper`, also
- * returns a problem if none of that kind is running.
+ * Returns the problems that running daemons report, and one for each kind of daemon of which none
+ * runs, if the last one was killed, there is work for it, or it is in `demanded`.
  */
-function daemonProblems(daemons: readonly DaemonRow[], at: Date): string[] {
-  const silentFor = ({ seenAt }: DaemonRow) => Math.floor((at.getTime() - seenAt.getTime()) / 1000);
-  const running = daemons.filter((daemon) => silentFor(daemon) <= MAX_SILENCE);
-  const troubled = running.flatMap(({ name, host, pid, trouble }) =>
-    trouble === null ? [] : [`${name} (${host}, process ${pid}): ${trouble}`],
-  );
-  const gone = [...new Set(daemons.map(({ name }) => name))].flatMap((name) => {
-    const last = daemons.find((daemon) => daemon.name === name);
-    return last === undefined || running.some((daemon) => daemon.name === name)
-      ? []
-      : [`no ${name} has written to Postgres for ${duration(silentFor(last))}`];
-  });
-  return [...troubled, ...gone];
+function daemonProblems({ daemons, at, work }: Facts, demanded: readonly Requirement[]): string[] {
+  const secondsSince = (time: Date) => Math.floor((at.getTime() - time.getTime()) / 1000);
+  const isRunning = ({ seenAt, stoppedAt }: DaemonRow) =>
+    stoppedAt === null && secondsSince(seenAt) <= MAX_SILENCE;
+  const troubled = daemons
+    .filter(isRunning)
+    .flatMap(({ name, host, pid, trouble }) =>
+      trouble === null ? [] : [`${name} (${host}, process ${pid}): ${trouble}`],
+    );
+  const absenceOf = (kind: Kind): string[] => {
+    const rows = daemons.filter(({ name }) => name === kind);
+    const [last] = rows;
+    if (work === null || rows.some(isRunning)) return [];
+    const why = demanded.includes(kind) ? '' : ', and there is work for it';
+    const isMissed = demanded.includes(kind) || work[kind];
+    if (last === undefined) return isMissed ? [`no ${kind} has run yet${why}`] : [];
+    const since = duration(secondsSince(last.seenAt));
+    if (last.stoppedAt === null) return [`no ${kind} has written to Postgres for ${since}`];
+    return isMissed ? [`no ${kind} runs: the last one stopped ${since} ago${why}`] : [];
+  };
+  return [...troubled, ...kinds.flatMap(absenceOf)];
 }
 
 const CLOCKS: readonly ClockName[] = ['postgres', 'host', 'chain'];

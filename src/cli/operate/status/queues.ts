@@ -1,6 +1,6 @@
 // Reads from Postgres how many payments and deliveries are due, and how late they are.
 import { type Hold, listHolds, readBrake } from '../../../db/collection-holds.ts';
-import { listDaemons, type DaemonRow } from '../../../db/daemons.ts';
+import { listDaemons, type DaemonRow, readWork, type Work } from '../../../db/daemons.ts';
 import {
   countDue,
   findDueEndpoints,
@@ -90,6 +90,7 @@ export interface QueueStatus {
       merchants: MerchantSponsoring[];
     };
   daemons: DaemonRow[];
+  work: Work;
   undecipherableSecrets: number | null;
   errors: RecentError[];
   /** The endpoints that fail or have unfinished deliveries; only with --by endpoint. */
@@ -134,6 +135,7 @@ export async function queueStatus(
     const errors = await listRecentErrors(tx, ERRORS_SHOWN);
     const sponsoring = await sponsoringStatus(tx, sponsorLimits);
     const daemons = await listDaemons(tx);
+    const work = await readWork(tx);
     const undecipherableSecrets =
       encryptionKeys === undefined
         ? null
@@ -163,6 +165,7 @@ export async function queueStatus(
       collection: { holds, waitsForHeight },
       sponsoring,
       daemons,
+      work,
       undecipherableSecrets,
       errors,
       ...(queued !== undefined && { endpoints: queued }),

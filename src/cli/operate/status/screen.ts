@@ -76,8 +76,9 @@ function clockFacts({ clocks }: Status): [string, string][] {
  */
 function releaseFacts({ daemons, at }: Status): [string, string][] {
   const counts = new Map<string, number>();
-  for (const { name, release, schemaVersion, seenAt } of daemons) {
-    if (at.getTime() - seenAt.getTime() > MAX_SILENCE * 1000) continue;
+  for (const { name, release, schemaVersion, seenAt, stoppedAt } of daemons) {
+    const isSilent = at.getTime() - seenAt.getTime() > MAX_SILENCE * 1000;
+    if (isSilent || stoppedAt !== null) continue;
     const build =
       release === null
         ? `${name} of an earlier build`
