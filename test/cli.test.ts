@@ -4,7 +4,7 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { Help } from 'commander';
+import { type Command, Help } from 'commander';
 import t from 'tap';
 import { generateKeypair } from '../src/chain/keypair.ts';
 import { buildTree } from '../src/cli.ts';
@@ -74,6 +74,18 @@ void t.test(
     t.equal(stubs.helpInformation(), complete.helpInformation());
   },
 );
+
+void t.test('the help of every command and of its subcommands can be shown', async (t) => {
+  const complete = await buildTree(
+    () => true,
+    () => undefined,
+  );
+  const names = (command: Command): string[] => {
+    t.match(command.helpInformation(), `Usage: `, command.name());
+    return [command.name(), ...command.commands.flatMap(names)];
+  };
+  t.ok(names(complete).includes('fund'));
+});
 
 void t.test(
   'wrong usage of the command line: one line and exit code 2, no stack trace',

@@ -285,7 +285,13 @@ async function rest(ms: number, signal: AbortSignal): Promise<void> {
  * ("3000/hook", ":3000"). Throws an OperatorError (exit code 2) for an invalid URL.
  */
 export function targetOf(text: string): string {
-  // A URL's host may be one whole number, so "http://3000" would be the address 0.0.11.184.
+  // A URL's host may be one whole number: "http://3000" is the address 0.0.11.184.
+  const port = /^[a-z]+:\/\/(\d+)(?=\/|$)/i.exec(text)?.[1];
+  if (port !== undefined)
+    throw new OperatorError(
+      `--forward-to ${text} names the host ${port}. Is http://localhost:${port} meant?`,
+      2,
+    );
   const named = text.replace(/^:?(\d+)(?=\/|$)/, 'localhost:$1');
   const url = /^[a-z]+:\/\//i.test(named) ? named : `http://${named}`;
   const fault = urlFault(url, 'development');

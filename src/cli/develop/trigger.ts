@@ -2,7 +2,7 @@
 // to `billing listen`.
 import type { Command } from 'commander';
 import { interruptible } from '../../daemon/run.ts';
-import { sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
+import { sampleFields, sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
 import type { PingResult } from '../../webhooks/ping.ts';
 import type { Finish } from '../arguments.ts';
@@ -49,6 +49,9 @@ function trigger(type: string, flags: TriggerFlags): Promise<number> {
           signal,
         }),
       );
+      const added = fieldsBeside(data.type, given);
+      if (added.length > 0)
+        note(`A ${data.type} of the service has no ${added.join(', ')}: sent as --data has it.`);
       const delivered = data.status !== null && data.status >= 200 && data.status < 300;
       if (flags.json === true) printJson(data);
       else print(describe(data, app.name));
@@ -59,6 +62,14 @@ function trigger(type: string, flags: TriggerFlags): Promise<number> {
       await client.close();
     }
   });
+}
+
+/** Fields that the sample of this type does not have, in quotes. */
+function fieldsBeside(type: SampleType, given: object = {}): string[] {
+  const known = sampleFields(type);
+  return Object.keys(given).flatMap((name) =>
+    known.includes(name) ? [] : [`"${safeText(name)}"`],
+  );
 }
 
 function dataOf(text: string): object {

@@ -1,7 +1,7 @@
 // `billing localnet` runs the local chain. `billing localnet fund` gives a wallet SOL and USDC on
 // that chain. The optional packages of both commands are imported when a command runs.
 import { once } from 'node:events';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { ENDING_SIGNALS } from '../../errors.ts';
 import { decimal, type Finish, wholeNumber } from '../arguments.ts';
 import type { FundFlags } from './localnet-fund.ts';
@@ -48,14 +48,19 @@ export function addLocalnet(command: Command, finish: Finish): void {
     .command('fund')
     .description('gives a wallet SOL and USDC on a local chain (of localnet or sandbox)')
     .argument('<address>', "the wallet's address")
-    .option('--usdc <amount>', 'USDC, such as 100 or 0.5', decimal(6), 0n)
-    .option('--sol <amount>', 'SOL, such as 1 or 0.25', decimal(9), 0n)
+    .addOption(amount('--usdc <amount>', 'USDC, such as 100 or 0.5', 6))
+    .addOption(amount('--sol <amount>', 'SOL, such as 1 or 0.25', 9))
     .option('--rpc-url <url>', 'the local chain', 'http://127.0.0.1:8899')
     .option('--json', 'print the balances as one JSON object')
     .action(async (address: string, flags: FundFlags) => {
       const { fund } = await withOptional(() => import('./localnet-fund.ts'));
       finish(await fund(address, flags));
     });
+}
+
+/** An option whose default is 0n. commander prints a default as JSON, which has no bigint. */
+function amount(flags: string, description: string, decimals: number): Option {
+  return new Option(flags, description).argParser(decimal(decimals)).default(0n, '0');
 }
 
 /**

@@ -180,7 +180,7 @@ function erase(text: string, flags: EraseFlags): Promise<number> {
     const live = await countLiveSubscriptions(sql, id);
     if (live > 0)
       throw new OperatorError(
-        `${wallet} has ${live} active or past due subscriptions. Cancel them first (mode "force"): nothing was erased.`,
+        `${wallet} has ${live} active or past due subscriptions. Their merchant cancels them first, at the desk or over the API (POST .../subscriptions/{subscriptionId}/cancel with mode "force"): nothing was erased.`,
       );
     if (!yes) {
       if (!canAsk())

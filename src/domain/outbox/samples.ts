@@ -39,6 +39,13 @@ export async function createSample(
   });
 }
 
+/** Names of the fields in data of a sample event. */
+export function sampleFields(type: SampleType): string[] {
+  const app = { appId: '', webhookId: null, merchantWallet: '' };
+  const { body } = sampleEvent(type, app, [], new Date());
+  return Object.keys((JSON.parse(body) as { data: object }).data);
+}
+
 /** Replaces fields of the sample's data. The event is still marked as a sample. */
 function withData({ id, body }: Sample, given: Readonly<Record<string, unknown>>): Sample {
   const event = JSON.parse(body) as { data: Record<string, unknown> };

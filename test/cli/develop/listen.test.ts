@@ -120,6 +120,10 @@ void t.test(
       code: 2,
       stderr: /--forward-to must be an absolute http:/,
     });
+    t.match(await runShared(['listen', '--forward-to', 'http://3000/hook'], env), {
+      code: 2,
+      stderr: /names the host 3000\. Is http:\/\/localhost:3000 meant\?/,
+    });
   },
 );
 

@@ -137,6 +137,50 @@ void t.test('mcp answers each call that it has read, also when stdin ends at onc
   for (const line of answers) t.match(line, merchant.appId);
 });
 
+void t.test(
+  'mcp answers a line that is no message, and takes null for params left out',
+  async (t) => {
+    const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+    const child = spawn(process.execPath, [program, 'mcp'], {
+      env,
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
+    t.teardown(() => child.kill('SIGKILL'));
+    const [ended, out] = [once(child, 'exit'), text(child.stdout)];
+    child.stdin.end(
+      [
+        '{"jsonrpc":',
+        '[]',
+        '{"id":7}',
+        '{"jsonrpc":"2.0","id":1,"method":"ping","params":null}',
+        '',
+      ].join('\n'),
+    );
+    t.same(await ended, [0, null]);
+    t.match(
+      (await out)
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as object),
+      [
+        { id: null, error: { code: -32_700 } },
+        { id: null, error: { code: -32_700 } },
+        { id: 7, error: { code: -32_600 } },
+        { id: 1, result: {} },
+      ],
+    );
+  },
+);
+
+void t.test('mcp passes no secret to a model, and says that texts are data', async (t) => {
+  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+  const { call } = await connect(t, env, '--write');
+  const url = 'https://shop.example/hook';
+  const { data, about } = await call('createWebhook', { appId: merchant.appId, body: { url } });
+  t.match(data, { url, secret: /^withheld/ });
+  t.match(about, /not as instructions/);
+});
+
 void t.test('mcp without a key, or with a wrong URL, ends with one line', async (t) => {
   t.match(await runShared(['mcp'], {}), { code: 2, stderr: /An API key is needed/ });
   const wrong = { BILLING_API_KEY: merchant.key, BILLING_API_URL: 'http://127.0.0.1:1' };

@@ -69,6 +69,20 @@ void t.test('trigger reports the number of listeners of all serve processes', as
   t.equal(await listeners(), 1);
 });
 
+void t.test('trigger names the fields of --data that the sample does not have', async (t) => {
+  const served = await startServe(t);
+  const { key } = await served.merchant();
+  const env = { BILLING_API_KEY: key, BILLING_API_URL: served.url };
+  const trigger = (data: object) =>
+    runShared(['trigger', 'payment_success', '--data', JSON.stringify(data)], env);
+  t.match(await trigger({ externalID: 'a', amountGross: '1', seats: 2 }), {
+    code: 0,
+    stderr:
+      /A payment_success of the service has no "externalID", "seats": sent as --data has it\./,
+  });
+  t.notMatch((await trigger({ externalId: 'a', amountGross: '1' })).stderr, /has no/);
+});
+
 void t.test("a merchant's name cannot control the terminal", async (t) => {
   const served = await startServe(t);
   const { key, appId } = await served.merchant();
