@@ -965,6 +965,8 @@ create table replays (
   queued integer not null default 0,
   created_at timestamp with time zone not null default now(),
   finished_at timestamp with time zone,
+  finished_before integer not null default 0,
+  constraint replays_finished_before_check CHECK ((finished_before >= 0)),
   constraint replays_queued_check CHECK ((queued >= 0)),
   constraint replays_stage_check CHECK ((stage = ANY (ARRAY['deliveries'::text, 'events'::text]))),
   constraint replays_total_check CHECK ((total >= 0)),
@@ -975,6 +977,7 @@ comment on table replays is 'replay runs; the transaction that queues also advan
 comment on column replays.app_id is 'the app of a run requested over the API, which serve executes; null for a run of the command';
 comment on column replays.selection is 'the filters or ids as canonical JSON, by which the same command finds its interrupted run';
 comment on column replays.until is 'upper bound of the creation time, which excludes later rows and those of the run itself';
+comment on column replays.finished_before is 'finished runs of the same selection when this one was planned: with more of them, another run has queued what it counted';
 CREATE INDEX replays_requested ON public.replays USING btree (id) WHERE ((finished_at IS NULL) AND (app_id IS NOT NULL));
 CREATE UNIQUE INDEX one_open_replay_per_selection ON public.replays USING btree (md5(selection)) WHERE (finished_at IS NULL);
 

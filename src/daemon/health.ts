@@ -15,6 +15,8 @@ export interface Health extends LoopObserver {
   takes: (error: unknown) => boolean;
   /** Reports a successful write to Postgres, which ends an outage. */
   written: () => void;
+  /** Stops logging outages: the daemon ends, and its connections are closed under its loops. */
+  ended: () => void;
   /**
    * Describes the current problem: Postgres is unavailable, or a loop has failed for longer than
    * PATIENCE_MS. Returns undefined when there is no problem.
@@ -40,10 +42,12 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
     registers: [registry],
   });
   const failing = new Map<object, { name: string; since: number; reason: string }>();
+  let isEnded = false;
   let outage: { since: number; reason: string } | undefined;
 
   const takes = (error: unknown): boolean => {
     if (!isOutage(error)) return false;
+    if (isEnded) return true;
     if (outage === undefined) {
       outage = { since: performance.now(), reason: messageOf(error) };
       log().error({ reason: outage.reason }, 'Postgres is unavailable');
@@ -58,6 +62,9 @@ export function createHealth(registry: Registry, log: () => Log, onOutage: () =>
 
   return {
     takes,
+    ended() {
+      isEnded = true;
+    },
     written() {
       if (outage === undefined) return;
       const seconds = Math.round((performance.now() - outage.since) / 1000);

@@ -95,12 +95,9 @@ export async function runDaemon(
     const signalled = firstSignal(log);
     observeLoops(health);
     const start = await loading;
-    const daemon = await start({
-      ...resources,
-      registry,
-      trouble: () => health.trouble(),
-      isStopping: () => isStopping,
-    });
+    const trouble = () => health.trouble();
+    const parts = { ...resources, registry, trouble, isStopping: () => isStopping };
+    const daemon = await started(start(parts), health);
     const secrets = watchSecrets(resources, registry);
     const works = async () =>
       health.trouble() ??
@@ -138,6 +135,19 @@ export async function runDaemon(
     logStopped(log, stopped);
     return 0;
   });
+}
+
+/**
+ * Returns the daemon. If it refuses to start, its loops find their connections closed, which is not
+ * logged.
+ */
+async function started(start: Promise<Daemon>, health: Health): Promise<Daemon> {
+  try {
+    return await start;
+  } catch (error) {
+    health.ended();
+    throw error;
+  }
 }
 
 /**

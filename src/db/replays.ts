@@ -131,6 +131,15 @@ export async function readNow(sql: Queryable): Promise<string> {
   return row.now;
 }
 
+/** Counts the finished runs of this selection. */
+export async function countFinishedRuns(sql: Queryable, selection: string): Promise<number> {
+  const [row] = await sql<[{ count: number }]>`
+    select count(*)::int as count from replays
+    where md5(selection) = md5(${selection}) and selection = ${selection}
+      and finished_at is not null`;
+  return row.count;
+}
+
 /** Finds the unfinished run of this selection. */
 export async function findOpenRun(
   sql: Queryable,
@@ -149,12 +158,19 @@ export async function insertRun(
     appId,
     selection,
     until,
+    finishedBefore,
     total,
-  }: { appId: string | null; selection: string; until: string; total: number },
+  }: {
+    appId: string | null;
+    selection: string;
+    until: string;
+    finishedBefore: number;
+    total: number;
+  },
 ): Promise<ReplayRun> {
   const [run] = await sql<ReplayRun[]>`
-    insert into replays as open (app_id, selection, until, total)
-      values (${appId}, ${selection}, ${until}, ${total})
+    insert into replays as open (app_id, selection, until, finished_before, total)
+      values (${appId}, ${selection}, ${until}, ${finishedBefore}, ${total})
     on conflict (md5(selection)) where finished_at is null do update
       set app_id = coalesce(open.app_id, excluded.app_id)
     returning ${runFields(sql)}`;
@@ -194,19 +210,21 @@ export async function lockRun(sql: Transaction, id: string): Promise<ReplayRun |
 /**
  * Checks whether another run of the same selection has finished since this run was planned. If so,
  * returns the number of deliveries that the other run queued, and this run has nothing left to
- * queue. Otherwise returns undefined.
+ * queue. Otherwise returns undefined. The runs are counted, because the database's clock may have
+ * gone back between the two.
  */
 export async function queuedMeanwhile(
   sql: Transaction,
-  { id, until }: ReplayRun,
+  { id }: ReplayRun,
 ): Promise<number | undefined> {
-  const [other] = await sql<{ queued: number }[]>`
-    select other.queued from replays run
+  const [others] = await sql<{ queued: number }[]>`
+    select (array_agg(other.queued order by other.finished_at desc, other.id desc))[1] as queued
+    from replays run
       join replays other on md5(other.selection) = md5(run.selection)
         and other.selection = run.selection and other.id <> run.id
-    where run.id = ${id} and other.finished_at >= ${until}::timestamptz
-    order by other.finished_at desc limit 1`;
-  return other?.queued;
+    where run.id = ${id} and other.finished_at is not null
+    group by run.id having count(*) > run.finished_before`;
+  return others?.queued;
 }
 
 export interface Step {

@@ -44,6 +44,15 @@ void t.test('an outage of Postgres is one line when it begins and one when it en
   t.end();
 });
 
+void t.test('a daemon that has ended logs nothing of its closed connections', (t) => {
+  const { takes, ended, lines, begun } = health(t);
+  ended();
+  t.equal(takes(lost()), true);
+  t.equal(takes(new Error('a bug')), false, 'a bug still ends the process');
+  t.same([lines.length, begun()], [0, 0]);
+  t.end();
+});
+
 void t.test('a full disk and a read-only server are outages, a slow statement is not', (t) => {
   const { takes } = health(t);
   const error = (code: string) =>

@@ -6,6 +6,7 @@ import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Selection } from '../../db/replay-selection.ts';
 import {
   bringForward,
+  countFinishedRuns,
   countMatching,
   countUnsent,
   findOpenRun,
@@ -92,6 +93,8 @@ export interface ReplayPlan {
    * Deliveries and events that are created after this time (as text) are not part of the replay.
    */
   before: string;
+  /** Number of finished runs with the same selection. */
+  finishedBefore: number;
   /**
    * An earlier, unfinished run with the same selection, which the replay resumes. `matching`
    * includes the events that the earlier run has already queued.
@@ -116,6 +119,7 @@ export async function planReplay(sql: Queryable, selection: Selection): Promise<
       );
   }
   const interrupted = await findOpenRun(sql, canonical(selection));
+  const finishedBefore = await countFinishedRuns(sql, canonical(selection));
   const before = interrupted?.until ?? (await readNow(sql));
   const matching = [
     ...(selection.status === 'unsent' ? [] : await countMatching(sql, selection, before)),
@@ -125,6 +129,7 @@ export async function planReplay(sql: Queryable, selection: Selection): Promise<
     matching,
     deliverable: matching.reduce((sum, { deliverable }) => sum + deliverable, 0),
     before,
+    finishedBefore,
     interrupted,
   };
 }
@@ -180,6 +185,7 @@ function startReplay(
     appId,
     selection: canonical(selection),
     until: plan.before,
+    finishedBefore: plan.finishedBefore,
     total: plan.deliverable,
   });
 }

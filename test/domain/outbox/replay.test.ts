@@ -103,6 +103,32 @@ void t.test(
   },
 );
 
+void t.test(
+  'a replay planned after the end of another queues, whatever the clock says',
+  async (t) => {
+    const { sql, app } = await mixed(t);
+    const selection = { ...everything, endpointId: app.endpointId, status: 'failed' };
+    const first = await replay(sql, selection);
+    t.ok(first > 0);
+    await failReplays(sql);
+    // The database's clock has gone back since.
+    await sql`update replays set finished_at = now() + interval '1 hour'`;
+    const plan = await planReplay(sql, selection);
+    t.match(await runReplay(sql, selection, plan), { queued: plan.deliverable, finished: true });
+    t.ok((await replayed(sql)).length > first, 'queued again');
+    const early = await planReplay(sql, selection);
+    const { queued } = await runReplay(sql, selection, await planReplay(sql, selection));
+    const before = (await replayed(sql)).length;
+    await sql`update replays set finished_at = now() - interval '1 hour'`;
+    t.match(
+      await runReplay(sql, selection, early),
+      { queued },
+      'the other has queued what it counted',
+    );
+    t.equal((await replayed(sql)).length, before);
+  },
+);
+
 void t.test('a replayed delivery is queued as a new delivery of the same event', async (t) => {
   const { sql, app, failed } = await mixed(t);
   const [id = ''] = failed;
