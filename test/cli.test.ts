@@ -124,7 +124,7 @@ void t.test(
   'an unreachable Postgres is named with its host and the next step, exit code 1',
   async (t) => {
     const url = 'postgres://billing:hunter2@127.0.0.1:1/ledger';
-    for (const args of [['migrate'], ['dispatch']]) {
+    for (const args of [['migrate', '--wait', '0'], ['dispatch']]) {
       const { code, stderr } = await run(t, args, {
         DATABASE_URL: url,
         ENCRYPTION_KEY: 'an encryption key of 32 bytes ...',

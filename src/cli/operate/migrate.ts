@@ -10,8 +10,9 @@ import { recordMissingTerms } from '../../db/installation.ts';
 import { moveStatistics, type StatisticsRights } from '../../db/logins.ts';
 import { daemonRoles } from '../../db/postgres/daemon-roles.ts';
 import { migrate, newerSchema, type Planned, planMigrations } from '../../db/postgres/migrate.ts';
+import { isLost } from '../../db/postgres/outage.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
+import { type CommonFlags, type Finish, wholeNumber, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { record } from './recorded.ts';
@@ -21,6 +22,8 @@ interface MigrateFlags extends CommonFlags {
   roles?: string;
   /** Whether to print the pending migrations instead of applying them. */
   plan?: true;
+  /** Seconds to wait for a Postgres that does not accept connections yet. */
+  wait: number;
 }
 
 export function addMigrate(command: Command, finish: Finish): void {
@@ -33,17 +36,30 @@ export function addMigrate(command: Command, finish: Finish): void {
       '--plan',
       'print the statements of the pending migrations and the locks that they take, and change nothing',
     )
+    .option(
+      '--wait <seconds>',
+      'how long to wait for a Postgres that does not accept connections yet',
+      wholeNumber(0, 3600),
+      30,
+    )
     .option('--json', 'print the applied (or pending) migrations as JSON')
     .action(async (flags: MigrateFlags) => finish(await migrateDatabase(flags)));
 }
 
 /** Applies the pending migrations and prints their names. Returns the exit code. */
-function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): Promise<number> {
+function migrateDatabase({
+  envFile,
+  roles,
+  plan,
+  wait,
+  json = false,
+}: MigrateFlags): Promise<number> {
   const config = loadConfig('admin', { envFile });
   const { databaseUrl, daemonDatabaseUrl } = required(config, 'databaseUrl', 'daemonDatabaseUrl');
   const urls = { databaseUrl: daemonDatabaseUrl, directUrl: config.databaseDirectUrl };
-  return interruptible(false, () =>
-    withPostgres(databaseUrl, { max: 2, name: 'billing migrate' }, async (sql) => {
+  return interruptible(false, async (signal) => {
+    await withProgress('waiting for Postgres', () => connectable(databaseUrl, wait, signal));
+    return withPostgres(databaseUrl, { max: 2, name: 'billing migrate' }, async (sql) => {
       if (plan === true) return printPlan(await planMigrations(sql), json);
       const newer = await newerSchema(sql);
       if (newer !== undefined) return leaveSchema(newer, { roles, json });
@@ -70,8 +86,26 @@ function migrateDatabase({ envFile, roles, plan, json = false }: MigrateFlags): 
         if (statistics !== undefined) describeStatistics(statistics);
       }
       return 0;
-    }),
-  );
+    });
+  });
+}
+
+/**
+ * Waits until Postgres accepts a connection, for `seconds` at most: an orchestrator may start it
+ * beside this command. Throws as withPostgres() does.
+ */
+async function connectable(url: string, seconds: number, signal: AbortSignal): Promise<void> {
+  const { default: pRetry } = await import('p-retry');
+  const asks = () =>
+    withPostgres(url, { max: 1, name: 'billing migrate' }, () => Promise.resolve());
+  await pRetry(asks, {
+    retries: seconds * 2,
+    factor: 1,
+    minTimeout: 500,
+    maxRetryTime: seconds * 1000,
+    signal,
+    shouldRetry: ({ error }) => isLost(error.cause),
+  });
 }
 
 /**
