@@ -1242,7 +1242,7 @@ comment on column subscriptions.failed_packs is 'consecutive transactions that f
 comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 comment on column subscriptions.chain_failure_period is 'start of the on-chain period whose payment last failed on chain for the subscriber''s reason; a payment of that period is simulated first and sent alone';
 comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
-comment on column subscriptions.charged_from is 'chain time of a resume or a registration inside an on-chain period: only the rest of that period is charged';
+comment on column subscriptions.charged_from is 'chain time from which the on-chain period that contains it is charged: of a resume or a registration inside the period, or of a late first try of its payment';
 comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
 comment on column subscriptions.reinstated_at is 'the merchant lifted its force-cancel: the wallet may register the same account again';
 comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';

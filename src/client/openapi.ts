@@ -608,7 +608,7 @@ export interface components {
         Access: {
             /**
              * Format: date-time
-             * End of the access; null without access.
+             * End of the access; null if it never began. With collection_late it may be later than the subscription’s accessUntil.
              */
             accessUntil: string | null;
             /**
@@ -618,8 +618,8 @@ export interface components {
             checkedAt: string;
             /** Whether to grant access now. */
             hasAccess: boolean;
-            /** paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over. */
-            reason: "paid" | "trial" | "grace" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "refunded" | "cancelled" | "expired";
+            /** paid, trial, grace and collection_late grant access. grace: a payment has failed, and the plan’s grace is not over. collection_late: a payment is due and has not failed, but is not collected yet. */
+            reason: "paid" | "trial" | "grace" | "collection_late" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "refunded" | "cancelled" | "expired";
             /**
              * Format: date-time
              * The response is valid until this time: ask again afterwards.

@@ -22,6 +22,13 @@ export interface AccessTerms {
   graceHours: number | null;
 }
 
+/** The further fields that decide access while a collection is late. */
+export interface LateTerms extends AccessTerms {
+  /** Time to which a change of plan has deferred the first payment. */
+  startsAt: Date | null;
+  planEndsAt: Date | null;
+}
+
 export interface AccessQuestion {
   appId: string;
   /** Exactly one of externalId and wallet is set. */
@@ -31,8 +38,10 @@ export interface AccessQuestion {
   planId: string | null;
 }
 
-export interface AccessSubscription extends AccessTerms {
+export interface AccessSubscription extends LateTerms {
   id: string;
+  /** Whether the operator has suspended the subscriber's wallet. */
+  isSuspended: boolean;
 }
 
 export interface AccessRecord extends AccessQuestion {
@@ -103,7 +112,7 @@ interface AccessRow extends Omit<AccessSubscription, 'id'> {
 
 const terms = (sql: Queryable) => sql`
   id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at,
-    paused_at, refunded_through, replaced_at, period_hours`;
+    paused_at, refunded_through, replaced_at, starts_at, period_hours, subscriber_wallet`;
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
@@ -142,10 +151,12 @@ async function ask(
   return sql<AccessRow[]>`
     select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through,
       s.next_payment_due, s.cancel_requested_at,
-      s.trial_ends_at, s.paused_at, s.refunded_through, s.replaced_at, s.period_hours, p.grace_hours
+      s.trial_ends_at, s.paused_at, s.refunded_through, s.replaced_at, s.starts_at, s.period_hours,
+      p.grace_hours, p.ends_at as plan_ends_at, exists (select from suspensions
+        where role = 'subscriber' and wallet = s.subscriber_wallet) as is_suspended
     from json_to_recordset(${JSON.stringify(asked)}::text::json) as asked (place int, app_id uuid,
       external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
       left join lateral (${subscriptions}) as s on true
-      left join lateral (select grace_hours from plans where id = s.plan_id limit 1) as p on true`;
+      left join lateral (select grace_hours, ends_at from plans where id = s.plan_id limit 1) as p on true`;
 }

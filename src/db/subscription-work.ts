@@ -24,10 +24,7 @@ export interface SubscriptionState {
   endReason: string | null;
   dueAt: Date | null;
   periodAnchor: Date | null;
-  /**
-   * The newest slot at which the account was read for any registration of the address. The keeper
-   * ignores account states from older slots.
-   */
+  /** The newest slot at which any registration's account was read. Older states are ignored. */
   observedSlot: bigint;
   /** Base units of all pulls that the keeper knows for the period that ends at paidThrough. */
   periodPulled: bigint;
@@ -49,6 +46,8 @@ export interface SubscriptionState {
    * is made before the scheduled retry, because the wallet was topped up.
    */
   earlyTries: number;
+  /** Time of a resume, a registration or a late first try: its period is charged from then on. */
+  chargedFrom: Date | null;
   /** Number of payments left with the discount. null means unlimited; 0 means used up. */
   discountPeriods: number | null;
   /** Credit from a replaced subscription that no payment has spent yet, in base units. */
@@ -69,7 +68,6 @@ export interface KeeperSubscription extends SubscriptionState {
   /** Start of the pause; null when the subscription is not paused. */
   pausedAt: Date | null;
   unpausedAt: Date | null;
-  chargedFrom: Date | null;
   /** The first payment is deferred to this time; null unless a change of plan set it. */
   startsAt: Date | null;
   /**
@@ -242,6 +240,7 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     discount_periods: state.discountPeriods,
     period_pulled: state.periodPulled.toString(),
     refunded_through: state.refundedThrough,
+    charged_from: state.chargedFrom,
     credit: state.credit.toString(),
   };
 }
@@ -273,16 +272,16 @@ export async function writeStates(
       period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods,
       chain_failure_period = v.chain_failure_period, early_tries = v.early_tries,
-        refunded_through = v.refunded_through, credit = v.credit,
+        refunded_through = v.refunded_through, charged_from = v.charged_from, credit = v.credit,
       lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
         claim_id = case when v.keeps_lease then s.claim_id end,
       event_sequence = s.event_sequence + v.with_event::int,
       updated_at = case
         when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at,
-          s.delegation_revoked_at, s.end_reason)
+          s.delegation_revoked_at, s.end_reason, s.charged_from)
           is distinct from
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at,
-            v.delegation_revoked_at, v.end_reason)
+            v.delegation_revoked_at, v.end_reason, v.charged_from)
         then now() else s.updated_at end
     from json_to_recordset(${JSON.stringify(changes.map(rowOf))}::text::json) as v (id uuid, claim_id uuid,
       notices int, keeps_lease bool, with_event bool, status text,
@@ -293,7 +292,7 @@ export async function writeStates(
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
         period_pulled int8, discount_periods int,
       chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
-      announced_notices int, credit int8)
+      announced_notices int, charged_from timestamptz, credit int8)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;

@@ -1,8 +1,10 @@
 // Decides what to do with each subscription from a snapshot of its on-chain accounts. If the
 // decision also needs past payments (pulls), the pulls are looked up in the database, then on
 // chain. If an account is missing at one RPC endpoint, the other endpoints are asked too.
+import { pullPeriod } from '../chain/program/period.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
+import { readTried } from '../db/payment-attempts.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import { readWalletDues } from '../db/wallet-dues.ts';
 import type { Books } from '../domain/collecting/books.ts';
@@ -10,6 +12,7 @@ import { addressesOf } from '../domain/collecting/chain-view.ts';
 import { decide, registeredAccount, YOUNG_SECONDS } from '../domain/collecting/decide.ts';
 import type { Decision } from '../domain/collecting/decision.ts';
 import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
+import { isLate } from '../domain/collecting/late.ts';
 import { isDueSoon } from '../domain/collecting/look-ahead.ts';
 import { owedBefore } from '../domain/collecting/owed.ts';
 import { type LookupResult, type LookupEntry, findInBooks } from '../domain/collecting/pulls.ts';
@@ -102,6 +105,7 @@ export async function assessAll<Row extends KeeperSubscription>(
     note(rows.filter(({ id }) => !closed.has(id)).map(({ id }) => [id, { closingFailed: true }]));
   context.absence.read(rows.length);
   note(await findOwed(context, rows, snapshot));
+  note(await findTried(context, rows, snapshot));
   note(await findDoubted(context, rows, snapshot, closed));
 
   const decisions = new Map(rows.map((row) => [row, decisionOf(row)]));
@@ -134,6 +138,27 @@ async function findOwed(
     const owed = owedBefore(row, dues);
     return owed === 0n ? [] : [[row.id, { owed }]];
   });
+}
+
+/** For each row whose payment is late (late.ts), finds whether an attempt was made before. */
+async function findTried(
+  { sql }: Context,
+  rows: readonly KeeperSubscription[],
+  snapshot: Snapshot,
+): Promise<LookupEntry[]> {
+  const late = rows.filter((row) => {
+    const view = snapshot.of(row);
+    if (view instanceof Error) return false;
+    const account = registeredAccount(row, view.subscription);
+    if (account === null) return false;
+    return isLate(row, pullPeriod(account, view.plan, snapshot.now).start, snapshot.now);
+  });
+  if (late.length === 0) return [];
+  const tried = await readTried(
+    sql,
+    late.map(({ id }) => id),
+  );
+  return tried.map(({ subscriptionId, periodStart }) => [subscriptionId, { tried: periodStart }]);
 }
 
 async function findInHistory(

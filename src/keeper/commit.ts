@@ -13,6 +13,7 @@ import { isBraked } from '../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../domain/collecting/decision.ts';
 import { heldUntil } from '../domain/collecting/keeper-backoff.ts';
 import {
+  type Assessment,
   type ClaimedAssessment,
   type ClaimedRow,
   type Settled,
@@ -85,8 +86,7 @@ export async function commit(
       // look-up is made when the subscription is claimed the next time.
       if (decision.needs !== undefined) return [];
       const attempt = decision.collect && attempts?.get(row.id);
-      const { update, blocks } = decision;
-      return [{ claim: claimOf(row), row, decision, update, blocks, ...(attempt && { attempt }) }];
+      return [{ claim: claimOf(row), row, decision, ...assessmentOf(decision, attempt) }];
     });
   };
   const onSettled = (settled: Settled<ClaimedAssessment & { decision: Decision }>) => {
@@ -152,6 +152,13 @@ async function read(
 }
 
 type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
+
+/** Returns the changes to write. A payment counts as tried only with its committed attempt. */
+function assessmentOf({ update, blocks, collect }: Decision, attempt?: NewAttempt): Assessment {
+  if (attempt === undefined || collect === undefined) return { update, blocks };
+  const state = { ...update.state, chargedFrom: collect.chargedFrom };
+  return { update: { ...update, state }, blocks, attempt };
+}
 
 /** Returns the attempts to write for the signed transactions, by subscription id. */
 function attemptsOf(

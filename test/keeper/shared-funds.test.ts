@@ -18,6 +18,7 @@ const collected = (id: string, wallet: string, gross: bigint) => {
     treasury: 'treasury',
     feeOwed: 0n,
     creditSpent: 0n,
+    chargedFrom: null,
     isDoubted: false,
   };
   const decision: Decision = { update: updateOf(row), collect };

@@ -146,9 +146,10 @@ async function changedBeforeSending(
   change: (stage: Stage, subscription: Subscription) => Promise<unknown>,
 ) {
   const { stage, subscription } = await due(t);
-  stage.net.passSeconds(360 * HOUR);
   const { collector, taken, track } = stage.parts();
   await collector.turn();
+  // The first try was in time, so only the change decides the price.
+  stage.net.passSeconds(360 * HOUR);
   await change(stage, subscription);
   const flight = track();
   t.teardown(() => flight.stop(0));

@@ -21,7 +21,6 @@ export const subscriptionTerms = [
   'subscriber_wallet',
   'amount',
   'period_hours',
-  'charged_from',
   'replaces',
   'starts_at',
 ];

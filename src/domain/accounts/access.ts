@@ -9,10 +9,16 @@
 // over, plus the grace. A live subscription's trial counts as paid time. If a period was refunded
 // or turned into credit and the wallet resumes afterwards, the period no longer counts as paid
 // time.
-import type { AccessTerms } from '../../db/access.ts';
+//
+// A payment can be due that the service has not collected, without a failure that the subscriber
+// caused. Then the access endpoint grants access for LATE_MS after the due time. The accessUntil of
+// subscriptions and events does not change.
+import type { AccessSubscription, AccessTerms, LateTerms } from '../../db/access.ts';
 
 const HOUR_MS = 3_600_000;
 const MAX_GRACE_MS = 72 * HOUR_MS;
+/** How long a late collection keeps access, in milliseconds. */
+const LATE_MS = 72 * HOUR_MS;
 
 /**
  * The grace in milliseconds. A plan without a grace of its own gets a tenth of the period, but at
@@ -36,8 +42,7 @@ export function coveredUntil({
   paidThrough,
   trialEndsAt,
 }: Pick<AccessTerms, 'status' | 'paidThrough' | 'trialEndsAt'>): Date | null {
-  if (trialEndsAt === null || !isLive(status)) return paidThrough;
-  return paidThrough === null || trialEndsAt > paidThrough ? trialEndsAt : paidThrough;
+  return isLive(status) ? latest(paidThrough, trialEndsAt) : paidThrough;
 }
 
 /**
@@ -77,11 +82,35 @@ function isRenewing({ status, nextPaymentDue, cancelRequestedAt }: AccessTerms):
   return isLive(status) && nextPaymentDue !== null && cancelRequestedAt === null;
 }
 
-/** Reasons why access is granted (the first three) or denied. */
+/** The time for which a due payment that has not failed keeps access. */
+interface LateAccess {
+  /** The latest of the ends of the paid time and of the trial, and startsAt. */
+  readonly from: Date;
+  readonly until: Date;
+}
+
+/**
+ * The time for which a subscription keeps access because its collection is late. The time ends with
+ * the plan, because nothing is due after its end, but not before accessUntil(). Null if no payment
+ * will be due, if the last one failed (past_due), in a pause, for a replaced subscription, after a
+ * period that was refunded, and before a first payment without a trial and without startsAt.
+ */
+export function lateAccess(terms: LateTerms): LateAccess | null {
+  const { status, pausedAt, replacedAt, startsAt, planEndsAt } = terms;
+  if (status !== 'active' || pausedAt !== null || replacedAt !== null) return null;
+  if (!isRenewing(terms) || isRefunded(terms)) return null;
+  const from = latest(coveredUntil(terms), startsAt);
+  if (from === null) return null;
+  const until = earliest(new Date(from.getTime() + LATE_MS), planEndsAt);
+  return { from, until: latest(until, accessUntil(terms)) ?? until };
+}
+
+/** Reasons why access is granted (the first four) or denied. */
 export const accessReasons = [
   'paid',
   'trial',
   'grace',
+  'collection_late',
   'no_subscription',
   'first_payment_pending',
   'payment_overdue',
@@ -111,19 +140,25 @@ export interface Access {
  * because a cancellation does not shorten paid time. Any other answer can change with the next
  * payment or when the subscription is ended.
  */
-const keep = { paid: HOUR_MS, trial: 60_000, grace: 60_000, none: 10_000 };
+const keep = {
+  paid: HOUR_MS,
+  trial: 60_000,
+  grace: 60_000,
+  collection_late: 60_000,
+  none: 10_000,
+};
 
 /**
  * Whether a customer with these subscriptions has access at `now`. The subscription with the latest
  * end of access decides; if several have the same end, the newest decides.
  */
-export function judgeAccess(
-  subscriptions: readonly (AccessTerms & { id: string })[],
-  now: Date,
-): Access {
+export function judgeAccess(subscriptions: readonly AccessSubscription[], now: Date): Access {
   const after = (ms: number) => new Date(now.getTime() + ms);
   const [best] = subscriptions
-    .map((terms) => ({ terms, until: accessUntil(terms) }))
+    .map((terms) => {
+      const late = lateAt(terms, now);
+      return { terms, late, until: late?.until ?? accessUntil(terms) };
+    })
     .sort(
       (a, b) =>
         (b.until?.getTime() ?? 0) - (a.until?.getTime() ?? 0) || (a.terms.id < b.terms.id ? 1 : -1),
@@ -138,22 +173,32 @@ export function judgeAccess(
     const revalidateAfter = after(keep.none);
     return { hasAccess: false, ...nothing, revalidateAfter, reason: 'no_subscription' };
   }
-  const { terms, until } = best;
+  const { terms, late, until } = best;
   const live = subscriptions.filter(({ status }) => isLive(status)).length;
   const { id: subscriptionId, status } = terms;
   const facts = { accessUntil: until, subscriptionId, status, subscriptions: live };
   if (until === null || until <= now)
     return { hasAccess: false, ...facts, revalidateAfter: after(keep.none), reason: whyNot(terms) };
-  const reason = whyGranted(counted(terms), now);
-  const ends = { paid: terms.paidThrough, trial: terms.trialEndsAt, grace: until }[reason];
-  const certain = reason === 'grace' ? ends : earliest(ends, terms.replacedAt);
-  const latest = after(keep[reason]);
-  const revalidateAfter = certain !== null && certain < latest ? certain : latest;
+  const reason = late === null ? whyGranted(counted(terms), now) : 'collection_late';
+  const { paidThrough: paid, trialEndsAt: trial, replacedAt } = terms;
+  const certain = { paid, trial, grace: until, collection_late: until }[reason] ?? until;
+  const ends = reason === 'grace' ? certain : earliest(certain, replacedAt);
+  const revalidateAfter = earliest(after(keep[reason]), ends);
   return { hasAccess: true, ...facts, revalidateAfter, reason };
 }
 
-const earliest = (one: Date | null, other: Date | null) =>
-  one !== null && other !== null && other < one ? other : one;
+/** The late access of a subscription whose payment is due at `now`; else null. */
+function lateAt(terms: AccessSubscription, now: Date): LateAccess | null {
+  const { isSuspended, planEndsAt } = terms;
+  if (isSuspended || (planEndsAt !== null && planEndsAt <= now)) return null;
+  const late = lateAccess(terms);
+  return late !== null && late.from <= now ? late : null;
+}
+
+const earliest = (one: Date, other: Date | null) => (other !== null && other < one ? other : one);
+
+const latest = (one: Date | null, other: Date | null) =>
+  one === null || (other !== null && other > one) ? other : one;
 
 function whyGranted({ paidThrough, trialEndsAt, replacedAt }: AccessTerms, now: Date) {
   if (replacedAt !== null && replacedAt <= now) return 'grace';

@@ -20,6 +20,7 @@ import {
 } from './decision.ts';
 import { failedOnChain, tryEarly } from './early-tries.ts';
 import { afterTheEnd, end, planEnd } from './ending.ts';
+import { chargedFromOf } from './late.ts';
 import {
   delegationObstacle,
   feeReceiver,
@@ -47,6 +48,7 @@ import {
   updateOf,
   isLive,
   setNextDue,
+  termsOf,
 } from './transitions.ts';
 import { type Ahead, awaitDue, awaitNextPeriod } from './waiting.ts';
 import { CLOSING_SECONDS, collectAt } from './window.ts';
@@ -309,10 +311,13 @@ function collection(
   const waiting = notYet(update, view, account, period, ahead);
   if (waiting !== undefined) return waiting;
 
-  const terms = { ...row, credit: state.credit };
+  const times = { start: period.start, now, tried: lookups.tried ?? null };
+  const chargedFrom = chargedFromOf(termsOf(update), times);
+  const terms = { ...termsOf(update), chargedFrom };
   const { due, credit: creditSpent, cash } = billOf(terms, period, rules.minimumAmount);
   if (cash === 0n) {
     const next = startOfNext(period);
+    state.chargedFrom = chargedFrom;
     if (due === 0n) applyUncollected(update, period.end, next);
     else applyCredit(update, period, { amount: creditSpent, now, next });
     return awaitNextPeriod(update, view, account, period, ahead);
@@ -328,8 +333,10 @@ function collection(
   if (amounts.gross === 0n)
     return { ...keeperFailure(update, view), alert: { reason: 'destination_refused' } };
   const obstacle = subscriberObstacle(view, account, amounts.gross);
-  if (obstacle !== undefined)
-    return failUnsent(update, view, account, period, { reason: obstacle, amounts }, rules);
+  if (obstacle !== undefined) {
+    const failed = { reason: obstacle, amounts, chargedFrom };
+    return failUnsent(update, view, account, period, failed, rules);
+  }
   if (period.end - now <= CLOSING_SECONDS)
     return awaitNextPeriod(update, view, account, period, ahead);
   const funded = rules.keepers.filter((one) => !rules.isOutOfSol(one));
@@ -339,6 +346,6 @@ function collection(
   if (keeper === undefined) return keeperFailure(update, view);
   const { start: periodStart, end: periodEnd } = period;
   const isDoubted = failedOnChain(state, periodStart);
-  const money = { amounts, treasury, feeOwed, creditSpent };
+  const money = { amounts, treasury, feeOwed, creditSpent, chargedFrom };
   return { update, collect: { keeper, periodStart, periodEnd, ...money, isDoubted } };
 }

@@ -38,6 +38,8 @@ export interface Collectable {
   readonly feeOwed: bigint;
   /** The part of the period's price that is paid with credit from a change of plan. */
   readonly creditSpent: bigint;
+  /** The subscription's chargedFrom once this payment is tried (late.ts). */
+  readonly chargedFrom: Date | null;
   /**
    * Whether an earlier payment of this period failed on chain because of the subscriber. If so,
    * this payment is simulated first and sent in its own transaction.

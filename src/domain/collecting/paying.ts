@@ -6,7 +6,14 @@ import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { Pull } from './chain-view.ts';
 import { nextRead } from './look-ahead.ts';
 import { amountDue, chargedInside, type PriceTerms, usesDiscount } from './price.ts';
-import { coverOf, isLive, parties, setNextDue, type SubscriptionUpdate } from './transitions.ts';
+import {
+  coverOf,
+  isLive,
+  parties,
+  setNextDue,
+  type SubscriptionUpdate,
+  termsOf,
+} from './transitions.ts';
 
 /**
  * Marks the subscription as paid until `periodEnd`. The next payment is due at `next`; null when no
@@ -69,15 +76,6 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
     },
   });
 }
-
-/**
- * The row's terms for computing prices, with the discount and credit that are left in this update.
- */
-const termsOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>) => ({
-  ...row,
-  discountPeriods: state.discountPeriods,
-  credit: state.credit,
-});
 
 /**
  * Returns the credit that paid for the period in addition to `pull`. Only a pull of a keeper is

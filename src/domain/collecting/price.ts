@@ -234,9 +234,13 @@ function chargedSeconds(
   terms: PriceTerms,
   { start, end }: { readonly start: bigint; readonly end: bigint },
 ): bigint {
-  const from = latest(start, startOfCharge(terms));
+  const from = chargeStart(terms, start);
   return from < end ? end - from : 0n;
 }
+
+/** Time from which the period that starts at `start` is charged. Times are in Unix seconds. */
+export const chargeStart = (terms: PriceTerms, start: bigint): bigint =>
+  latest(start, startOfCharge(terms));
 
 /**
  * Time (Unix seconds) from which the subscriber is charged: the latest of the end of the trial, the

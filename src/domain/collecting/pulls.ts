@@ -315,6 +315,11 @@ export interface LookupResult {
    * subscription's next payment (owed.ts). Undefined means 0.
    */
   readonly owed?: bigint;
+  /**
+   * Start of the newest period for which a payment was committed and has not landed. Looked up only
+   * for a late payment (late.ts).
+   */
+  readonly tried?: Date;
   /** True if the keeper tried to close the on-chain subscription account and failed. */
   readonly closingFailed?: true;
 }

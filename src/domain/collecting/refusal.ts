@@ -16,10 +16,15 @@ export function failUnsent(
   view: ChainView,
   account: SubscriptionAccount,
   period: PullPeriod,
-  { reason, amounts }: Pick<Collectable, 'amounts'> & { readonly reason: SubscriberReason },
+  {
+    reason,
+    amounts,
+    chargedFrom,
+  }: Pick<Collectable, 'amounts' | 'chargedFrom'> & { readonly reason: SubscriberReason },
   rules: Rules,
 ): Decision {
   const { now } = view;
+  update.state.chargedFrom = chargedFrom;
   const { start: periodStart, end: periodEnd } = period;
   const nextPeriod = startOfNext(period);
   applyFailure(
@@ -49,7 +54,7 @@ export interface Refused {
  * without an event. (3) Otherwise the payment counts as failed.
  */
 export function refuse(
-  { update, collect: { amounts }, reason }: Refused,
+  { update, collect: { amounts, chargedFrom }, reason }: Refused,
   view: ChainView,
   account: SubscriptionAccount,
   rules: Rules,
@@ -67,5 +72,5 @@ export function refuse(
     return { update };
   }
   const period = pullPeriod(account, view.plan, view.now);
-  return failUnsent(update, view, account, period, { reason, amounts }, rules);
+  return failUnsent(update, view, account, period, { reason, amounts, chargedFrom }, rules);
 }

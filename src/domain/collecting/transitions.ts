@@ -48,6 +48,7 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     failedPacks: row.failedPacks,
     chainFailurePeriod: row.chainFailurePeriod,
     earlyTries: row.earlyTries,
+    chargedFrom: row.chargedFrom,
     discountPeriods: row.discountPeriods,
     credit: row.credit,
   };
@@ -71,6 +72,12 @@ export function setNextDue(
   const isDue = next !== null && state.cancelRequestedAt === null && row.pausedAt === null;
   state.nextPaymentDue = isDue ? notInTrial(row, next) : null;
 }
+
+/** The row's terms, with what this update has changed: for computing prices. */
+export const termsOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>) => ({
+  ...row,
+  ...state,
+});
 
 /** The later of the end of the paid time and the end of the trial (access.ts). */
 export const coverOf = ({ row, state }: Pick<SubscriptionUpdate, 'row' | 'state'>): Date | null =>

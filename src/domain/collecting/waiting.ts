@@ -15,7 +15,7 @@ import {
 import { subscriberObstacle } from './obstacles.ts';
 import { billOf } from './price.ts';
 import { startOfNext } from './pulls.ts';
-import { type SubscriptionUpdate, setNextDue } from './transitions.ts';
+import { type SubscriptionUpdate, setNextDue, termsOf } from './transitions.ts';
 
 /** `owed`: base units that the wallet owes to other plans before the next payment. */
 export type Ahead = Pick<Rules, 'minimumAmount'> & { readonly owed: bigint };
@@ -31,12 +31,11 @@ export function awaitDue(
   { minimumAmount, owed }: Ahead,
 ): Decision {
   const { state, row } = update;
-  const { nextPaymentDue: due, discountPeriods, credit } = state;
+  const { nextPaymentDue: due } = state;
   const [{ periodHours, noticeHours }, now] = [row, timeOf(view.now)];
   if (due !== null && isDueSoon(state, periodHours, now, noticeHours)) {
     const period = pullPeriod(account, view.plan, unixSeconds(due));
-    const terms = { ...row, discountPeriods, credit };
-    const { cash } = billOf(terms, period, minimumAmount);
+    const { cash } = billOf(termsOf(update), period, minimumAmount);
     const obstacle = subscriberObstacle(view, account, owed + cash);
     const issue = obstacle === undefined ? null : renewalIssue(obstacle);
     applyUpcoming(update, cash, issue, noticesUntil(now, due, periodHours, noticeHours));

@@ -4,18 +4,13 @@
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
-import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
+import type { PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
 import { readOffered } from '../../db/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import { promptSeconds } from '../collecting/late.ts';
 import { type ChainReader, type Network, reaching } from './chain-reads.ts';
 
-/**
- * If a wallet opens an account with its own client, the account is registered some seconds later.
- * If this delay is at most a sixtieth of the period and at most MAX_PROMPT_SECONDS, the whole
- * period is charged.
- */
-const MAX_PROMPT_SECONDS = 600n;
 /**
  * Number of the account's newest transactions that are searched for the resume. A few transactions
  * are enough, because the wallet has just resumed. The number is limited, because anyone can make
@@ -57,12 +52,12 @@ export async function startOfCharge(
   return from > period.start ? timeOf(from) : null;
 }
 
-/** Whether a new account is registered so soon that its whole period is charged. Pure. */
+/**
+ * Whether a new account is registered so soon that its whole period is charged. If a wallet opens
+ * an account with its own client, the account is registered some seconds later. Pure.
+ */
 function isPrompt({ account, period, now, isRenewed }: Registered): boolean {
-  if (isRenewed) return false;
-  const share = periodSeconds(account.periodHours) / 60n;
-  const limit = share < MAX_PROMPT_SECONDS ? share : MAX_PROMPT_SECONDS;
-  return now - period.start <= limit;
+  return !isRenewed && now - period.start <= promptSeconds(account.periodHours);
 }
 
 /**

@@ -10,7 +10,11 @@ import { ExternalId, Id, nullable, oneOf, PathId, Time, Wallet } from '../fields
 const Access = Type.Object(
   {
     hasAccess: Type.Boolean({ description: 'Whether to grant access now.' }),
-    accessUntil: nullable({ ...Time, description: 'End of the access; null without access.' }),
+    accessUntil: nullable({
+      ...Time,
+      description:
+        'End of the access; null if it never began. With collection_late it may be later than the subscription’s accessUntil.',
+    }),
     revalidateAfter: {
       ...Time,
       description: 'The response is valid until this time: ask again afterwards.',
@@ -18,7 +22,7 @@ const Access = Type.Object(
     checkedAt: { ...Time, description: 'Time of the check, by the clock of the service.' },
     reason: oneOf(
       accessReasons,
-      'paid, trial and grace grant access. grace: a payment is due, and the plan’s grace is not over.',
+      'paid, trial, grace and collection_late grant access. grace: a payment has failed, and the plan’s grace is not over. collection_late: a payment is due and has not failed, but is not collected yet.',
     ),
     subscriptionId: nullable({
       ...Id,

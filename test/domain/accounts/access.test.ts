@@ -2,8 +2,14 @@
 // cancellations.
 import fc from 'fast-check';
 import t from 'tap';
-import type { AccessTerms } from '../../../src/db/access.ts';
-import { accessUntil, graceMs, judgeAccess } from '../../../src/domain/accounts/access.ts';
+import type { AccessSubscription } from '../../../src/db/access.ts';
+import {
+  accessReasons,
+  accessUntil,
+  graceMs,
+  judgeAccess,
+  lateAccess,
+} from '../../../src/domain/accounts/access.ts';
 
 const hour = 3_600_000;
 const start = Date.UTC(2026, 0, 1);
@@ -28,6 +34,7 @@ void t.test(
     const replaced = {
       ...{ ...base, id: 'a', status: 'active', periodHours: 720, nextPaymentDue: null },
       ...{ paidThrough: at(720), cancelRequestedAt: at(100), replacedAt: at(100) },
+      ...{ startsAt: null, planEndsAt: null, isSuspended: false },
     };
     t.same(accessUntil(replaced), at(110), 'what was credited gives none');
     t.same(
@@ -50,7 +57,14 @@ void t.test(
   },
 );
 
-const terms: fc.Arbitrary<AccessTerms> = fc.record({
+const someTime = fc.option(
+  fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
+);
+
+const terms: fc.Arbitrary<Omit<AccessSubscription, 'id'>> = fc.record({
+  startsAt: someTime,
+  planEndsAt: someTime,
+  isSuspended: fc.boolean(),
   status: fc.constantFrom('active', 'past_due', 'cancelled', 'expired'),
   paidThrough: fc.option(
     fc.integer({ min: 0, max: 10_000 }).map((h) => new Date(start + h * hour)),
@@ -70,6 +84,59 @@ const terms: fc.Arbitrary<AccessTerms> = fc.record({
   periodHours: fc.integer({ min: 1, max: 8760 }),
   graceHours: fc.option(fc.integer({ min: 0, max: 72 })),
 });
+
+/** A daily plan, paid for the first day, with the next payment due. */
+const daily: AccessSubscription = {
+  ...{ id: 'a', status: 'active', periodHours: 24, graceHours: null, isSuspended: false },
+  ...{ trialEndsAt: null, pausedAt: null, refundedThrough: null, replacedAt: null },
+  ...{ startsAt: null, planEndsAt: null, cancelRequestedAt: null },
+  ...{ paidThrough: new Date(start + 24 * hour), nextPaymentDue: new Date(start + 24 * hour) },
+};
+
+void t.test(
+  'a payment that is due and has not failed keeps access for 72 hours, asked again each minute; not so in any other state',
+  (t) => {
+    const at = (hours: number) => new Date(start + hours * hour);
+    const judge = (changes: Partial<AccessSubscription>, hours: number) =>
+      judgeAccess([{ ...daily, ...changes }], at(hours));
+    const late = { hasAccess: true, reason: 'collection_late', accessUntil: at(96) };
+    const minute = new Date(at(27).getTime() + 60_000);
+    t.match(judge({}, 23), { reason: 'paid', accessUntil: at(26.4), revalidateAfter: at(24) });
+    t.match(judge({}, 24), late, 'as soon as it is due');
+    t.match(judge({}, 27), { ...late, revalidateAfter: minute });
+    t.same(judge({}, 95.995).revalidateAfter, at(96), 'never past its end');
+    const over = { hasAccess: false, reason: 'payment_overdue' };
+    t.match(judge({}, 96), over);
+    t.match(judge({ status: 'past_due' }, 25), { hasAccess: true, reason: 'grace' });
+    t.match(judge({ status: 'past_due' }, 27), over);
+    t.match(judge({ isSuspended: true }, 27), over);
+    t.match(judge({ isSuspended: true }, 25), { reason: 'grace', accessUntil: at(26.4) });
+
+    const none = { hasAccess: false, reason: 'cancelled' };
+    t.match(judge({ cancelRequestedAt: at(1) }, 25), none, 'nothing is due');
+    t.match(judge({ status: 'cancelled' }, 25), none);
+    t.match(judge({ status: 'expired' }, 25), { hasAccess: false, reason: 'expired' });
+    t.match(judge({ pausedAt: at(1), nextPaymentDue: null }, 25), { reason: 'paused' });
+    t.match(judge({ refundedThrough: at(24) }, 25), { hasAccess: false, reason: 'refunded' });
+    const refunded = { refundedThrough: at(24), trialEndsAt: at(5) };
+    t.equal(judge(refunded, 20).hasAccess, false, 'nor after the trial before that period');
+    t.match(judge({ nextPaymentDue: null }, 25), over, 'the plan has no further period');
+    t.match(judge({ planEndsAt: at(30) }, 29), { ...late, accessUntil: at(30) });
+    t.equal(judge({ planEndsAt: at(30) }, 31).hasAccess, false, 'the plan has ended');
+
+    const first = { paidThrough: null };
+    t.match(judge(first, 25), { hasAccess: false, reason: 'first_payment_pending' });
+    t.match(judge({ ...first, trialEndsAt: at(10) }, 80), { ...late, accessUntil: at(82) });
+    t.match(judge({ ...first, startsAt: at(10) }, 80), { ...late, accessUntil: at(82) });
+    t.equal(judge({ ...first, startsAt: at(10) }, 9).hasAccess, false, 'not before it is due');
+    t.match(judge({ startsAt: at(10) }, 80), late, 'and from the paid time once that is later');
+
+    const other = { ...daily, id: 'b', paidThrough: at(50), nextPaymentDue: at(50) };
+    const both = judgeAccess([daily, other], at(30));
+    t.match(both, { reason: 'collection_late', subscriptionId: 'a' }, 'the latest end decides');
+    t.end();
+  },
+);
 
 void t.test(
   'without paid time or trial there is no access; access ends within the grace after the paid time or live trial; a refunded period is no paid time',
@@ -136,11 +203,17 @@ void t.test(
       fc.property(given, fc.integer({ min: 0, max: 12_000 }), fc.nat(99), (rows, hours, share) => {
         const now = new Date(start + hours * hour);
         const subscriptions = rows.map((row, place) => ({ id: String(place), ...row }));
-        const longest = Math.max(0, ...rows.map((row) => accessUntil(row)?.getTime() ?? 0));
+        const untilOf = (row: (typeof rows)[number]) => {
+          const late = lateAccess(row);
+          const isLate = late !== null && late.from <= now && !row.isSuspended;
+          const isOver = row.planEndsAt !== null && row.planEndsAt <= now;
+          return isLate && !isOver ? late.until : accessUntil(row);
+        };
+        const longest = Math.max(0, ...rows.map((row) => untilOf(row)?.getTime() ?? 0));
         const answer = judgeAccess(subscriptions, now);
         if (answer.hasAccess !== longest > now.getTime()) return false;
         if ((answer.accessUntil?.getTime() ?? 0) !== longest) return false;
-        if (answer.hasAccess !== ['paid', 'trial', 'grace'].includes(answer.reason)) return false;
+        if (answer.hasAccess !== accessReasons.slice(0, 4).includes(answer.reason)) return false;
         if (answer.revalidateAfter <= now) return false;
         // Within that time a later answer is the same.
         const span = answer.revalidateAfter.getTime() - now.getTime();

@@ -49,6 +49,8 @@ interface Registration {
   registered: number;
   /** Number of the account that the keeper read first; null before. */
   opened: number | null;
+  /** Start of the newest period for which an attempt was committed; null before. */
+  tried: bigint | null;
 }
 
 /** A committed attempt, and the end of its transaction. */
@@ -91,8 +93,8 @@ interface World extends Books {
   outcomes: Set<string>;
 }
 
-const booksOf = ({ row, events, registered, opened, ...world }: World): Books => ({
-  ...{ row, registered, opened, attempt: world.attempt },
+const booksOf = ({ row, events, registered, opened, tried, ...world }: World): Books => ({
+  ...{ row, registered, opened, tried, attempt: world.attempt },
   events: [...events],
   payments: [...world.payments],
   earlier: world.earlier.map((one) => ({ ...one, events: [...one.events] })),
@@ -132,6 +134,7 @@ function newWorld(payer: string, given: Terms = plain): World {
     payments: [],
     registered: 0,
     opened: null,
+    tried: null,
     earlier: [],
     attempt: null,
     accounts: 0,
@@ -207,7 +210,7 @@ function write(world: World, { state, events, payments }: SubscriptionUpdate): v
 /** Runs `step` with this registration in the place of the newest one. */
 function withRegistration(world: World, id: string, step: () => void): void {
   const place = world.earlier.findIndex(({ row }) => row.id === id);
-  const { row, events, registered, opened } = world;
+  const { row, events, registered, opened, tried } = world;
   if (place < 0) {
     if (row.id !== id) throw new Error('an attempt without a registration');
     step();
@@ -217,9 +220,9 @@ function withRegistration(world: World, id: string, step: () => void): void {
   step();
   world.earlier[place] = {
     ...{ row: world.row, events: world.events },
-    ...{ registered: world.registered, opened: world.opened },
+    ...{ registered: world.registered, opened: world.opened, tried: world.tried },
   };
-  Object.assign(world, { row, events, registered, opened });
+  Object.assign(world, { row, events, registered, opened, tried });
 }
 
 /** Commits an attempt. Its address has no other open one (unique index). */
@@ -227,6 +230,8 @@ function sign(world: World, collect: NonNullable<Decision['collect']>): void {
   if (world.attempt !== null) throw new Error('signed beside an open attempt');
   const { gross: amountGross, fee: platformFee, net: amountNet } = collect.amounts;
   world.signed += 1;
+  world.row = { ...world.row, chargedFrom: collect.chargedFrom };
+  world.tried = collect.periodStart;
   world.attempt = {
     attempt: {
       ...{ id: 'attempt', subscriptionId: world.row.id, position: 0, payments: 1 },
@@ -312,8 +317,23 @@ function settleAttempt(world: World): void {
 }
 
 /**
+ * Whether a payment that was not tried before comes later than the subscriber had access: 72 hours
+ * after what it had, or ten minutes after the time from which it would pay.
+ */
+function comesLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
+  const { status, trialEndsAt, unpausedAt, paidThrough, nextPaymentDue } = row;
+  if (status !== 'active' || nextPaymentDue === null) return false;
+  const [trial, pause, paid] = [trialEndsAt, unpausedAt, paidThrough].map((at) =>
+    at === null ? 0n : unixSeconds(at),
+  ) as [bigint, bigint, bigint];
+  if (pause >= start && pause >= trial) return false;
+  const had = paid > trial ? paid : trial;
+  return had > 0n ? now > had + 72n * HOUR : now > start + 600n;
+}
+
+/**
  * The amount to collect for a period: the discounted price, reduced to the part outside a trial or
- * pause and before the plan's end.
+ * pause, from a late first try on, and before the plan's end.
  */
 function expected(row: KeeperSubscription, start: bigint, end: bigint): bigint {
   const { discountPercent, discountAmount, discountPeriods, trialEndsAt, unpausedAt } = row;
@@ -321,7 +341,9 @@ function expected(row: KeeperSubscription, start: bigint, end: bigint): bigint {
   const percent = isOff ? BigInt(discountPercent ?? 0) : 0n;
   const off = isOff ? (discountAmount ?? 0n) : 0n;
   const price = ((terms.amount - off) * (100n - percent)) / 100n;
-  const froms = [trialEndsAt, unpausedAt].map((at) => (at === null ? start : unixSeconds(at)));
+  const froms = [trialEndsAt, unpausedAt, row.chargedFrom].map((at) =>
+    at === null ? start : unixSeconds(at),
+  );
   const from = froms.reduce((last, at) => (at > last ? at : last), start);
   if (end - from >= length) return price;
   const part = from < end ? (price * (end - from)) / length : 0n;
@@ -367,7 +389,9 @@ function checkUncollected(world: World, before: KeeperSubscription): void {
   );
   if (isPaid) return;
   const { start, end } = pullPeriod(account, world.plan, world.now);
-  if (end !== unixSeconds(row.paidThrough) || expected(before, start, end) !== 0n)
+  const { chargedFrom, discountPeriods } = row;
+  const terms = { ...before, chargedFrom, discountPeriods };
+  if (end !== unixSeconds(row.paidThrough) || expected(terms, start, end) !== 0n)
     throw new Error('a period that costs something was not collected');
 }
 
@@ -388,7 +412,7 @@ function history(world: World): KnownPull[] {
 
 function decided(world: World, closes: boolean): Decision {
   const view = viewOf(world);
-  let lookups: LookupResult = {};
+  let lookups: LookupResult = world.tried === null ? {} : { tried: timeOf(world.tried) };
   for (;;) {
     const decision = decide(world.row, view, rules, lookups);
     if (decision.needs === 'pulls') {
@@ -447,7 +471,7 @@ interface Turn {
 function checkCollected(
   world: World,
   before: KeeperSubscription,
-  { amounts, periodStart, periodEnd }: NonNullable<Decision['collect']>,
+  { amounts, chargedFrom, periodStart, periodEnd }: NonNullable<Decision['collect']>,
 ): void {
   if (!isLive(before) || world.row.cancelRequestedAt !== null)
     throw new Error('collected after the end or a cancellation');
@@ -458,12 +482,33 @@ function checkCollected(
   if (before.pausedAt !== null) throw new Error('collected while paused');
   if (before.trialEndsAt !== null && unixSeconds(before.trialEndsAt) > world.now)
     throw new Error('collected in the trial');
-  const gross = expected(before, periodStart, periodEnd);
+  const isLate = world.tried !== periodStart && comesLate(world.row, periodStart, world.now);
+  if (isLate) world.outcomes.add('a late first try');
+  const from = isLate ? world.now : before.chargedFrom && unixSeconds(before.chargedFrom);
+  if ((chargedFrom && unixSeconds(chargedFrom)) !== from) throw new Error('charged from elsewhere');
+  // A pull that was found in the same decision may have used the discount.
+  const { discountPeriods } = world.row;
+  const gross = expected({ ...before, discountPeriods, chargedFrom }, periodStart, periodEnd);
   if (gross > terms.amount) throw new Error('above the ceiling');
   if (gross === 0n) throw new Error('collected what costs more than it brings');
   if (amounts.gross !== gross || amounts.fee !== gross / 100n || periodEnd - periodStart > length)
     throw new Error('collected another amount');
   if (periodEnd - world.now <= 60n) throw new Error("signed right before the period's end");
+}
+
+/** Checks that a payment that failed unsent has the amount that is charged from then on. */
+function checkFailed(world: World, before: KeeperSubscription, update: SubscriptionUpdate): void {
+  for (const { status, periodStart, periodEnd, amountGross } of update.payments) {
+    if (status !== 'failed') continue;
+    const [start, end] = [unixSeconds(periodStart), unixSeconds(periodEnd)];
+    const { chargedFrom, discountPeriods } = world.row;
+    if (amountGross !== expected({ ...before, chargedFrom, discountPeriods }, start, end))
+      throw new Error('failed with another amount');
+    const isRetry = world.tried === start || before.status === 'past_due';
+    const moved = world.row.chargedFrom?.getTime() !== before.chargedFrom?.getTime();
+    if (isRetry && moved) throw new Error('a retry of another amount');
+    if (moved) world.outcomes.add('a late failure');
+  }
 }
 
 const whileInFlight = [
@@ -495,6 +540,7 @@ function turn(world: World, { delay, lost, open, closes, size }: Turn): void {
     return;
   }
   checkLookAhead(world, decision.update);
+  checkFailed(world, before, decision.update);
   checkUncollected(world, before);
   if (before.cancelRequestedBy === 'merchant' && world.row.cancelRequestedBy !== 'merchant')
     throw new Error("a merchant's request was taken back");
@@ -706,8 +752,9 @@ const acts: Record<string, (world: World, size: number) => void> = {
       };
       world.events.push({ type: 'cancel_finalized' });
     }
-    const { events, registered, opened } = world;
-    world.earlier = [...earlier, { row: world.row, events, registered, opened }].map((one) => {
+    const { events, registered, opened, tried } = world;
+    const last = { row: world.row, events, registered, opened, tried };
+    world.earlier = [...earlier, last].map((one) => {
       const successor =
         one.registered === world.accounts ? 'same_account' : (one.row.successor ?? 'other_account');
       return { ...one, row: { ...one.row, successor } };
@@ -723,7 +770,7 @@ const acts: Record<string, (world: World, size: number) => void> = {
       nextPaymentDue: trialEndsAt !== null && trialEndsAt > now ? trialEndsAt : now,
       ...randomDiscount(size),
     });
-    Object.assign(world, { events: [], registered: world.accounts, opened: null });
+    Object.assign(world, { events: [], registered: world.accounts, opened: null, tried: null });
     world.outcomes.add('replaced registration');
   },
   /**
@@ -937,6 +984,8 @@ void t.test(
       'further foreign',
       'half of the amount or less',
       'a pause that ended late',
+      'a late first try',
+      'a late failure',
       'replaced registration',
       'expired after its registration',
       'ended after its registration',
@@ -1403,9 +1452,11 @@ void t.test(
   'no payment is signed in the last 60 seconds of a period; the next period is due instead',
   async (t) => {
     const world = newWorld('wallet');
+    // The first payment was tried in time.
+    const lookups = { tried: timeOf(world.account!.periodStart) };
     const length = periodSeconds(BigInt(world.row.periodHours));
     const end = world.account!.periodStart + length;
-    const at = (now: bigint) => decide(world.row, { ...viewOf(world), now }, rules);
+    const at = (now: bigint) => decide(world.row, { ...viewOf(world), now }, rules, lookups);
     t.equal(at(end - 61n).collect?.periodEnd, end);
     for (const seconds of [60n, 1n]) {
       const { collect, update, alert } = at(end - seconds);

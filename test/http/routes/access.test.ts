@@ -36,7 +36,14 @@ void t.test(
     };
 
     const paid = await put(a, { externalId: 'paid', subscriberWallet: wallet, ...due(100) });
-    const grace = await put(a, { externalId: 'grace', ...due(-9) });
+    const failed = { status: 'past_due', pastDueSince: hours(-9) };
+    const grace = await put(a, { externalId: 'grace', ...failed, ...due(-9) });
+    const uncollected = await put(a, { externalId: 'uncollected', ...due(-60) });
+    const suspended = { externalId: 'suspended', subscriberWallet: randomAddress(), ...due(-60) };
+    await put(a, suspended);
+    await api.sql`
+      insert into suspensions (role, wallet, reason)
+      values ('subscriber', ${suspended.subscriberWallet}, 'abuse')`;
     const late = await put(a, {
       externalId: 'late',
       status: 'past_due',
@@ -65,6 +72,15 @@ void t.test(
       reason: 'grace',
       subscriptionId: grace,
     });
+    const waiting = await ask('externalId=uncollected');
+    t.match(waiting, {
+      hasAccess: true,
+      reason: 'collection_late',
+      subscriptionId: uncollected,
+    });
+    t.equal(Date.parse(waiting.revalidateAfter) - Date.parse(waiting.checkedAt), 60_000);
+    t.ok(Date.parse(waiting.accessUntil!) > Date.now() + 11 * 3_600_000);
+    t.match(await ask('externalId=suspended'), { hasAccess: false, reason: 'payment_overdue' });
     t.match(await ask('externalId=late'), {
       hasAccess: false,
       reason: 'payment_overdue',
