@@ -1,0 +1,224 @@
+// Subscriptions that ended here, or that a change of plan replaced, while their accounts on chain
+// live on: all ends side by side, a wallet for each. Only a transaction of the service that the
+// wallet asked for afterwards brings one back by a keeper.
+import t from 'tap';
+import { addSignature } from '../../src/chain/transactions/message.ts';
+import { resumeInstructions } from '../../src/chain/transactions/subscriptions.ts';
+import { holdCancel } from '../../src/domain/subscribing/cancel.ts';
+import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
+import type { Plan, Subscription } from '../fixtures/billing.ts';
+
+const HOURS = 720;
+const DAY = 24;
+const AMOUNT = 5_000_000n;
+
+interface Ended {
+  buyer: Buyer;
+  first: Subscription;
+}
+
+const rowsOf = (stage: ApiStage, { wallet }: { wallet: string }) =>
+  stage.sql<{ id: string; status: string; unclaimed: boolean; chargedFrom: Date | null }[]>`
+    select id, status, unclaimed, charged_from from subscriptions
+    where subscriber_wallet = ${wallet} order by id`;
+
+async function merchantOf(stage: ApiStage, plan: Plan) {
+  const { token } = await stage.seller(plan);
+  const path = `/merchant/apps/${plan.appId}`;
+  const call = <T>(method: 'GET' | 'POST' | 'PATCH', rest: string, body?: object) =>
+    stage.api.call<T>(method, `${path}${rest}`, { token, ...(body !== undefined && { body }) });
+  return {
+    call,
+    setRule: (registerUnclaimed: boolean) => call('PATCH', '', { registerUnclaimed }),
+    end: ({ id }: Subscription, mode: 'period_end' | 'force') =>
+      call('POST', `/subscriptions/${id}/cancel`, { mode }),
+    listed: async () =>
+      (await call<{ subscriberWallet: string }[]>('GET', '/unregistered')).body.data
+        .map(({ subscriberWallet }) => subscriberWallet)
+        .sort(),
+    counted: async () =>
+      (await call<{ unregistered: number }>('GET', '/attention')).body.data.unregistered,
+  };
+}
+
+/** Resumes the cancelled account with a client of the wallet's own. */
+async function resume(stage: ApiStage, { buyer, first }: Ended): Promise<void> {
+  const { net } = stage;
+  const { expiresAt } = (await stage.onChain(first))!;
+  await stage.send(
+    [buyer.keypair],
+    resumeInstructions(net.programId, {
+      ...{ subscriber: buyer.wallet, plan: first.plan.pda, subscription: first.pda },
+      ...{ mint: net.mint, expiresAt },
+    }),
+  );
+}
+
+/** Changes to `to` now, through the relay. */
+async function change(buyer: Buyer, old: Subscription, to: Plan): Promise<void> {
+  const asked = await buyer.post<{ transaction: string; offerId: string }>(
+    `subscriptions/${old.id}/change`,
+    { planId: to.id, when: 'now' },
+  );
+  const { transaction, offerId } = asked.body.data;
+  const signed = { transaction: addSignature(buyer.keypair, transaction), offerId };
+  const sent = await buyer.post<{ subscription: object | null }>('transactions', signed);
+  if (sent.body.data.subscription === null) throw new Error(JSON.stringify(sent.body));
+}
+
+/** Another wallet opens an account by itself. Once a keeper has handled it, it has handled all. */
+async function isHandled(stage: ApiStage, plan: Plan): Promise<void> {
+  const other = stage.wallet();
+  const pda = await stage.open(plan, other);
+  await stage.until('a keeper has handled a further account', async () => {
+    const [row] = await stage.sql<{ handled: boolean }[]>`
+      select exists (select from subscriptions where subscription_pda = ${pda})
+        or exists (select from unregistered_subscriptions where subscription_pda = ${pda})
+        as handled`;
+    return row!.handled;
+  });
+  await stage.quiet();
+}
+
+const hasStatus = async (stage: ApiStage, { first }: Ended, ...wanted: string[]) =>
+  wanted.includes((await stage.row(first)).status);
+
+/** Every end of a subscription, and where each account then is on chain. */
+async function allEnds(stage: ApiStage) {
+  const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
+  const { merchant, appId } = plan;
+  const other = await stage.plan({ amount: 2n * AMOUNT, periodHours: HOURS, merchant });
+  const endTs = BigInt(stage.now() + (HOURS + 48) * 3600);
+  const ending = await stage.plan({ amount: AMOUNT, periodHours: HOURS, merchant, endTs });
+  await stage.sql`update plans set app_id = ${appId} where id in (${other.id}, ${ending.id})`;
+  const seller = await merchantOf(stage, plan);
+  const buy = async (of: Plan): Promise<Ended> => {
+    const buyer = await stage.buyer(of, { usdc: of === plan ? AMOUNT : 5n * AMOUNT });
+    return { buyer, first: await buyer.buy() };
+  };
+  const ends = {
+    merchant: await buy(plan),
+    forced: await buy(plan),
+    onChain: await buy(plan),
+    here: await buy(plan),
+    pastDue: await buy(plan),
+    replaced: await buy(plan),
+    reopened: await buy(plan),
+    planEnded: await buy({ ...ending, appId }),
+  };
+  await stage.quiet();
+  for (const { first } of Object.values(ends))
+    if ((await stage.payments(first)).length !== 1) throw new Error('a first payment is missing');
+  await seller.end(ends.merchant.first, 'period_end');
+  await seller.end(ends.forced.first, 'force');
+  await ends.onChain.buyer.cancel(ends.onChain.first);
+  await ends.reopened.buyer.cancel(ends.reopened.first);
+  await stage.sql.begin((tx) => holdCancel(tx, { id: ends.here.first.id }));
+  stage.net.fund(ends.replaced.buyer.wallet, { usdc: 5n * AMOUNT });
+  await change(ends.replaced.buyer, ends.replaced.first, { ...other, appId });
+  await resume(stage, ends.replaced);
+  await stage.quiet();
+  stage.passHours(HOURS + 1);
+  await stage.until('the unpaid one is past due', () =>
+    hasStatus(stage, ends.pastDue, 'past_due', 'expired'),
+  );
+  stage.passHours(8 * DAY);
+  for (const [name, one] of Object.entries(ends))
+    await stage.until(`${name} has ended`, () => hasStatus(stage, one, 'cancelled', 'expired'));
+  const { buyer, first } = ends.reopened;
+  const closing = await buyer.post<{ transaction: string }>(`subscriptions/${first.id}/close`);
+  await stage.land(buyer.keypair, closing.body.data.transaction);
+  await stage.open(plan, buyer.keypair);
+  for (const one of Object.values(ends)) stage.net.fund(one.buyer.wallet, { usdc: 20n * AMOUNT });
+  await stage.quiet();
+  return { plan, seller, ends };
+}
+
+/**
+ * How many registrations and payments the address of each subscription has, and how much was pulled
+ * from its account in the running period.
+ */
+async function stateOf(stage: ApiStage, ends: Readonly<Record<string, Ended>>) {
+  const state: Record<string, object> = {};
+  for (const [name, { first }] of Object.entries(ends)) {
+    const [row] = await stage.sql<{ rows: number; payments: number }[]>`
+      select (select count(*)::int from subscriptions where subscription_pda = ${first.pda}) as rows,
+        (select count(*)::int from payments where subscription_pda = ${first.pda}
+          and status = 'succeeded') as payments`;
+    const account = await stage.onChain(first);
+    state[name] = { ...row, pulled: account?.amountPulled, since: account?.periodStart };
+  }
+  return state;
+}
+
+void t.test(
+  'no end is undone: by a start, by the rule, or by the offers from before the end that an upgrade left open',
+  async (t) => {
+    const stage = await startApiStage(t);
+    let keeper = await stage.startKeeper();
+    const { plan, seller, ends } = await allEnds(stage);
+    const restart = async () => {
+      await keeper.stop();
+      keeper = await stage.startKeeper();
+      await isHandled(stage, plan);
+    };
+    for (const name of ['merchant', 'forced', 'here', 'pastDue', 'replaced'] as const)
+      t.equal((await stage.onChain(ends[name].first))?.expiresAt, 0n, `${name} lives on chain`);
+    const { replaced, reopened, ...others } = ends;
+    const before = await stateOf(stage, ends);
+    const wanted = [replaced.buyer.wallet, reopened.buyer.wallet].sort();
+
+    await t.test('a keeper starts; rows that are listed already go', async (t) => {
+      for (const { buyer, first } of Object.values(others))
+        await stage.sql`
+          insert into unregistered_subscriptions (app_id, plan_id, subscription_pda,
+            subscriber_wallet)
+          values (${plan.appId}, ${plan.id}, ${first.pda}, ${buyer.wallet}) on conflict do nothing`;
+      await restart();
+      const listed = await seller.listed();
+      t.same(
+        listed.filter((wallet) => Object.values(ends).some(({ buyer }) => buyer.wallet === wallet)),
+        wanted,
+        'only a replaced one that was resumed, and an account that was never registered',
+      );
+      t.equal(await seller.counted(), listed.length);
+      t.same(await stateOf(stage, ends), before);
+    });
+
+    await t.test('an upgrade left the used offers open', async (t) => {
+      await stage.sql`update offered_transactions set registered_at = null`;
+      await restart();
+      t.same(await stateOf(stage, ends), before);
+      await stage.sql`update offered_transactions set registered_at = now()`;
+    });
+
+    await t.test('the rule is switched on', async (t) => {
+      await seller.setRule(true);
+      await restart();
+      await stage.until('the reopened account is registered', async () => {
+        return (await rowsOf(stage, reopened.buyer)).length === 2;
+      });
+      await stage.quiet();
+      const { reopened: now, ...still } = await stateOf(stage, ends);
+      t.same({ ...still, reopened: before.reopened }, before);
+      t.match(now, { rows: 2 });
+      t.same(await seller.listed(), [replaced.buyer.wallet]);
+    });
+
+    await t.test('a month passes', async (t) => {
+      stage.passHours(HOURS);
+      await restart();
+      const now = await stateOf(stage, ends);
+      t.same({ ...now, reopened: before.reopened }, before);
+    });
+
+    await t.test('the wallet’s own request registers it, and is charged', async (t) => {
+      const { buyer, first } = ends.here;
+      t.equal((await buyer.register(first.pda)).status, 201);
+      await stage.quiet();
+      const rows = await rowsOf(stage, buyer);
+      t.match(rows, [{ id: first.id }, { status: 'active', unclaimed: false }]);
+      t.equal((await stage.payments({ ...first, id: rows[1]!.id })).length, 1);
+    });
+  },
+);
