@@ -110,34 +110,70 @@ export function findOffers(
     order by blockhash = ${blockhash} desc, id desc limit 50`;
 }
 
+/** Offers to `wallet` for this address. Null `after`: there is no earlier registration. */
+export interface OffersOf {
+  wallet: string;
+  subscriptionPda: string;
+  /**
+   * Only offers that the wallet asked for after this time of the database count
+   * (domain/subscribing/ended.ts).
+   */
+  after: Date | null;
+}
+
+/** SQL condition: `offered_transactions o` is a subscribe offer that is open and counts. */
+export const isOpenOffer = (
+  sql: Queryable,
+  { wallet, subscriptionPda, after }: OffersOf,
+) => sql`(o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
+  and o.purpose = 'subscribe' and o.registered_at is null
+  and (${after}::timestamptz is null or o.created_at > ${after}
+    or (o.resumes and o.relayed_at > ${after})))`;
+
+/**
+ * Tells whether the wallet has handed over, after `after`, a signed transaction that resumes this
+ * account: to the relay, or as a sponsored transaction.
+ */
+export async function isResumeTaken(
+  sql: Queryable,
+  { wallet, subscriptionPda, after }: OffersOf & { after: Date },
+): Promise<boolean> {
+  const [row] = await sql<[{ taken: boolean }]>`
+    select exists (select from offered_transactions where wallet = ${wallet}
+        and subscription_pda = ${subscriptionPda} and purpose = 'resume' and relayed_at > ${after})
+      or exists (select from sponsorships s join sponsored_offers o on o.id = s.offer_id
+        where s.subscription_pda = ${subscriptionPda} and s.wallet = ${wallet}
+          and s.purpose = 'resume' and o.signed_at > ${after}) as taken`;
+  return row.taken;
+}
+
 /**
  * Tells whether the wallet has subscribe offers for this address that are not registered yet:
  * offers that open the account (`opening`) and offers that resume the account (`resuming`).
  */
 export async function readOffered(
   sql: Queryable,
-  wallet: string,
-  subscriptionPda: string,
+  of: OffersOf,
 ): Promise<{ opening: boolean; resuming: boolean }> {
   const [row] = await sql<{ opening: boolean; resuming: boolean }[]>`
     select coalesce(bool_or(not resumes), false) as opening,
       coalesce(bool_or(resumes), false) as resuming
-    from offered_transactions
-    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'
-      and registered_at is null`;
+    from offered_transactions o where ${isOpenOffer(sql, of)}`;
   return row ?? { opening: false, resuming: false };
 }
 
 /**
- * Deletes up to 1,000 old offers: subscribe offers after 24 hours, other offers after ten minutes.
- * Also clears up to 1,000 messages older than ten minutes, because their blockhashes have expired.
- * Returns the larger of the two numbers. If it is 1,000, more rows may be left.
+ * Deletes up to 1,000 old offers: subscribe offers, and resume offers that the relay took, after 24
+ * hours, other offers after ten minutes. Also clears up to 1,000 messages older than ten minutes,
+ * because their blockhashes have expired. Returns the larger of the two numbers. If it is 1,000,
+ * more rows may be left.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`
     delete from offered_transactions where id in (
       select id from offered_transactions where created_at < now() - interval '10 minutes'
-        and (purpose <> 'subscribe' or created_at < now() - interval '24 hours')
+        and (created_at < now() - interval '24 hours'
+          or not (purpose = 'subscribe' or (purpose = 'resume' and relayed_at is not null)))
         order by created_at limit 1000
     )`;
   const emptied = await sql`

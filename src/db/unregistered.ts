@@ -1,5 +1,6 @@
 // Live subscriptions on chain that are not registered, and the offers from which these
 // subscriptions may come.
+import { isOpenOffer, type OffersOf } from './offered-transactions.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 
@@ -13,14 +14,19 @@ export interface UnregisteredRow {
   createdAt: Date;
 }
 
-/** Stores an unregistered subscription unless it is already stored. */
+/**
+ * Stores an unregistered subscription unless it is already stored. Does nothing if its wallet has
+ * registered it in the meantime.
+ */
 export async function insertUnregistered(
   sql: Queryable,
   row: Omit<UnregisteredRow, 'id' | 'createdAt'>,
 ): Promise<void> {
   await sql`
     insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
-    values (${row.appId}, ${row.planId}, ${row.subscriptionPda}, ${row.subscriberWallet})
+    select ${row.appId}::uuid, ${row.planId}::uuid, ${row.subscriptionPda}, ${row.subscriberWallet}
+    where not exists (select from subscriptions where subscription_pda = ${row.subscriptionPda}
+      and status in ('active', 'past_due') and replaced_by is null)
     on conflict do nothing`;
 }
 
@@ -55,9 +61,10 @@ export function listUnregistered(
 
 /**
  * Returns addresses that a keeper reads again: (1) of the newest unregistered subscriptions, (2) of
- * the newest offers whose subscription is not registered, (3) of subscriptions that a change of
- * plan replaced in the last hour. The wallet may have resumed a replaced subscription before the
- * change of plan was recorded.
+ * the newest offers whose subscription is not registered, (3) of the newest offers to resume that a
+ * wallet has handed over, (4) of subscriptions that their merchant reinstated in the last day, (5)
+ * of subscriptions that a change of plan replaced in the last hour. The wallet may have resumed a
+ * replaced subscription before the change of plan was recorded.
  */
 export async function readAwaited(sql: Queryable, limit: number): Promise<string[]> {
   const rows = await sql<{ subscriptionPda: string }[]>`
@@ -66,6 +73,16 @@ export async function readAwaited(sql: Queryable, limit: number): Promise<string
       union
       (select subscription_pda from offered_transactions
         where purpose = 'subscribe' and registered_at is null order by id desc limit ${limit})
+      union
+      (select subscription_pda from offered_transactions
+        where purpose = 'resume' and relayed_at is not null order by id desc limit ${limit})
+      union
+      (select subscription_pda from sponsored_offers
+        where purpose = 'resume' and signed is not null order by signed_at desc limit ${limit})
+      union
+      (select subscription_pda from subscriptions
+        where reinstated_at > now() - interval '24 hours'
+        order by reinstated_at desc limit ${limit})
       union
       (select o.subscription_pda from subscriptions n join subscriptions o on o.id = n.replaces
         where n.id >= first_id_at(now() - interval '1 hour') order by n.id desc limit ${limit})
@@ -95,16 +112,14 @@ export async function findRegistered(
  */
 export async function findOfferedSessions(
   sql: Queryable,
-  wallet: string,
-  subscriptionPda: string,
+  of: OffersOf,
 ): Promise<(string | null)[]> {
   const rows = await sql<{ checkoutSessionId: string | null }[]>`
     select distinct o.checkout_session_id
     from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
-    where o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
-      and o.purpose = 'subscribe' and o.registered_at is null and c.subscription_id is null
-      and coalesce(c.subscriber_wallet, ${wallet}) = ${wallet}
-      and coalesce(c.for_wallet, ${wallet}) = ${wallet}`;
+    where ${isOpenOffer(sql, of)} and c.subscription_id is null
+      and coalesce(c.subscriber_wallet, ${of.wallet}) = ${of.wallet}
+      and coalesce(c.for_wallet, ${of.wallet}) = ${of.wallet}`;
   return rows.map(({ checkoutSessionId }) => checkoutSessionId);
 }
 

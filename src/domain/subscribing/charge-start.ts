@@ -6,7 +6,7 @@ import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
-import { readOffered } from '../../db/offered-transactions.ts';
+import { isResumeTaken, readOffered } from '../../db/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { promptSeconds } from '../collecting/late.ts';
 import { type ChainReader, type Network, reaching } from './chain-reads.ts';
@@ -25,6 +25,8 @@ interface Registered {
   readonly now: bigint;
   /** Whether the account has an earlier registration that has ended. */
   readonly isRenewed: boolean;
+  /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
+  readonly offersAfter: Date | null;
 }
 
 /**
@@ -38,14 +40,17 @@ export async function startOfCharge(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   registered: Registered,
 ): Promise<Date | null> {
-  const { account, period, now } = registered;
+  const { account, period, now, offersAfter: after } = registered;
   const { plan, subscriber } = account;
   if (isPrompt(registered)) return null;
   const subscriptionPda = subscriptionAddress(network.programId, plan, subscriber).address;
-  const offered = await readOffered(sql, subscriber, subscriptionPda);
+  const of = { wallet: subscriber, subscriptionPda, after };
+  const offered = await readOffered(sql, of);
   if (!registered.isRenewed)
     return offered.opening && period.start === account.periodStart ? null : timeOf(now);
-  const resumedAt = offered.resuming
+  const isResumed =
+    offered.resuming || (after !== null && (await isResumeTaken(sql, { ...of, after })));
+  const resumedAt = isResumed
     ? await findResume(chain, network, { plan, subscriber, subscriptionPda })
     : undefined;
   const from = resumedAt ?? now;

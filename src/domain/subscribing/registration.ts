@@ -34,6 +34,7 @@ import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { startOfCharge } from './charge-start.ts';
 import { checkoutSessionOf, openCheckoutSession, refusedCheckout } from './checkout.ts';
+import { isSameAccount, offersCountAfter } from './ended.ts';
 import { keptIds, offeredChange, type OfferedChange } from './offered-change.ts';
 import { noteDuplicate } from './one-per-customer.ts';
 import { type PlanChange, storeTakenOver, takeOver } from './plan-credit.ts';
@@ -105,12 +106,11 @@ export async function checkRegistration(
   });
   const period = pullPeriod(account, onChainPlan, now);
   const earlier = await findNewestRegistration(sql, request.subscriptionPda);
-  const isRenewed =
-    earlier !== undefined &&
-    isSameAccount(earlier, { ...account, periodStart: timeOf(account.periodStart) });
+  const isRenewed = earlier !== undefined && isSameAccount(earlier, account);
+  const offersAfter = offersCountAfter(earlier, account);
   const chargedFrom = await startOfCharge(
     { sql, chain, network },
-    { account, period, now, isRenewed },
+    { account, period, now, isRenewed, offersAfter },
   );
   const registration = {
     appId: app.id,
@@ -308,7 +308,11 @@ async function endEarlierRegistration(
   });
   if (earlier === undefined) return undefined;
   const open = earlier.status === 'active' || earlier.status === 'past_due';
-  if (isSameAccount(earlier, registration)) {
+  const { initId, isUnclaimed = false, renews } = registration;
+  const periodStart = unixSeconds(registration.periodStart);
+  if (isSameAccount(earlier, { initId, periodStart })) {
+    const isStopped = earlier.stoppedAt !== null;
+    if (isStopped && isUnclaimed && renews !== earlier.id) throw onlyByItsWallet();
     if (open && earlier.replacedBy !== null) {
       await endReplaced(sql, earlier, 'replaced');
       return undefined;
@@ -357,18 +361,12 @@ export function endedByMerchant(): ServiceError {
   );
 }
 
-/**
- * Whether a registration belongs to this on-chain account: it has the same init_id and the same
- * period boundaries.
- */
-export function isSameAccount(
-  earlier: EarlierRegistration,
-  now: Pick<NewRegistration, 'initId' | 'periodStart'>,
-): boolean {
-  const { chainInitId, chainPeriodStart, periodHours } = earlier;
-  if (chainInitId === null || chainPeriodStart === null) return true;
-  const apart = unixSeconds(now.periodStart) - unixSeconds(chainPeriodStart);
-  return chainInitId === now.initId && apart % (BigInt(periodHours) * 3600n) === 0n;
+/** The error when a registration has ended, and only its wallet may register the account again. */
+function onlyByItsWallet(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The subscription of this account has ended: its wallet has to subscribe again.',
+  );
 }
 
 function signupUnderWay(): ServiceError {

@@ -27,6 +27,7 @@ import { type EarlierRegistration, findNewestRegistration } from '../../db/subsc
 import { amountDisplay, formatSol } from '../../format.ts';
 import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
+import { isSameAccount } from './ended.ts';
 import {
   firstPayment,
   type RunningPeriod,
@@ -34,7 +35,6 @@ import {
   type SessionTerms,
   trialOf,
 } from './first-payment.ts';
-import { isSameAccount } from './registration.ts';
 import { blockOf } from './selling.ts';
 
 /**
@@ -204,8 +204,7 @@ function isEndedByMerchant(
   now: bigint,
 ): boolean {
   if (earlier === undefined || account === null || stateOf(account, now) === 'ended') return false;
-  const { initId, periodStart } = account;
-  return earlier.isBarred && isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) });
+  return earlier.isBarred && isSameAccount(earlier, account);
 }
 
 const isOpen = (plan: PlanAccount | null, now: bigint): boolean =>

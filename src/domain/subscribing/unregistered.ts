@@ -4,22 +4,26 @@
 // on chain:
 //
 //   one offer fits the account -> registered with the session of the offer
+//   no offer fits, the account's registration has ended or was replaced -> as ended.ts says
 //   no offer fits, the app has registerUnclaimed -> registered without ids of the merchant
-//   no offer fits, a change of plan has replaced the subscription -> in the merchant's list. If it
-//     were registered again, the wallet would pay for both plans
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
-import { timeOf } from '../../chain/time.ts';
 import { findApp } from '../../db/apps.ts';
+import { isResumeTaken } from '../../db/offered-transactions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { isSignupOpen } from '../../db/sponsorships.ts';
 import { findNewestRegistration } from '../../db/subscriptions.ts';
-import { findOfferedSessions, insertUnregistered } from '../../db/unregistered.ts';
+import {
+  deleteUnregistered,
+  findOfferedSessions,
+  insertUnregistered,
+} from '../../db/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
+import { endOf, offersCountAfter } from './ended.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
-import { checkRegistration, isSameAccount, storeRegistration } from './registration.ts';
+import { checkRegistration, storeRegistration } from './registration.ts';
 
 interface Parts {
   sql: Sql;
@@ -30,14 +34,15 @@ interface Parts {
 /**
  * `absent`: the account was not registered, and the caller must try again later. The cause is one
  * of these: the RPC endpoint lacks the account, a sponsored sign-up is open, or a payment or a
- * refund of the replaced subscription may still land.
+ * refund of the replaced subscription may still land. `ended`: the account's registration has
+ * ended, and only its wallet can register the account again.
  */
-export type SeenOutcome = 'registered' | 'listed' | 'absent';
+export type SeenOutcome = 'registered' | 'listed' | 'absent' | 'ended';
 
 /**
  * Registers the live account at `subscriptionPda`, or adds the account to the merchant's list of
- * unregistered subscriptions. The account is a subscription to `plan`. Throws as the RPC client and
- * the database do.
+ * unregistered subscriptions, or leaves an ended subscription as it is. The account is a
+ * subscription to `plan`. Throws as the RPC client and the database do.
  */
 export async function registerSeen(
   parts: Parts,
@@ -50,16 +55,27 @@ export async function registerSeen(
   const wallet = account.subscriber;
   // A keeper registers an open sponsored sign-up itself, together with the payment.
   if (await isSignupOpen(sql, subscriptionPda)) return 'absent';
-  const sessions = await findOfferedSessions(sql, wallet, subscriptionPda);
+  const earlier = await findNewestRegistration(sql, subscriptionPda);
+  const ended = endOf(earlier, account);
+  const of = { wallet, subscriptionPda };
+  const after = offersCountAfter(earlier, account);
+  const sessions = await findOfferedSessions(sql, { ...of, after });
   const [session = null] = sessions;
-  const list = async () => {
+  const leave = async () => {
+    if (ended !== undefined && !ended.isReplaced && sessions.length < 2) {
+      await deleteUnregistered(sql, [subscriptionPda]);
+      return 'ended' as const;
+    }
     await insertUnregistered(sql, { appId, planId, subscriptionPda, subscriberWallet: wallet });
     return 'listed' as const;
   };
-  if (sessions.length > 1) return list();
+  if (sessions.length > 1) return leave();
   if (sessions.length === 0) {
-    const isWanted = (await findApp(sql, appId))?.registerUnclaimed === true;
-    if (!isWanted || (await isReplaced(sql, subscriptionPda, account))) return list();
+    const isWanted =
+      ended === undefined
+        ? (await findApp(sql, appId))?.registerUnclaimed === true
+        : ended.isReinstated || (await isResumeTaken(sql, { ...of, after: ended.at }));
+    if (!isWanted) return leave();
   }
   try {
     const registration = await checkRegistration(sql, chain, network, {
@@ -69,25 +85,12 @@ export async function registerSeen(
       wallet,
       ...(session !== null && { checkoutSessionId: session }),
     });
-    await sql.begin((tx) => storeRegistration(tx, { ...registration, isUnclaimed: true }));
+    const keepers = { isUnclaimed: true, renews: ended?.id };
+    await sql.begin((tx) => storeRegistration(tx, { ...registration, ...keepers }));
     return 'registered';
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;
     if (error.code === 'NOT_FOUND' || error instanceof PaymentUnderWay) return 'absent';
-    return list();
+    return leave();
   }
-}
-
-/** Returns whether a change of plan has replaced the registration of this account. */
-async function isReplaced(
-  sql: Sql,
-  subscriptionPda: string,
-  { initId, periodStart }: SubscriptionAccount,
-): Promise<boolean> {
-  const earlier = await findNewestRegistration(sql, subscriptionPda);
-  return (
-    earlier !== undefined &&
-    earlier.replacedBy !== null &&
-    isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) })
-  );
 }
