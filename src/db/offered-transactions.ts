@@ -1,4 +1,4 @@
-import type { Queryable } from './postgres/connect.ts';
+import type { Queryable, Sql } from './postgres/connect.ts';
 
 export type Purpose =
   | 'subscribe'
@@ -74,6 +74,26 @@ export async function repeatSignedOffer(sql: Queryable, offerId: string): Promis
       ) as newest
       where (replaces, change_when) is distinct from (o.replaces, o.change_when)
     )`;
+}
+
+/**
+ * Stores the blockhash of a signed change of plan that the relay is about to send. Returns false,
+ * without storing it, if the replaced subscription has ended. The lock on the subscription orders
+ * this against a forced end (lockSignedChanges).
+ */
+export function storeRelayedChange(
+  sql: Sql,
+  { offerId, replaces, blockhash }: { offerId: string; replaces: string; blockhash: string },
+): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    const [replaced] = await tx<{ isLive: boolean }[]>`
+      select status in ('active', 'past_due') as is_live from subscriptions
+      where id = ${replaces} for share`;
+    const { count } = await tx`
+      update offered_transactions set relayed_blockhash = ${blockhash}
+      where id = ${offerId} and (${replaced?.isLive === true} or relayed_blockhash = ${blockhash})`;
+    return count === 1;
+  });
 }
 
 /**

@@ -1,8 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
-import { repeatSignedOffer } from '../../db/offered-transactions.ts';
+import { repeatSignedOffer, storeRelayedChange } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { refusedCheckout } from '../../domain/subscribing/checkout.ts';
@@ -94,6 +95,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       // A keeper may register the new subscription before this process does. The newest offer tells
       // the keeper which change of plan to register, so the signed offer must be the newest offer.
       await repeatSignedOffer(sql, signed.offer.id);
+      await takeChange(sql, signed);
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
@@ -148,6 +150,16 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       });
     },
   );
+}
+
+/**
+ * Records that the relay takes a signed change of plan. Throws CONFLICT if the subscription to
+ * replace has ended since the offer, because the change would take nothing over.
+ */
+async function takeChange(sql: Sql, { offer, blockhash }: SignedOffer): Promise<void> {
+  const { id: offerId, replaces } = offer;
+  if (replaces !== null && !(await storeRelayedChange(sql, { offerId, replaces, blockhash })))
+    throw new ServiceError('CONFLICT', 'The subscription to change has ended: subscribe again.');
 }
 
 /**

@@ -10,6 +10,7 @@ import {
 import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
 import { cancelRequesters, endReasons, failureReasons } from '../../domain/reasons.ts';
 import { forceCancel, reinstate, requestCancel } from '../../domain/subscribing/cancel.ts';
+import { readKnownChanges } from '../../domain/subscribing/signed-changes.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
@@ -264,11 +265,16 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const subscription = await ownSubscription(deps, request);
-      const cancel = request.body?.mode === 'force' ? forceCancel : requestCancel;
-      await respondOnce(deps, request, reply, 200, async () => async (tx) => {
-        await cancel(tx, subscription);
-        const row = (await findSubscription(tx, subscription.id)) ?? subscription;
-        return subscriptionView(row, deps.planMinimumAmount);
+      const isForced = request.body?.mode === 'force';
+      await respondOnce(deps, request, reply, 200, async () => {
+        const { id } = subscription;
+        const known = isForced ? await readKnownChanges(deps.sql, deps.chain, id) : undefined;
+        return async (tx) => {
+          if (isForced) await forceCancel(tx, subscription, known);
+          else await requestCancel(tx, subscription);
+          const row = (await findSubscription(tx, id)) ?? subscription;
+          return subscriptionView(row, deps.planMinimumAmount);
+        };
       });
       wakeDispatchers(subscription.appId);
       wakeKeepers();
