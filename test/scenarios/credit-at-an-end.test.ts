@@ -83,6 +83,12 @@ void t.test('ended by force, twice: the credit and what it paid stay', async (t)
     t.equal((await act(last.id, 'cancel', { mode: 'force' })).status, 200);
     t.equal((await act(last.id, 'reinstate')).status, 200);
     stage.passHours(24);
+    const standing = await buyer.get(`plans/${last.plan.id}/standing`);
+    t.match(
+      standing.body.data,
+      { usdcNeeded: '0', schedule: [{ amount: '0', creditSpent: String(SMALL) }] },
+      'the page of the plan shows that nothing is paid',
+    );
     const { status, body } = await register(last);
     t.equal(status, 201, turn);
     t.match(body.data, { credit: String(credit), paidThrough: paidThrough?.toISOString() });
