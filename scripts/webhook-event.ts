@@ -92,7 +92,8 @@ const own: Record<EventType, TProperties> = {
     }),
     credit: Type.Optional({
       ...Amount,
-      description: 'With replaces: what its next payments take less, USDC base units.',
+      description:
+        'What its next payments take less, USDC base units: from the replaced subscription, and from an ended one of the same account.',
     }),
     startsAt: Type.Optional(
       nullable({
@@ -164,6 +165,11 @@ const own: Record<EventType, TProperties> = {
       ),
     ),
     replacedBy: Type.Optional(replacedBy),
+    credit: Type.Optional({
+      ...Amount,
+      description:
+        'Credit that is left at the end, USDC base units; absent if none is left. It is not paid out. The next registration of the same account takes it over.',
+    }),
   },
   cancel_forced: {
     cancelledAt: Type.Optional(nullable({ ...Time, description: 'End of the subscription.' })),

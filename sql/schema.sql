@@ -664,12 +664,13 @@ create table offered_transactions (
   replaces uuid,
   change_when text,
   signature text,
+  relayed_blockhash text,
   relayed_at timestamp with time zone,
   constraint offer_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
   constraint offered_transactions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
   constraint plan_named_unless_of_wallet CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
-  constraint relayed_has_signature CHECK (((signature IS NULL) = (relayed_at IS NULL))) NOT VALID,
+  constraint relayed_is_whole CHECK ((num_nulls(signature, relayed_blockhash, relayed_at) = ANY (ARRAY[0, 3]))) NOT VALID,
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text, 'revoke'::text])) = (subscription_pda IS NULL))),
   constraint offered_transactions_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
   constraint offered_transactions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
@@ -683,6 +684,7 @@ comment on column offered_transactions.resumes is 'the transaction resumes the c
 comment on column offered_transactions.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
 comment on column offered_transactions.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
 comment on column offered_transactions.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before';
+comment on column offered_transactions.relayed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
 comment on column offered_transactions.relayed_at is 'when the relay first took a transaction that the wallet had signed for this offer';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);

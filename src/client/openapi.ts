@@ -294,7 +294,7 @@ export interface paths {
         get?: never;
         /**
          * Cancel a subscription
-         * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately.
+         * period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer is not paid out.
          */
         post: operations["cancelSubscription"];
     };
@@ -880,6 +880,8 @@ export interface components {
                  * End of the subscription.
                  */
                 cancelledAt?: string | null;
+                /** Credit that is left at the end, USDC base units; absent if none is left. It is not paid out. The next registration of the same account takes it over. */
+                credit?: string;
                 /**
                  * The reason of the end; absent after a cancellation at the end of a period.
                  *
@@ -2235,7 +2237,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. */
+            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
             credit: string;
             /**
              * Format: date-time
@@ -3287,7 +3289,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. */
+            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
             credit: string;
             /**
              * Format: date-time
@@ -3974,7 +3976,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. */
+            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
             credit: string;
             /**
              * Format: date-time
@@ -4137,7 +4139,7 @@ export interface components {
                  * UUIDv7 in lower case.
                  */
                 appId: string;
-                /** With replaces: what its next payments take less, USDC base units. */
+                /** What its next payments take less, USDC base units: from the replaced subscription, and from an ended one of the same account. */
                 credit?: string;
                 /**
                  * Format: uuid
@@ -4579,6 +4581,8 @@ export interface components {
         TransactionOffer: {
             /** When you cancel: true if a limit of sponsoring is reached or your wallet has too little SOL, so that the service has cancelled the subscription on its side. Nothing more is collected, and you need not sign. */
             cancelled?: boolean;
+            /** When you cancel: the credit of a change of plan that is left, USDC base units; absent if none is left. It is not paid out, and it is lost when the subscription ends, unless you resume it before. */
+            credit?: string;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
             notSponsored: components["schemas"]["NotSponsored"];

@@ -77,19 +77,28 @@ export async function repeatSignedOffer(sql: Queryable, offerId: string): Promis
 }
 
 /**
- * Stores the signature (Base58) of the transaction that the relay takes for this offer. Call it
- * before the transaction is first sent. A later transaction of the same offer replaces the
- * signature.
+ * Stores the signature (Base58) and the blockhash of the transaction that the relay takes for this
+ * offer. Call it before the transaction is first sent. A later transaction of the same offer
+ * replaces both. Returns false, without storing them, if the offer is a change of plan and the
+ * replaced subscription has ended. The lock on that subscription orders this against a forced end
+ * (lockSignedChanges).
  */
 export async function recordRelayed(
   sql: Queryable,
-  offerId: string,
-  signature: string,
-): Promise<void> {
-  await sql`
+  { id, replaces }: Pick<OfferedTransaction, 'id' | 'replaces'>,
+  { signature, blockhash }: { signature: string; blockhash: string },
+): Promise<boolean> {
+  const { count } = await sql`
+    with replaced as (
+      select status in ('active', 'past_due') as is_live from subscriptions
+      where id = ${replaces} for share
+    )
     update offered_transactions
-    set signature = ${signature}, relayed_at = coalesce(relayed_at, now())
-    where id = ${offerId} and signature is distinct from ${signature}`;
+    set signature = ${signature}, relayed_blockhash = ${blockhash},
+      relayed_at = coalesce(relayed_at, now())
+    where id = ${id} and (${replaces === null} or signature = ${signature}
+      or exists (select from replaced where is_live))`;
+  return count === 1;
 }
 
 /**

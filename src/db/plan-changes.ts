@@ -1,8 +1,10 @@
 // Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
 // and the offers of transactions that make the change.
+import { isSameAccount } from './account-registrations.ts';
 import type { ChangeWhen } from './offered-transactions.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
+import { DECISION_MINUTES } from './sponsored-offers.ts';
 import type { OwnIdsSource } from './subscription-changes.ts';
 import { isRefundedInFull, type SubscriptionStatus } from './subscriptions.ts';
 
@@ -16,6 +18,10 @@ export interface ReplacedRow {
   startsAt: Date | null;
   credit: bigint;
   refundedThrough: Date | null;
+  /** Time of the end; null while the subscription is live. */
+  endedAt: Date | null;
+  /** Whether the account has a newer registration, which has taken over what this one had left. */
+  isRenewed: boolean;
   replaces: string | null;
   replacedBy: string | null;
   externalId: string | null;
@@ -30,10 +36,16 @@ export async function readReplaced(
   id: string,
   { forUpdate = false } = {},
 ): Promise<ReplacedRow | undefined> {
+  // Locked before it is read: the read then finds what the transaction stored that held the lock.
+  if (forUpdate) await sql`select from subscriptions where id = ${id} for no key update`;
   const [row] = await sql<ReplacedRow[]>`
-    select id, subscription_pda, status, paid_through, trial_ends_at, starts_at, credit,
-      refunded_through, replaces, replaced_by, external_id, metadata::text as metadata, own_ids_from
-    from subscriptions where id = ${id} ${forUpdate ? sql`for no key update` : sql``}`;
+    select s.id, s.subscription_pda, s.status, s.paid_through, s.trial_ends_at, s.starts_at,
+      s.credit, s.refunded_through, s.ended_at, s.replaces, s.replaced_by, s.external_id,
+      s.metadata::text as metadata, s.own_ids_from, exists (
+        select from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
+          and ${isSameAccount(sql)}
+      ) as is_renewed
+    from subscriptions s where s.id = ${id}`;
   return row;
 }
 
@@ -83,6 +95,56 @@ const isSignedAway = (sql: Queryable) => sql`(
   or exists (select from sponsored_offers o where o.replaces = s.id
     and o.signed_at > now() - interval '2 minutes'
     and not exists (select from sponsorships d where d.offer_id = o.id)))`;
+
+/** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
+export interface SignedChange {
+  offerId: string;
+  /** The blockhash of the signed transaction, and the blockhash of the offer. */
+  signedBlockhash: string;
+  blockhash: string;
+  /** Last block height at which a transaction with the offer's blockhash can land. */
+  lastValidBlockHeight: bigint;
+}
+
+/**
+ * Lists the changes of plan of this subscription that the wallet has handed over for sponsoring or
+ * that the relay took, and that are neither registered nor decided. Leaves out older ones, whose
+ * blockhashes have expired for certain.
+ */
+export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
+  return sql<SignedChange[]>`
+    select id as offer_id, relayed_blockhash as signed_blockhash, blockhash, last_valid_block_height
+    from offered_transactions
+    where replaces = ${id} and relayed_blockhash is not null and registered_at is null
+      and created_at > now() - interval '15 minutes'
+    union all
+    select o.id, o.blockhash, o.blockhash, o.last_valid_block_height from sponsored_offers o
+    where o.replaces = ${id} and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
+      and not exists (select from sponsorships d where d.offer_id = o.id)`;
+}
+
+/** Whether the wallet has an unregistered offer, signed or not, that replaces this subscription. */
+export async function hasOfferedChange(sql: Queryable, id: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from offered_transactions where replaces = ${id} and registered_at is null limit 1`;
+  return rows.length > 0;
+}
+
+/**
+ * Locks the subscription. Returns whether a change of plan that its wallet has signed may still
+ * replace it: a sponsored one that is sent, or one of listSignedChanges() that is not among `dead`.
+ */
+export async function lockSignedChanges(
+  sql: Transaction,
+  id: string,
+  dead: ReadonlySet<string>,
+): Promise<boolean> {
+  await sql`select from subscriptions where id = ${id} for no key update`;
+  const sent = await sql`
+    select 1 from sponsorships where replaces = ${id} and state = 'open' limit 1`;
+  if (sent.length > 0) return true;
+  return (await listSignedChanges(sql, id)).some(({ offerId }) => !dead.has(offerId));
+}
 
 /** SQL condition: an offered, signed or sent transaction may replace the subscription `s`. */
 export const isChanging = (sql: Queryable) => sql`(
@@ -205,6 +267,21 @@ export async function markReplaced(
     from live where s.id = live.id and s.status in ('active', 'past_due')
     returning live.is_first, s.cancel_requested_at`;
   return row;
+}
+
+/**
+ * Marks a subscription as replaced that has ended since the change of plan landed. Sets its credit
+ * to 0. Its status and the reason of its end stay.
+ */
+export async function markReplacedAfterEnd(
+  sql: Transaction,
+  id: string,
+  { by, replacedAt }: { by: string; replacedAt: Date },
+): Promise<void> {
+  await sql`
+    update subscriptions set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+      updated_at = now()
+    where id = ${id} and status in ('cancelled', 'expired') and replaced_by is null`;
 }
 
 /** Ends the access of a replaced subscription at `at`, unless its access already ends earlier. */

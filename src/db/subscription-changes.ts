@@ -97,20 +97,22 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now. due_at becomes paid_through or the present, whichever is later. At
- * that time, the keeper may have to close the on-chain account. Returns undefined when the
- * subscription has already ended.
+ * Ends the subscription now. `chainNow` is the chain's time if it was read. due_at becomes
+ * paid_through or the present, whichever is later. At that time, the keeper may have to close the
+ * on-chain account. Returns undefined when the subscription has already ended.
  */
 export async function forceCancellation(
   sql: Transaction,
   id: string,
+  chainNow: Date | null,
 ): Promise<{ cancelledAt: Date } | undefined> {
   const [row] = await sql<{ cancelledAt: Date }[]>`
     update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
       cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
         past_due_since = null,
-      ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
+      ended_at = ${endedNow(sql, id, chainNow)},
+      stopped_at = coalesce(stopped_at, clock_timestamp()),
       next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null,
         claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
@@ -181,10 +183,10 @@ export async function unpauseSubscription(
 }
 
 /**
- * SQL for ended_at when the chain's clock was not read: the database's time, or the time of the
- * subscription's last payment if that is later.
+ * SQL for ended_at: the chain's time, or the database's time if the chain's clock was not read, or
+ * the time of the subscription's last payment if that is later.
  */
-export function endedNow(sql: Queryable, id: string) {
-  return sql`greatest(date_trunc('milliseconds', now()), (select max(occurred_at) from payments
-    where subscription_id = ${id}))`;
+export function endedNow(sql: Queryable, id: string, chainNow: Date | null = null) {
+  return sql`greatest(coalesce(${chainNow}::timestamptz, date_trunc('milliseconds', now())),
+    (select max(occurred_at) from payments where subscription_id = ${id}))`;
 }

@@ -1,5 +1,6 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // subscription-leases.ts has the leases.
+import { isSameAccount } from './account-registrations.ts';
 import { isChanging } from './plan-changes.ts';
 import type { Queryable } from './postgres/connect.ts';
 import type { CancelRequester } from './subscription-changes.ts';
@@ -132,16 +133,6 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
    */
   version: string;
 }
-
-/**
- * SQL condition: the registrations n and s of one address belong to the same on-chain account. Two
- * registrations of the account have the same init_id and the same period boundaries. If one of
- * these values is unknown, the condition is true.
- */
-const isSameAccount = (sql: Queryable) => sql`coalesce(
-          n.chain_init_id = s.chain_init_id and extract(epoch
-            from n.chain_period_start - s.chain_period_start)::int8 % (s.period_hours * 3600) = 0,
-          true)`;
 
 /**
  * Reads subscriptions with the plan and merchant fields that the keeper needs. The result has no

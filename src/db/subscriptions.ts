@@ -84,6 +84,20 @@ export interface SubscriptionRow extends DiscountTerms {
   updatedAt: Date;
 }
 
+/** What a new registration takes over from earlier ones. */
+export interface TakenTerms {
+  /** The subscription that a change of plan replaces; null without one. */
+  replaces: string | null;
+  /** Base units. */
+  credit: bigint;
+  /** Time to which the first payment is deferred. */
+  startsAt: Date | null;
+  /** End of the running period, if a credit has paid for it. */
+  paidThrough: Date | null;
+  /** What the chain counts as pulled in the period that ends at paidThrough, in base units. */
+  periodPulled: bigint;
+}
+
 export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   planId: string;
   subscriptionPda: string;
@@ -108,10 +122,10 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   initId: bigint;
   periodStart: Date;
   /**
-   * The change of plan in which the account was opened or resumed: the replaced subscription, the
-   * credit, and the time to which the first payment is deferred.
+   * What the registration takes over from the subscription that a change of plan replaces, and from
+   * the account's ended registration.
    */
-  replaces?: { id: string; credit: bigint; startsAt: Date | null } | undefined;
+  takes?: TakenTerms | undefined;
   /**
    * True for a registration by a keeper. When the wallet later registers the same account, the
    * wallet gets the keeper's registration.
@@ -225,14 +239,15 @@ export async function findNewestRegistrations(
 /**
  * Ends a registration whose address now has a newer registration. `endReason`: `resubscribed` if
  * the account was closed and reopened, `replaced` if the wallet changed to another plan and back.
- * Returns undefined when the registration has already ended.
+ * Returns the time of the end and the credit that is left (base units), or undefined when the
+ * registration has already ended.
  */
 export async function endReplacedRegistration(
   sql: Queryable,
   id: string,
   endReason: 'resubscribed' | 'replaced' = 'resubscribed',
-): Promise<{ cancelledAt: Date } | undefined> {
-  const [row] = await sql<{ cancelledAt: Date }[]>`
+): Promise<{ cancelledAt: Date; credit: bigint } | undefined> {
+  const [row] = await sql<{ cancelledAt: Date; credit: bigint }[]>`
     update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
       cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
@@ -241,7 +256,7 @@ export async function endReplacedRegistration(
       next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
         updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
-    returning cancelled_at`;
+    returning cancelled_at, credit`;
   return row;
 }
 
@@ -319,8 +334,9 @@ export async function insertRegistration(
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
-  const { replaces, trialHours = null } = registration;
-  const startsAt = replaces?.startsAt ?? null;
+  const { takes, trialHours = null } = registration;
+  const { replaces = null, credit = 0n, startsAt = null } = takes ?? {};
+  const { paidThrough = null, periodPulled = 0n } = takes ?? {};
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
@@ -330,14 +346,16 @@ export async function insertRegistration(
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
-        credit, starts_at)
+        credit, starts_at, paid_through, period_pulled)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
-      trial.ends_at, greatest(${dueAt}, trial.ends_at, ${startsAt}::timestamptz), ${dueAt}, ${observedSlot},
+      trial.ends_at, greatest(${dueAt}, trial.ends_at, ${startsAt}::timestamptz,
+        ${paidThrough}::timestamptz), ${dueAt}, ${observedSlot},
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
       ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
-      ${replaces?.id ?? null}::uuid, ${replaces?.credit ?? 0n}::int8, ${startsAt}::timestamptz
+      ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${paidThrough}::timestamptz,
+        ${periodPulled}::int8
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + coalesce(${trialHours}::int, trial_hours)
         * interval '1 hour' as ends_at

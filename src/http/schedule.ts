@@ -26,6 +26,7 @@ export const Schedule = Type.Array(
   },
 );
 
+const NOTHING_RUNS = { running: null, credit: 0n };
 const undiscounted: DiscountTerms = {
   discountPercent: null,
   discountAmount: null,
@@ -34,13 +35,14 @@ const undiscounted: DiscountTerms = {
 
 /**
  * Returns the future payments of a new subscription. If subscribing resumes an on-chain account in
- * the middle of a billing period, `running` is that period. `minimum` is PLAN_MINIMUM_AMOUNT.
+ * the middle of a billing period, `running` is that period, and `credit` is what the account's
+ * ended registration has left. `minimum` is PLAN_MINIMUM_AMOUNT.
  */
 export function scheduleView(
   plan: { amount: bigint; periodHours: number; trialHours: number | null; endsAt: Date | null },
   minimum: bigint,
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms = undiscounted,
-  running: RunningPeriod | null = null,
+  { running, credit }: { running: RunningPeriod | null; credit: bigint } = NOTHING_RUNS,
 ): PaymentRun[] {
   const { amount, periodHours, trialHours, endsAt: planEndsAt } = plan;
   const price = { amount, periodHours, trialHours, planEndsAt };
@@ -49,7 +51,7 @@ export function scheduleView(
   if (running === null) return scheduleOf(terms, new Date(), minimum);
   return scheduleOf(terms, timeOf(running.chargedFrom), minimum, {
     startsAt: null,
-    credit: 0n,
+    credit,
     running: { start: timeOf(running.start), state: 'unpaid' },
   });
 }

@@ -8,7 +8,7 @@ import { amountsAt, type ChangeRequest, readChange } from '../domain/subscribing
 import type { Opening } from '../domain/subscribing/opening.ts';
 import { changeView } from './change-schemas.ts';
 import type { ApiDeps } from './context.ts';
-import { Id, meaning, nullable, offerFields, oneOf, TimeInput } from './fields.ts';
+import { Amount, Id, meaning, nullable, offerFields, oneOf, TimeInput } from './fields.ts';
 
 /** The field with which a request asks for a sponsored transaction. */
 export const sponsored = Type.Boolean({
@@ -59,6 +59,11 @@ export const SponsoredOffer = Type.Object(
   {
     ...offerFields,
     ...sponsoredFields,
+    credit: Type.Optional({
+      ...Amount,
+      description:
+        'When you cancel: the credit of a change of plan that is left, USDC base units; absent if none is left. It is not paid out, and it is lost when the subscription ends, unless you resume it before.',
+    }),
     cancelled: Type.Optional(
       Type.Boolean({
         description:

@@ -108,7 +108,8 @@ export const hasRunningPeriod =
     paidThrough > now &&
     (refundedThrough === null || paidThrough > refundedThrough);
 
-function latest(one: Date | null, other: Date | null): Date | null {
+/** The later of two times; null if both are null. */
+export function latest(one: Date | null, other: Date | null): Date | null {
   if (one === null || other === null) return one ?? other;
   return one > other ? one : other;
 }

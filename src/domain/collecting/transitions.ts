@@ -230,6 +230,7 @@ export function applyEnd(
       cancelledAt: state.cancelledAt,
       ...(state.endReason === null ? {} : { endReason: state.endReason }),
       ...(replacedBy === null ? {} : { replacedBy }),
+      ...(state.credit > 0n && { credit: state.credit }),
     },
   });
 }

@@ -2,6 +2,7 @@
 // again each time before it sends a payment, so a cancellation also stops signed payments.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import { isOnCurve } from '../../chain/program/addresses.ts';
+import { lockSignedChanges } from '../../db/plan-changes.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import {
   forceCancellation,
@@ -13,6 +14,7 @@ import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { isSameAccount } from './ended.ts';
+import { type KnownChanges, NO_CHANGES } from './signed-changes.ts';
 
 /**
  * Cancels for the merchant at the end of the paid time; no further payment is collected. Writes
@@ -48,14 +50,21 @@ export async function holdCancel(sql: Transaction, { id }: { id: string }): Prom
 }
 
 /**
- * Cancels at once: no payment is sent afterwards, not even one that is already signed. Throws
- * CONFLICT when the subscription has ended.
+ * Cancels at once: no payment is sent afterwards, not even one that is already signed. `known` is
+ * from readKnownChanges(). Throws CONFLICT when the subscription has ended, and while a change of
+ * plan that its wallet has signed may still land.
  */
 export async function forceCancel(
   sql: Transaction,
   subscription: { id: string; status: string },
+  { dead, chainNow }: KnownChanges = NO_CHANGES,
 ): Promise<void> {
-  const forced = await forceCancellation(sql, subscription.id);
+  if (await lockSignedChanges(sql, subscription.id, dead))
+    throw new ServiceError(
+      'CONFLICT',
+      'A change of plan that the wallet has signed may still land. Try again in a minute, or cancel at the end of the period.',
+    );
+  const forced = await forceCancellation(sql, subscription.id, chainNow);
   if (forced === undefined) throw ended(subscription.status);
   await appendEvents(sql, [
     {

@@ -8,13 +8,13 @@ import { readRunning } from '../../db/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
-import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
+import { findSubscription, type SubscriptionRow, type TakenTerms } from '../../db/subscriptions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { NO_DISCOUNT } from '../collecting/price.ts';
 import { type Beginning, type PaymentRun, scheduleOf } from '../collecting/schedule.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
 import { type OpeningGround, type Opening, openingTransaction, readOpening } from './opening.ts';
-import { readTakenOver, type TakenOver } from './plan-credit.ts';
+import { readTaken, readTakenOver, type TakenOver } from './plan-credit.ts';
 
 interface Parts {
   readonly sql: Queryable;
@@ -156,18 +156,33 @@ async function amountsOf(
   const { now: at } = ground;
   const taken = await readTakenOver(sql, { id: old.id, when, at });
   if (taken === undefined) throw new ServiceError('CONFLICT', 'The subscription has ended.');
-  const { credit, startsAt, endsAt } = taken;
+  const { credit, startsAt, paidThrough } = await resumedTerms(sql, subscriptionPda, ground, taken);
   const { discountPercent, discountAmount, discountPeriods }: DiscountTerms =
     session ?? planned ?? NO_DISCOUNT;
   const { amount, periodHours, endsAt: planEndsAt } = plan;
   const discount = { discountPercent, discountAmount, discountPeriods };
   const terms = { amount, periodHours, trialHours: null, planEndsAt, ...discount };
-  const running = await runningOf(sql, subscriptionPda, ground, taken);
+  const found = await runningOf(sql, subscriptionPda, ground, taken);
+  const running = found && paidThrough !== null ? { ...found, state: 'paid' as const } : found;
   const beginning = { startsAt, credit, ...(running !== undefined && { running }) };
   const asOf = timeOf(at);
   const schedule = scheduleOf(terms, asOf, minimum, beginning);
   const { today, next, after } = firstOf(schedule, asOf, periodHours);
-  return { asOf, endsAt, startsAt, credit, today, next, after, schedule };
+  return { asOf, endsAt: taken.endsAt, startsAt, credit, today, next, after, schedule };
+}
+
+/** What the new subscription takes over, also from an ended registration of a resumed account. */
+async function resumedTerms(
+  sql: Queryable,
+  subscriptionPda: string,
+  { previous, now }: OpeningGround,
+  taken: TakenOver,
+): Promise<Pick<TakenTerms, 'credit' | 'startsAt' | 'paidThrough'>> {
+  const { credit, startsAt } = taken;
+  const alone = { credit, startsAt, paidThrough: null };
+  if (previous === null || previous.expiresAt <= now) return alone;
+  const account = { ...previous, subscriptionPda, periodStart: timeOf(previous.periodStart) };
+  return (await readTaken(sql, account, { now: timeOf(now), taken }))?.terms ?? alone;
 }
 
 /** The running period of the account, if the change resumes an existing account. */

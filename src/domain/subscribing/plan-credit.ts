@@ -1,11 +1,16 @@
-// Computes and stores what a new subscription takes over from the subscription that it replaces.
-// The two cases are the values of ChangeWhen.
+// Computes and stores what a new subscription takes over from earlier ones.
 //
+// From the subscription that a change of plan replaces. The two cases are the values of ChangeWhen:
 //   `now`: the unused part of the paid period becomes credit, and the replaced subscription ends
 //   `period_end`: the first payment is deferred to the end of the paid time
 //
-// In both cases the new subscription also takes over the replaced subscription's unspent credit.
+// From the ended registration of the same on-chain account: the running period, if a credit has
+// paid for it, and the time to which a change of plan has deferred the first payment.
+//
+// In all cases the new subscription also takes over the unspent credit, so that one registration
+// alone has it.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { clearCredit, readRemainder } from '../../db/account-registrations.ts';
 import type { ChangeWhen } from '../../db/offered-transactions.ts';
 import {
   endReplacedAt,
@@ -14,14 +19,16 @@ import {
   lockPaidParts,
   markCredited,
   markReplaced,
+  markReplacedAfterEnd,
   type PaidRow,
   readPaidParts,
   readReplaced,
   type ReplacedRow,
 } from '../../db/plan-changes.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
+import type { NewRegistration, TakenTerms } from '../../db/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
-import { hasRunningPeriod, type Taken, takenFrom } from '../collecting/credit.ts';
+import { hasRunningPeriod, latest, type Taken, takenFrom } from '../collecting/credit.ts';
 import { appendEvents } from '../outbox/events.ts';
 
 /** A change of plan at the chain time `at` (Unix seconds). */
@@ -40,14 +47,14 @@ export interface TakenOver extends Taken {
 }
 
 /**
- * Thrown while a payment, a refund or a change of plan of the replaced subscription may still land,
+ * Thrown while a payment, a refund or a change of plan of the earlier subscription may still land,
  * because the credit is not known yet.
  */
 export class PaymentUnderWay extends ServiceError {
   constructor() {
     super(
       'CONFLICT',
-      'A payment, a refund or a change of plan of the replaced subscription is under way. Try again in a minute.',
+      'A payment, a refund or a change of plan of the earlier subscription is under way. Try again in a minute.',
     );
   }
 }
@@ -58,8 +65,8 @@ type PaidReader<Db> = (
 ) => Promise<PaidRow[]>;
 
 /**
- * Computes what the new subscription takes over. Undefined when the replaced subscription has ended
- * or was replaced before. Throws PaymentUnderWay.
+ * Computes what the new subscription takes over from the replaced one. Undefined when the replaced
+ * subscription had ended at the time of the change, or was replaced before. Throws PaymentUnderWay.
  */
 export function readTakenOver(sql: Queryable, change: PlanChange): Promise<TakenOver | undefined> {
   return takenOver(sql, change, { forUpdate: false, read: readPaidParts });
@@ -71,8 +78,8 @@ async function takenOver<Db extends Queryable>(
   { forUpdate, read }: { forUpdate: boolean; read: PaidReader<Db> },
 ): Promise<TakenOver | undefined> {
   const rows = await replacedRows(sql, id, at, { forUpdate });
-  const [first] = rows;
-  if (first === undefined || first.replacedBy !== null || !isLive(first)) return undefined;
+  const [first, ...earlier] = rows;
+  if (first === undefined || first.replacedBy !== null || !wasLive(first, at)) return undefined;
   const pdas = rows.map(({ subscriptionPda }) => subscriptionPda);
   if ((await hasOpenAttempt(sql, pdas)) || (await hasOpenChange(sql, id, offerId)))
     throw new PaymentUnderWay();
@@ -83,7 +90,7 @@ async function takenOver<Db extends Queryable>(
       if (periodEnd !== null && hasRunningPeriod(timeOf(at))(row))
         paid.set(rowId, await read(sql, { subscriptionPda, periodEnd }));
     }
-  const taken = takenFrom(rows, paid, { when, at });
+  const taken = takenFrom([{ ...first, status: 'active' }, ...earlier], paid, { when, at });
   if (taken === undefined) throw new PaymentUnderWay();
   return { rows, ...taken };
 }
@@ -126,6 +133,10 @@ export async function storeTakenOver(
   if (first === undefined) return;
   await markCredited(sql, parts);
   for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
+  if (!isLive(first)) {
+    await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
+    return;
+  }
   const replaced = await markReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
   if (replaced?.isFirst !== true) return;
   const { cancelRequestedAt } = replaced;
@@ -133,4 +144,59 @@ export async function storeTakenOver(
   await appendEvents(sql, [{ subscriptionId: first.id, type: 'cancel_requested', extra }]);
 }
 
+/**
+ * Computes what a registration takes over from the ended registration of its account, in addition
+ * to what it takes over in a change of plan (`taken`). Undefined when it takes over nothing.
+ * `creditOf` is the id of the ended registration if a part of the credit is from it. Throws
+ * PaymentUnderWay.
+ */
+export async function readTaken(
+  sql: Queryable,
+  account: Pick<NewRegistration, 'subscriptionPda' | 'initId' | 'periodStart'>,
+  { now, taken }: { now: Date; taken: TakenOver | undefined },
+): Promise<{ terms: TakenTerms; creditOf: string | null } | undefined> {
+  const except = taken?.parts.map(({ id }) => id);
+  const left = await readRemainder(sql, account, { now, except });
+  if (left === undefined && taken === undefined) return undefined;
+  if (left !== undefined && left.credit > 0n && left.isPaying) throw new PaymentUnderWay();
+  const terms = {
+    replaces: taken?.rows[0]?.id ?? left?.replaces ?? null,
+    credit: (taken?.credit ?? 0n) + (left?.credit ?? 0n),
+    startsAt: latest(taken?.startsAt ?? null, left?.startsAt ?? null),
+    paidThrough: left?.paidThrough ?? null,
+    periodPulled: left?.periodPulled ?? 0n,
+  };
+  return { terms, creditOf: left !== undefined && left.credit > 0n ? left.id : null };
+}
+
+/**
+ * Like readTaken(), but the ended registration has no credit afterwards. The caller must hold the
+ * lock on the ended registration's row.
+ */
+export async function take(
+  sql: Transaction,
+  registration: NewRegistration,
+  taken: TakenOver | undefined,
+): Promise<TakenTerms | undefined> {
+  const found = await readTaken(sql, registration, { now: registration.dueAt, taken });
+  if (found === undefined) return undefined;
+  if (found.creditOf !== null) await clearCredit(sql, found.creditOf);
+  return found.terms;
+}
+
+/** The fields of subscription_created about what the subscription has taken over. */
+export function takenFields(takes: TakenTerms | undefined) {
+  if (takes === undefined) return {};
+  const { replaces, credit, startsAt } = takes;
+  if (replaces !== null) return { replaces, credit, startsAt };
+  return credit > 0n ? { credit } : {};
+}
+
 const isLive = ({ status }: ReplacedRow) => status === 'active' || status === 'past_due';
+
+/**
+ * Whether a change of plan that landed at the chain time `at` can take over from the subscription:
+ * it is live, or has ended since and nothing was taken over from it.
+ */
+const wasLive = (row: ReplacedRow, at: bigint) =>
+  isLive(row) || (row.endedAt !== null && row.endedAt >= timeOf(at) && !row.isRenewed);

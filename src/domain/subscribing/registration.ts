@@ -37,7 +37,7 @@ import { checkoutSessionOf, openCheckoutSession, refusedCheckout } from './check
 import { isSameAccount, offersCountAfter } from './ended.ts';
 import { keptIds, offeredChange, type OfferedChange } from './offered-change.ts';
 import { noteDuplicate } from './one-per-customer.ts';
-import { type PlanChange, storeTakenOver, takeOver } from './plan-credit.ts';
+import { type PlanChange, storeTakenOver, take, takenFields, takeOver } from './plan-credit.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
@@ -242,8 +242,8 @@ export async function storeRegistration(
   try {
     const { change } = registration;
     const taken = change === undefined ? undefined : await takeOver(sql, change);
-    const replaces = taken?.rows[0] && { ...taken, id: taken.rows[0].id };
-    const id = await insertRegistration(sql, { ...registration, replaces });
+    const takes = await take(sql, registration, taken);
+    const id = await insertRegistration(sql, { ...registration, takes });
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
     if (change !== undefined && taken !== undefined) await storeTakenOver(sql, change, taken, id);
     await completeSession(sql, registration, id);
@@ -251,14 +251,7 @@ export async function storeRegistration(
     await deleteUnregistered(sql, [registration.subscriptionPda]);
     const { appId, externalId = null, allowSecond = false } = registration;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
-    const extra = {
-      ...(duplicateOf !== null && { duplicateOf }),
-      ...(replaces !== undefined && {
-        replaces: replaces.id,
-        credit: replaces.credit,
-        startsAt: replaces.startsAt,
-      }),
-    };
+    const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);
     return id;
   } catch (error) {
@@ -343,10 +336,11 @@ async function endReplaced(
 ): Promise<void> {
   const ended = await endReplacedRegistration(sql, subscriptionId, endReason);
   if (ended === undefined) return;
-  const { cancelledAt } = ended;
+  const { cancelledAt, credit } = ended;
   const accountClosed = endReason === 'resubscribed';
   const by = replacedBy === null ? {} : { replacedBy };
-  const extra = { cancelledAt, accountClosed, endReason, ...by };
+  const left = credit > 0n ? { credit } : {};
+  const extra = { cancelledAt, accountClosed, endReason, ...by, ...left };
   await appendEvents(sql, [{ subscriptionId, type: 'cancel_finalized', extra }]);
 }
 

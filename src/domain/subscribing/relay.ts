@@ -191,9 +191,14 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
  * blockhash, that blockhash must be invalid. Another blockhash is checked only at the end of the
  * request (`isLate`), because a lagging endpoint may not know a new blockhash yet.
  */
-async function hasLapsed(
+export async function hasLapsed(
   chain: ChainSender,
-  { offer, blockhash }: SignedOffer,
+  {
+    offer,
+    blockhash,
+  }: Pick<SignedOffer, 'blockhash'> & {
+    offer: Pick<OfferedTransaction, 'blockhash' | 'lastValidBlockHeight'>;
+  },
   isLate: boolean,
 ): Promise<boolean> {
   if (blockhash === offer.blockhash)

@@ -21,10 +21,12 @@ import {
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
+import { readRemainder, type Remainder } from '../../db/account-registrations.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { type EarlierRegistration, findNewestRegistration } from '../../db/subscriptions.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
+import { creditFor } from '../collecting/credit.ts';
 import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 import { isSameAccount } from './ended.ts';
@@ -100,6 +102,11 @@ export interface Standing {
    * new period.
    */
   running: RunningPeriod | null;
+  /**
+   * Credit (base units) that the account's ended registration has left for the next one. It pays
+   * before anything is collected.
+   */
+  credit: bigint;
   /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
   trialHours: number | null;
   lamports: bigint;
@@ -149,7 +156,10 @@ export async function readStanding(
   const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
   const merchantTokens = tokenAccountIn(merchants);
-  const running = runningPeriod(subscription, onPlan, now);
+  const left = await remainderOf(sql, subscriptionPda, subscription, now);
+  const running = paidRunning(runningPeriod(subscription, onPlan, now), left);
+  const credit = left?.credit ?? 0n;
+  const due = trialHours === null ? firstPayment(plan, session, running) : 0n;
   const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
   return {
     subscriptionPda,
@@ -163,8 +173,9 @@ export async function readStanding(
     planBlocked,
     frozen: token?.state === 'frozen',
     usdc: token?.amount ?? 0n,
-    usdcNeeded: trialHours === null ? firstPayment(plan, session, running) : 0n,
+    usdcNeeded: due - creditFor(credit, due, 0n),
     running,
+    credit,
     trialHours,
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
@@ -175,6 +186,25 @@ export async function readStanding(
       (subscription === null ? rents.subscription : 0n),
   };
 }
+
+/** What the ended registration of an account that still runs has left. */
+function remainderOf(
+  sql: Queryable,
+  subscriptionPda: string,
+  account: SubscriptionAccount | null,
+  now: bigint,
+): Promise<Remainder | undefined> {
+  if (account === null || stateOf(account, now) === 'ended') return Promise.resolve(undefined);
+  const { initId, periodStart } = account;
+  const of = { subscriptionPda, initId, periodStart: timeOf(periodStart) };
+  return readRemainder(sql, of, { now: timeOf(now) });
+}
+
+/** The running period, for which nothing is charged if a credit has paid for it. */
+const paidRunning = (running: RunningPeriod | null, left: Remainder | undefined) =>
+  running === null || (left?.paidThrough ?? null) === null
+    ? running
+    : { ...running, chargedFrom: running.end };
 
 /** Reads the rent of each account, and the minimum balance of a wallet, in lamports. */
 async function readRents(chain: ChainReader) {

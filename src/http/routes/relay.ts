@@ -94,7 +94,11 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       // A keeper may register the new subscription before this process does. The newest offer tells
       // the keeper which change of plan to register, so the signed offer must be the newest offer.
       await repeatSignedOffer(sql, signed.offer.id);
-      await recordRelayed(sql, signed.offer.id, signed.signature);
+      if (!(await recordRelayed(sql, signed.offer, signed)))
+        throw new ServiceError(
+          'CONFLICT',
+          'The subscription to change has ended: subscribe again.',
+        );
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
@@ -138,7 +142,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     async (request) => {
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      await recordRelayed(sql, signed.offer.id, signed.signature);
+      await recordRelayed(sql, signed.offer, signed);
       const result = await relay(chain, signed);
       const { planId } = signed.offer;
       const plan =

@@ -136,7 +136,7 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
         checkoutSessionId === undefined
           ? undefined
           : await checkoutSessionOf(sql, checkoutSessionId, found.id);
-      const { running, ...standing } = await readStanding(deps, plan, wallet, session);
+      const { running, credit, ...standing } = await readStanding(deps, plan, wallet, session);
       // Sign-ups are read before registrations. If a sign-up ends between the two reads, the second
       // read finds the new registration. In the opposite order, both reads could find nothing.
       const signingUp = await isSignupOpen(sql, standing.subscriptionPda);
@@ -153,7 +153,10 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
       }
       const { trialHours } = standing;
       const terms = { ...plan, trialHours };
-      const schedule = scheduleView(terms, deps.planMinimumAmount, session, running);
+      const schedule = scheduleView(terms, deps.planMinimumAmount, session, {
+        running,
+        credit,
+      });
       const own = { signingUp, schedule, change: null };
       return ok({ ...standing, ...own, subscriptionId: subscriptionId ?? null });
     },

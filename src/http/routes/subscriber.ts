@@ -285,12 +285,19 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           withdraws: unsigned.revokes === true,
           address: addressSubject(request.ip),
         });
-        if (made !== undefined) return ok(made);
+        const { credit } = subscription;
+        const left = purpose === 'cancel' && credit > 0n ? { credit } : {};
+        if (made !== undefined) return ok({ ...made, ...left });
         const { notSponsored: why } = unsponsored;
         const cancelled =
           purpose === 'cancel' && (await holdsHere(deps, subscription, { unsigned, why }));
         const offer = await offerTransaction(sql, unsigned, { ...what, purpose });
-        return ok({ ...offer, ...paidByWallet(unsponsored), ...(cancelled && { cancelled }) });
+        return ok({
+          ...offer,
+          ...paidByWallet(unsponsored),
+          ...left,
+          ...(cancelled && { cancelled }),
+        });
       },
     );
   }

@@ -15,6 +15,7 @@ import {
   reinstate,
   requestCancel,
 } from '../../domain/subscribing/cancel.ts';
+import { readKnownChanges } from '../../domain/subscribing/signed-changes.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
@@ -134,7 +135,7 @@ export const Subscription = Type.Object(
     credit: {
       ...Amount,
       description:
-        'Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out.',
+        'Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one.',
     },
     duplicateOf: nullable({
       ...Id,
@@ -254,7 +255,7 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Cancel a subscription',
         description:
-          'period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately.',
+          'period_end: no further payment is collected, and it ends with the paid period. force: it ends immediately; CONFLICT while a change of plan that the wallet has signed may still land. credit of the answer is not paid out.',
         tags,
         params,
         headers: idempotencyHeaders,
@@ -269,11 +270,16 @@ function cancelRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const subscription = await ownSubscription(deps, request);
-      const cancel = request.body?.mode === 'force' ? forceCancel : requestCancel;
-      await respondOnce(deps, request, reply, 200, async () => async (tx) => {
-        await cancel(tx, subscription);
-        const row = (await findSubscription(tx, subscription.id)) ?? subscription;
-        return subscriptionView(row, deps.planMinimumAmount);
+      const isForced = request.body?.mode === 'force';
+      await respondOnce(deps, request, reply, 200, async () => {
+        const { id } = subscription;
+        const known = isForced ? await readKnownChanges(deps.sql, deps.chain, id) : undefined;
+        return async (tx) => {
+          if (isForced) await forceCancel(tx, subscription, known);
+          else await requestCancel(tx, subscription);
+          const row = (await findSubscription(tx, id)) ?? subscription;
+          return subscriptionView(row, deps.planMinimumAmount);
+        };
       });
       wakeDispatchers(subscription.appId);
       wakeKeepers();

@@ -1,7 +1,8 @@
 // A subscriber's actions on a subscription. The wallet signs a transaction and the service sends
 // it. The page then waits until the service has seen the effect.
 import { explain, type Explanation } from '../shared/errors.ts';
-import { words } from '../shared/language.ts';
+import { fill, words } from '../shared/language.ts';
+import { formatToCent } from '../shared/money.ts';
 import { isUnnamed } from '../shared/other-approval.tsx';
 import { persistently } from '../shared/persistently.ts';
 import { type Session, type Standing, submit, type Subscription } from '../shared/session.ts';
@@ -15,12 +16,17 @@ const SEEN_MS = 60_000;
 /**
  * Returns the message that the user sees after an action. `ownsDeposit` tells whether this wallet
  * paid the rent of the subscription's account, and so gets the rent when the account is closed.
- * `isPaid` tells whether any payment was collected.
  */
-export function doneText(verb: Verb, ownsDeposit: boolean, isPaid: boolean): string {
+export function doneText(
+  verb: Verb,
+  ownsDeposit: boolean,
+  { paidThrough, credit }: Pick<Subscription, 'paidThrough' | 'credit'>,
+): string {
   const { account, panel } = words;
+  const amount = formatToCent(credit);
+  const cancelled = paidThrough === null ? account.cancelledUnpaid : account.cancelled;
   return {
-    cancel: isPaid ? account.cancelled : account.cancelledUnpaid,
+    cancel: credit === '0' ? cancelled : fill(account.cancelledCredit, { amount }),
     resume: panel.resumed,
     repair: panel.approved,
     close: ownsDeposit ? account.closed : account.closedOnly,

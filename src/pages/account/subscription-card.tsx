@@ -29,6 +29,7 @@ import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
 import { act, doneText, readStanding, type Verb } from './actions.ts';
 import { ChangePlan } from './change-plan.tsx';
+import { CreditLost } from './credit-lost.tsx';
 import { Payments } from './payments.tsx';
 
 const plans = new Map<string, Promise<PublicPlan>>();
@@ -60,6 +61,7 @@ export function SubscriptionCard({
   const [busy, setBusy] = useState<{ verb: Verb; step: 'preparing' | 'confirm' | 'waiting' }>();
   const [message, setMessage] = useState<{ kind: 'success' | 'warning'; say: () => Explanation }>();
   const [open, setOpen] = useState(false);
+  const [isAsking, setAsking] = useState(false);
   const { planId, status } = subscription;
   const ending = status === 'active' && subscription.cancelRequestedAt !== null;
   const standing = ownStanding(read, subscription);
@@ -106,10 +108,10 @@ export function SubscriptionCard({
         setBusy(undefined);
         setSubscription(acted.subscription);
         setStanding(acted.standing);
-        const isPaid = acted.subscription.paidThrough !== null;
+        const done = () => ({ text: doneText(verb, ownsDeposit, acted.subscription) });
         setMessage(
           acted.problem === undefined
-            ? { kind: 'success', say: () => ({ text: doneText(verb, ownsDeposit, isPaid) }) }
+            ? { kind: 'success', say: done }
             : { kind: 'warning', say: acted.problem },
         );
       },
@@ -128,7 +130,9 @@ export function SubscriptionCard({
       busy={busy?.verb === verb}
       disabled={busy !== undefined}
       aria-label={`${label}: ${title}`}
-      onClick={() => run(verb)}
+      onClick={() =>
+        verb === 'cancel' && subscription.credit !== '0' ? setAsking(true) : run(verb)
+      }
     >
       {label}
     </Button>
@@ -184,6 +188,16 @@ export function SubscriptionCard({
           />
         )}
       </div>
+      {isAsking && (
+        <CreditLost
+          subscription={subscription}
+          onClose={() => setAsking(false)}
+          onCancel={() => {
+            setAsking(false);
+            run('cancel');
+          }}
+        />
+      )}
       {open && <Payments session={session} subscription={subscription} />}
       {plan !== undefined && <SellerLinks plan={plan} />}
       {open && plan !== undefined && (

@@ -1,6 +1,6 @@
 import { type ReactElement, useState } from 'react';
 import type { components } from '../../client/openapi.ts';
-import { Button } from '../shared/parts.tsx';
+import { Button, Usdc } from '../shared/parts.tsx';
 import { isLive } from '../shared/status.ts';
 import { ChangePlan } from './change-plan.tsx';
 import { Confirm } from './confirm.tsx';
@@ -135,6 +135,13 @@ function Act({
   return (
     <Confirm {...{ title, button, isDangerous, run, onClose, onDone }}>
       <p>{text}</p>
+      {(verb === 'period_end' || verb === 'force') && subscription.credit !== '0' && (
+        <p>
+          <Usdc units={subscription.credit} partOf={subscription.amount} /> of credit is left from a
+          change of plan. It pays for nothing more and is not paid out. If the wallet subscribes
+          again with the same account, it has the credit again; otherwise it is lost.
+        </p>
+      )}
     </Confirm>
   );
 }

@@ -77,7 +77,9 @@ export function Panel({
           />
         </Screen>
       )}
-      {!['closed', 'done'].includes(view.at) && why === undefined && <Promises plan={plan} />}
+      {!['closed', 'done'].includes(view.at) && why === undefined && (
+        <Promises plan={plan} isChange={(checkout?.change ?? null) !== null} />
+      )}
       {view.at !== 'done' && checkout?.status !== 'complete' && (
         <Back to={checkout?.cancelUrl ?? null} plan={plan} />
       )}
@@ -340,7 +342,9 @@ function Subscribed({
 }
 
 /** Explains what the approval permits and how to cancel. */
-function Promises({ plan }: { plan: PublicPlan }): ReactElement {
+function Promises({ plan, isChange }: { plan: PublicPlan; isChange: boolean }): ReactElement {
+  // A change of plan may leave a credit, which a later cancellation loses.
+  const cancelText = isChange ? words.panel.cancelTextCredit : words.panel.cancelText;
   return (
     <ul className="promises">
       <li>
@@ -352,7 +356,7 @@ function Promises({ plan }: { plan: PublicPlan }): ReactElement {
       </li>
       <li>
         <strong>{words.panel.cancelAny}</strong>{' '}
-        <Fill text={words.panel.cancelText} link={<a href="/account">{words.mySubscriptions}</a>} />
+        <Fill text={cancelText} link={<a href="/account">{words.mySubscriptions}</a>} />
       </li>
     </ul>
   );

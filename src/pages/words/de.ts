@@ -282,6 +282,8 @@ export const words: Words = {
     cancelAny: 'Jederzeit kündbar',
     cancelText:
       'unter {link}. Was Sie bezahlt haben, behalten Sie. Um eine Erstattung bitten Sie den Händler.',
+    cancelTextCredit:
+      'unter {link}. Die bezahlte Zeit behalten Sie; ein Guthaben, das dann übrig ist, verfällt. Um eine Erstattung bitten Sie den Händler.',
     signedInAs: 'Angemeldet als {address} mit {wallet}',
   },
   problem: {
@@ -397,6 +399,11 @@ export const words: Words = {
     waiting: 'Warten auf das Netzwerk …',
     cancelled: 'Gekündigt. Es wird nichts mehr abgebucht; was Sie bezahlt haben, behalten Sie.',
     cancelledUnpaid: 'Gekündigt. Es wird nichts mehr abgebucht.',
+    staySubscribed: 'Abo behalten',
+    creditEnds:
+      'Sie haben noch {amount} Guthaben. Nach der Kündigung bezahlt es nichts mehr. Es wird nicht ausgezahlt und verfällt, wenn das Abo endet. Wenn Sie das Abo vorher fortsetzen, behalten Sie es.',
+    cancelledCredit:
+      'Gekündigt. Es wird nichts mehr abgebucht, und {amount} USDC Guthaben sind übrig. Das Guthaben verfällt, wenn das Abo endet, außer Sie setzen es vorher fort.',
     closed: 'Geschlossen. Das Pfand ist wieder in Ihrer Wallet.',
     closedOnly: 'Geschlossen.',
     revoke: 'Freigabe zurückziehen',

@@ -269,6 +269,8 @@ export const en = {
       'At most {amount} USDC {period} can be taken from your wallet for this plan. Your wallet may show the approval as unlimited: the Subscriptions program on Solana enforces the limit.',
     cancelAny: 'Cancel any time',
     cancelText: 'under {link}. You keep what you have paid for. For a refund, ask the merchant.',
+    cancelTextCredit:
+      'under {link}. You keep the time that you have paid for; credit that is left then is lost. For a refund, ask the merchant.',
     signedInAs: 'Signed in as {address} with {wallet}',
   },
   problem: {
@@ -382,6 +384,11 @@ export const en = {
     waiting: 'Waiting for the network…',
     cancelled: 'Cancelled. Nothing more is collected; you keep what you have paid for.',
     cancelledUnpaid: 'Cancelled. Nothing more is collected.',
+    staySubscribed: 'Keep the subscription',
+    creditEnds:
+      'You have {amount} of credit left. After you cancel, it pays for nothing more. It is not paid out, and it is lost when the subscription ends. If you resume the subscription before it ends, you keep it.',
+    cancelledCredit:
+      'Cancelled. Nothing more is collected, and {amount} USDC of credit is left. It is lost when the subscription ends, unless you resume before.',
     closed: 'Closed. The deposit is back in your wallet.',
     closedOnly: 'Closed.',
     revoke: 'Withdraw the approval',

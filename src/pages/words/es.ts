@@ -274,6 +274,8 @@ export const words: Words = {
       'Por este plan se pueden cobrar de su billetera como máximo {amount} USDC {period}. Es posible que su billetera muestre la autorización como ilimitada: el programa Subscriptions de Solana hace cumplir el límite.',
     cancelAny: 'Cancele cuando quiera',
     cancelText: 'en {link}. Conserva lo que ya ha pagado. Para un reembolso, diríjase al comercio.',
+    cancelTextCredit:
+      'en {link}. Conserva el tiempo que ya ha pagado; el crédito que quede entonces se pierde. Para un reembolso, diríjase al comercio.',
     signedInAs: 'Sesión iniciada como {address} con {wallet}',
   },
   problem: {
@@ -388,6 +390,11 @@ export const words: Words = {
     waiting: 'Esperando a la red…',
     cancelled: 'Cancelada. No se cobrará nada más; conserva lo que ya ha pagado.',
     cancelledUnpaid: 'Cancelada. No se cobrará nada más.',
+    staySubscribed: 'Mantener la suscripción',
+    creditEnds:
+      'Le quedan {amount} de crédito. Después de cancelar ya no paga nada. No se abona en dinero y se pierde cuando termina la suscripción. Si la reanuda antes de que termine, lo conserva.',
+    cancelledCredit:
+      'Cancelada. No se cobrará nada más y quedan {amount} USDC de crédito. Se pierde cuando termina la suscripción, salvo que la reanude antes.',
     closed: 'Cerrada. El depósito está de nuevo en su billetera.',
     closedOnly: 'Cerrada.',
     revoke: 'Retirar la autorización',

@@ -279,6 +279,8 @@ export const words: Words = {
     cancelAny: 'Résiliable à tout moment',
     cancelText:
       'dans {link}. Ce que vous avez payé vous reste acquis. Pour un remboursement, adressez-vous au marchand.',
+    cancelTextCredit:
+      'dans {link}. Le temps que vous avez payé vous reste acquis ; le crédit qui reste alors est perdu. Pour un remboursement, adressez-vous au marchand.',
     signedInAs: 'Connecté en tant que {address} avec {wallet}',
   },
   problem: {
@@ -394,6 +396,11 @@ export const words: Words = {
     waiting: 'En attente du réseau…',
     cancelled: 'Résilié. Plus rien ne sera prélevé ; ce que vous avez payé vous reste acquis.',
     cancelledUnpaid: 'Résilié. Plus rien ne sera prélevé.',
+    staySubscribed: 'Garder l’abonnement',
+    creditEnds:
+      'Il vous reste {amount} de crédit. Après la résiliation, il ne paie plus rien. Il n’est pas versé en argent et il est perdu à la fin de l’abonnement. Si vous reprenez l’abonnement avant sa fin, vous le gardez.',
+    cancelledCredit:
+      'Résilié. Plus rien ne sera prélevé et il reste {amount} USDC de crédit. Il est perdu à la fin de l’abonnement, sauf si vous le reprenez avant.',
     closed: 'Fermé. Le dépôt est de retour dans votre portefeuille.',
     closedOnly: 'Fermé.',
     revoke: 'Retirer l’autorisation',

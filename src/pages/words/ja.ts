@@ -273,6 +273,8 @@ export const words: Words = {
     cancelAny: 'いつでも解約できます。',
     cancelText:
       '{link}からお手続きください。支払い済みの期間は引き続き利用できます。返金については販売者にお問い合わせください。',
+    cancelTextCredit:
+      '{link}からお手続きください。支払い済みの期間は引き続き利用できますが、その時点で残っているクレジットは失われます。返金については販売者にお問い合わせください。',
     signedInAs: '{wallet}で{address}としてサインイン中',
   },
   problem: {
@@ -387,6 +389,11 @@ export const words: Words = {
     cancelled:
       '解約しました。今後の引き落としはありません。支払い済みの期間は引き続き利用できます。',
     cancelledUnpaid: '解約しました。今後の引き落としはありません。',
+    staySubscribed: '購読を続ける',
+    creditEnds:
+      'クレジットが {amount} 残っています。解約後は支払いに使われません。現金では支払われず、購読が終了すると失われます。終了前に購読を再開すると、クレジットは残ります。',
+    cancelledCredit:
+      '解約しました。今後の引き落としはありません。クレジットが {amount} USDC 残っていますが、終了前に再開しない場合、購読の終了時に失われます。',
     closed: '閉じました。預り金はウォレットに戻りました。',
     closedOnly: '閉じました。',
     revoke: '承認を取り消す',

@@ -271,6 +271,8 @@ export const words: Words = {
       'No máximo {amount} USDC {period} podem ser cobrados da sua carteira por este plano. Sua carteira pode mostrar a autorização como ilimitada: o programa Subscriptions na Solana garante o limite.',
     cancelAny: 'Cancele quando quiser',
     cancelText: 'em {link}. Você mantém o que já pagou. Para um reembolso, fale com o comerciante.',
+    cancelTextCredit:
+      'em {link}. Você mantém o tempo que já pagou; o crédito que sobrar então é perdido. Para um reembolso, fale com o comerciante.',
     signedInAs: 'Conectado como {address} com {wallet}',
   },
   problem: {
@@ -384,6 +386,11 @@ export const words: Words = {
     waiting: 'Aguardando a rede…',
     cancelled: 'Cancelada. Nada mais será cobrado; você mantém o que já pagou.',
     cancelledUnpaid: 'Cancelada. Nada mais será cobrado.',
+    staySubscribed: 'Manter a assinatura',
+    creditEnds:
+      'Você ainda tem {amount} de crédito. Depois do cancelamento, ele não paga mais nada. Ele não é pago em dinheiro e é perdido quando a assinatura termina. Se você retomar a assinatura antes do fim, você o mantém.',
+    cancelledCredit:
+      'Cancelada. Nada mais será cobrado e restam {amount} USDC de crédito. Ele é perdido quando a assinatura termina, a menos que você a retome antes.',
     closed: 'Fechada. O depósito está de volta na sua carteira.',
     closedOnly: 'Fechada.',
     revoke: 'Retirar a autorização',

@@ -285,7 +285,7 @@ void t.test(
     await stage.quiet();
     await keeper.stop();
     for (const { id } of [lost, late, known])
-      await stage.sql.begin((tx) => forceCancellation(tx, id));
+      await stage.sql.begin((tx) => forceCancellation(tx, id, null));
     await stage.sql`delete from payments`;
     await stage.sql`delete from payment_attempts where subscription_id = ${lost.id}`;
     await stage.sql`update payment_attempts set created_at = now() where subscription_id = ${late.id}`;

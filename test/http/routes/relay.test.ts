@@ -508,9 +508,10 @@ void t.test(
     t.equal(await deleteOldOffers(api.sql), 0);
     const copy = (purpose: string, relayedAt: Date | null) => api.sql`
       insert into offered_transactions (wallet, blockhash, message, last_valid_block_height,
-        purpose, plan_id, subscription_pda, signature, relayed_at)
+        purpose, plan_id, subscription_pda, signature, relayed_blockhash, relayed_at)
       select wallet, blockhash, message, last_valid_block_height, ${purpose}, plan_id,
-        subscription_pda, ${relayedAt === null ? null : 'signature'}, ${relayedAt}
+        subscription_pda, ${relayedAt === null ? null : 'signature'},
+        ${relayedAt === null ? null : 'blockhash'}, ${relayedAt}
       from offered_transactions where purpose = 'subscribe' limit 1`;
     await copy('resume', null);
     await copy('resume', new Date());

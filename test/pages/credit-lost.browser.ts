@@ -1,0 +1,33 @@
+// What a cancellation loses is named before it, on the account page.
+import t from 'tap';
+import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
+import { createTestWallet } from '../fixtures/page-wallet.ts';
+
+t.teardown(closeBrowser);
+
+void t.test('a cancellation that loses credit is asked about, and names it', async (t) => {
+  const stage = await startStage(t);
+  const { chain, served } = stage;
+  const plan = await stage.plan();
+  const wallet = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
+  const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
+  await page.goto(`/s/${plan.id}`);
+  await page.getByRole('button', { name: /Subscribe with/ }).click();
+  await page.getByText('Paid until').waitFor();
+  await served.sql`update subscriptions set credit = 98140000`;
+  await page.goto('/account');
+  const cancel = page.getByRole('button', { name: /Cancel subscription/ });
+  await cancel.first().click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('98.14 USDC').waitFor();
+  await inspect(t, page, 'account-credit-lost');
+  wallet.asked.length = 0;
+  await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  t.same(wallet.asked, [], 'nothing is signed');
+  await cancel.first().click();
+  await dialog.getByRole('button', { name: 'Cancel subscription' }).click();
+  await page.getByText(/98\.14 USDC of credit is left/).waitFor();
+  t.equal(await page.getByText('you keep what you have paid for').count(), 0);
+  t.same(faults, []);
+});

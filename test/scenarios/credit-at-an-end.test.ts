@@ -1,0 +1,182 @@
+// A credit at an end: what an ended subscription has left goes to the next registration of the same
+// account, whoever ended it, and the time that a credit has paid is not charged again.
+import t, { type Test } from 'tap';
+import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { startApiStage } from '../fixtures/api-stage.ts';
+import type { Subscription } from '../fixtures/billing.ts';
+
+const [LARGE, SMALL] = [100_000_000n, 10_000_000n];
+const HOURS = 720;
+
+/** A wallet that has changed from a dear plan to a cheap one. */
+async function changed(t: Test, when: 'now' | 'period_end', price = SMALL) {
+  const stage = await startApiStage(t);
+  const large = await stage.plan({ amount: LARGE, periodHours: HOURS });
+  const { merchant, appId } = large;
+  const made = await stage.plan({ amount: price, periodHours: HOURS, merchant });
+  await stage.sql`update plans set app_id = ${appId} where id = ${made.id}`;
+  const small = { ...made, appId };
+  const keeper = await stage.startKeeper();
+  const { token } = await stage.seller(large);
+  const buyer = await stage.buyer(large);
+  const first = await buyer.buy();
+  await stage.quiet();
+  const readNewest = async (pda: string): Promise<Subscription> => {
+    const [row] = await stage.sql<{ id: string }[]>`
+      select id from subscriptions where subscription_pda = ${pda} order by id desc limit 1`;
+    return { id: row!.id, pda, wallet: buyer.keypair, plan: small };
+  };
+  const change = async (from: Subscription, planId: string, how: 'now' | 'period_end') => {
+    const { status, body } = await buyer.post<{ transaction: string; subscriptionPda: string }>(
+      `subscriptions/${from.id}/change`,
+      { planId, when: how },
+    );
+    if (status !== 200) throw new Error(JSON.stringify(body));
+    await stage.land(buyer.keypair, body.data.transaction);
+    const pda = body.data.subscriptionPda;
+    await stage.until('the change is registered', async () => {
+      const [row] = await stage.sql`
+        select 1 from subscriptions where subscription_pda = ${pda} and replaces = ${from.id}`;
+      return row !== undefined;
+    });
+    await stage.quiet();
+    return readNewest(pda);
+  };
+  const act = (id: string, verb: string, body?: object) =>
+    stage.api.call('POST', `/merchant/apps/${appId}/subscriptions/${id}/${verb}`, { token, body });
+  return {
+    ...{ stage, keeper, buyer, large, small, first, act, change },
+    second: await change(first, small.id, when),
+    read: async ({ id }: Subscription) => {
+      const [row] = await stage.sql<[Left]>`
+        select status, credit, paid_through, starts_at, replaces from subscriptions
+        where id = ${id}`;
+      return row;
+    },
+    register: ({ pda }: Subscription) =>
+      buyer.post<{ id: string; credit: string; paidThrough: string; nextPaymentDue: string }>(
+        'subscriptions',
+        { appId, planId: small.id, subscriptionPda: pda },
+      ),
+    readNewest,
+  };
+}
+
+interface Left {
+  status: string;
+  credit: bigint;
+  paidThrough: Date | null;
+  startsAt: Date | null;
+  replaces: string | null;
+}
+
+void t.test('ended by force, twice: the credit and what it paid stay', async (t) => {
+  const { stage, buyer, large, second, act, read, register, change, first } = await changed(
+    t,
+    'now',
+  );
+  const { credit, paidThrough } = await read(second);
+  t.ok(credit > 80_000_000n, 'the change leaves a credit');
+  const before = await stage.balance(buyer.wallet);
+  let last = second;
+  for (const turn of ['once', 'twice']) {
+    t.equal((await act(last.id, 'cancel', { mode: 'force' })).status, 200);
+    t.equal((await act(last.id, 'reinstate')).status, 200);
+    stage.passHours(24);
+    const standing = await buyer.get(`plans/${last.plan.id}/standing`);
+    t.match(
+      standing.body.data,
+      { usdcNeeded: '0', schedule: [{ amount: '0', creditSpent: String(SMALL) }] },
+      'the page of the plan shows that nothing is paid',
+    );
+    const { status, body } = await register(last);
+    t.equal(status, 201, turn);
+    t.match(body.data, { credit: String(credit), paidThrough: paidThrough?.toISOString() });
+    await stage.quiet();
+    const next = { ...last, id: body.data.id };
+    t.match(await read(last), { status: 'cancelled', credit: 0n }, 'the ended one keeps nothing');
+    t.match(await read(next), { status: 'active', credit, paidThrough });
+    const [created] = await stage.events(next);
+    t.match(created, { type: 'subscription_created', data: { credit: String(credit) } });
+    last = next;
+  }
+  t.equal(await stage.balance(buyer.wallet), before, 'nothing is charged again');
+  t.same(await stage.payments(last), [], 'and no payment is booked again');
+  t.same(await listCreditFaults(stage.sql), []);
+
+  stage.passHours(HOURS - 24);
+  await stage.quiet();
+  t.match(
+    await stage.payments(last),
+    [{ source: 'credit', creditSpent: SMALL }],
+    'the next period',
+  );
+
+  // What the credit paid for becomes a credit again in a change of plan.
+  const back = await change(last, large.id, 'now');
+  const [{ worth }] = await stage.sql<[{ worth: bigint }]>`
+    select sum(amount_credited)::int8 as worth from payments p
+    join subscriptions s on s.id = p.subscription_id where s.subscription_pda = ${last.pda}`;
+  const [paid] = await stage.payments(back);
+  t.equal(LARGE - paid!.amountGross, credit - SMALL + worth, 'credit left and unused part');
+  t.same(await listCreditFaults(stage.sql), []);
+  t.equal((await stage.payments(first)).length, 1);
+});
+
+void t.test('ended by anyone else: registered again, the credit is there', async (t) => {
+  const { stage, second, act, read, register } = await changed(t, 'now');
+  t.equal((await act(second.id, 'cancel', { mode: 'period_end' })).status, 200);
+  stage.passHours(HOURS + 1);
+  await stage.until('it has ended', async () => (await read(second)).status === 'cancelled');
+  const { credit } = await read(second);
+  const finalized = (await stage.events(second)).find(({ type }) => type === 'cancel_finalized');
+  t.equal(finalized?.data.credit, String(credit), 'the event names what is left');
+  const { status, body } = await register(second);
+  t.equal(status, 201);
+  await stage.quiet();
+  const third = { ...second, id: body.data.id };
+  const [paid] = await stage.payments(third);
+  t.match(paid, { source: 'credit', amountGross: 0n }, 'the credit pays the running period');
+  t.match(await read(second), { credit: 0n });
+  t.match(await read(third), { credit: credit - paid!.creditSpent });
+  t.same(await listCreditFaults(stage.sql), []);
+});
+
+void t.test('a deferred start stays deferred', async (t) => {
+  const { stage, buyer, first, second, act, read, register } = await changed(t, 'period_end');
+  const { startsAt } = await read(second);
+  t.ok(startsAt !== null);
+  const before = await stage.balance(buyer.wallet);
+  t.equal((await act(second.id, 'cancel', { mode: 'force' })).status, 200);
+  t.equal((await act(second.id, 'reinstate')).status, 200);
+  stage.passHours(24);
+  const { status, body } = await register(second);
+  t.equal(status, 201);
+  t.equal(body.data.nextPaymentDue, startsAt?.toISOString());
+  await stage.quiet();
+  const third = { ...second, id: body.data.id };
+  t.equal(await stage.balance(buyer.wallet), before, 'the paid time is not charged');
+  t.match(await read(third), { startsAt, replaces: first.id }, 'it stands for the replaced one');
+});
+
+void t.test('while a payment may spend the credit, nothing is taken over', async (t) => {
+  const { stage, keeper, second, act, read, register } = await changed(t, 'now', 95_000_000n);
+  await keeper.stop();
+  const { credit } = await read(second);
+  stage.passHours(HOURS);
+  const { collect, taken } = stage.parts();
+  await collect();
+  t.match(taken, { length: 1 }, 'a payment is signed that spends the credit');
+  t.equal((await act(second.id, 'cancel', { mode: 'force' })).status, 200);
+  t.equal((await act(second.id, 'reinstate')).status, 200);
+  t.match(await register(second), { status: 409, body: { error: { message: /is under way/ } } });
+  t.match(await read(second), { credit });
+  stage.net.mineBlocks(200);
+  await stage.startKeeper();
+  await stage.until('the payment is known to be dead', async () => {
+    const [row] = await stage.sql`select 1 from payment_attempts where state = 'open'`;
+    return row === undefined;
+  });
+  const { status, body } = await register(second);
+  t.match({ status, body }, { status: 201, body: { data: { credit: String(credit) } } });
+});

@@ -1,0 +1,203 @@
+// A subscription ends while a change of plan of it is under way: the credit that pays the new one
+// is in the books, and is not refunded too.
+import t, { type Test } from 'tap';
+import { addSignature } from '../../src/chain/transactions/message.ts';
+import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import type { Subscription } from '../fixtures/billing.ts';
+import {
+  asks,
+  type Buyer,
+  buys,
+  changeScene,
+  endOf,
+  FINAL_BLOCKS,
+  hands,
+  LARGE,
+  SMALL,
+  unused,
+} from '../fixtures/sponsored-changes.ts';
+
+/** More blocks than a blockhash lives. */
+const LIFETIME = 200;
+
+async function scene(t: Test) {
+  const { stage, small, large } = await changeScene(t);
+  const buyer = await buys(stage, small);
+  const { first, wallet, post } = buyer;
+  const { token } = await stage.api.signIn('merchant', small.merchant);
+  const path = `/merchant/apps/${small.appId}`;
+  const merchant = (of: string, body: object = {}) =>
+    stage.api.call<Record<string, string>>('POST', `${path}/${of}`, { token, body });
+  const payment = async () => (await stage.payments(first))[0]!;
+  return {
+    ...{ stage, small, large, buyer, merchant, payment },
+    force: () => merchant(`subscriptions/${first.id}/cancel`, { mode: 'force' }),
+    /** Asks for a change that the wallet pays, and returns its unsigned transaction. */
+    offered: async (when: 'now' | 'period_end' = 'now') => {
+      stage.net.fund(wallet.address, { lamports: 1_000_000_000n });
+      stage.net.mineBlocks(2);
+      const { status, body } = await post(`subscriptions/${first.id}/change`, {
+        ...{ planId: large.id, when },
+      });
+      t.equal(status, 200, JSON.stringify(body));
+      return body.data as { transaction: string; offerId: string; subscriptionPda: string };
+    },
+    register: async (pda: string): Promise<Subscription> => {
+      const { status, body } = await post('subscriptions', {
+        ...{ appId: large.appId, planId: large.id, subscriptionPda: pda },
+      });
+      t.equal(status, 201, JSON.stringify(body));
+      return { id: (body.data as { id: string }).id, pda, wallet, plan: large };
+    },
+    read: async ({ id }: { id: string }) => {
+      const [row] = await stage.sql<[Books]>`
+        select status, end_reason, credit, replaced_by, charged_from, chain_period_start
+        from subscriptions where id = ${id}`;
+      return row;
+    },
+  };
+}
+
+interface Books {
+  status: string;
+  endReason: string | null;
+  credit: bigint;
+  replacedBy: string | null;
+  chargedFrom: Date | null;
+  chainPeriodStart: Date;
+}
+
+const wait = { status: 409, body: { error: { code: 'CONFLICT', message: /may still land/ } } };
+
+void t.test('a sponsored change, from the hand-over until it is registered', async (t) => {
+  const { stage, large, buyer, force, merchant, payment } = await scene(t);
+  const shown = await asks(buyer, large);
+  await hands(buyer, shown);
+  t.match(await force(), wait, 'handed over');
+  const { sponsor } = stage.sponsor();
+  await sponsor.turn(true);
+  t.match(await endOf(stage, shown), { state: 'open' });
+  t.match(await force(), wait, 'sent');
+  stage.net.mineBlocks(FINAL_BLOCKS);
+  await sponsor.turn(true);
+  const { id } = (await endOf(stage, shown))!;
+  const fresh = { ...buyer.first, id: id!, pda: shown.subscriptionPda, plan: large };
+  const credit = LARGE - BigInt(shown.today);
+  t.match(await stage.payments(fresh), [{ creditSpent: credit }], 'the books have the credit');
+  const { amountCredited } = await payment();
+  t.ok(amountCredited !== null && amountCredited >= credit);
+  t.equal((await force()).status, 200, 'the replaced one can be ended now');
+  stage.net.fund(buyer.first.plan.merchant.address, { usdc: 50_000_000n });
+  stage.net.mineBlocks(2);
+  const [{ id: paid }] = await stage.sql<[{ id: string }]>`
+    select id from payments where subscription_id = ${buyer.first.id}`;
+  t.match(
+    await merchant(`transactions/${paid}/refunds`),
+    { status: 409, body: { error: { message: /Nothing/ } } },
+    'what became a credit is not refunded',
+  );
+  t.same(await listCreditFaults(stage.sql), []);
+});
+
+void t.test('a change that can no longer land holds nothing up', async (t) => {
+  const { stage, large, buyer, force } = await scene(t);
+  await hands(buyer, await asks(buyer, large));
+  stage.net.mineBlocks(LIFETIME);
+  t.equal((await force()).status, 200, 'its blockhash is dead');
+  const { sponsor } = stage.sponsor();
+  await sponsor.turn(true);
+  t.match(await stage.sql`select state from sponsorships where replaces is not null`, [
+    { state: 'refused' },
+  ]);
+});
+
+void t.test('a change that the relay took', async (t) => {
+  const { stage, buyer, force, offered, read } = await scene(t);
+  const offer = await offered();
+  const send = () => relayed(buyer, offer);
+  await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
+  const first = send();
+  await stage.until('the relay has it', async () => {
+    const rows = await stage.sql`
+      select 1 from offered_transactions where relayed_blockhash is not null`;
+    return rows.length > 0;
+  });
+  t.match(await force(), wait);
+  stage.net.mineBlocks(LIFETIME);
+  t.match((await first).body.data, { status: 'lapsed' });
+  t.equal((await force()).status, 200);
+  t.match(await read(buyer.first), { endReason: 'forced' });
+  t.match((await send()).body.data, { status: 'lapsed' }, 'the same request again is answered');
+});
+
+void t.test('the relay takes no change of an ended subscription', async (t) => {
+  const { buyer, force, offered } = await scene(t);
+  const offer = await offered();
+  t.equal((await force()).status, 200, 'an offer alone holds nothing up');
+  t.match(await relayed(buyer, offer), {
+    status: 409,
+    body: { error: { message: /has ended/ } },
+  });
+});
+
+for (const refund of [0n, 2_000_000n])
+  void t.test(`sent by the wallet, then ended, refunded ${refund}`, async (t) => {
+    const { stage, buyer, force, offered, register, read, payment, merchant } = await scene(t);
+    // The chain's clock is far from the database's.
+    stage.passHours(240);
+    stage.net.mineBlocks(2);
+    const { transaction, subscriptionPda } = await offered();
+    await stage.land(buyer.wallet, transaction);
+    stage.net.passSeconds(5);
+    stage.net.mineBlocks(2);
+    t.equal((await force()).status, 200);
+    if (refund > 0n) {
+      const [{ id }] = await stage.sql<[{ id: string }]>`
+        select id from payments where subscription_id = ${buyer.first.id}`;
+      const seller = buyer.first.plan.merchant;
+      stage.net.fund(seller.address, { usdc: 50_000_000n, lamports: 1_000_000_000n });
+      stage.net.mineBlocks(2);
+      const asked = await merchant(`transactions/${id}/refunds`, { amount: String(refund) });
+      t.equal(asked.status, 201, JSON.stringify(asked.body));
+      await stage.land(seller, asked.body.data.transaction!);
+      await stage.startKeeper();
+      stage.mine();
+      await stage.until('the refund is booked', async () => {
+        const [row] = await stage.sql`select 1 from refunds where status = 'succeeded'`;
+        return row !== undefined;
+      });
+    }
+    const fresh = await register(subscriptionPda);
+    const { credit, chainPeriodStart } = await read(fresh);
+    const { periodStart, amountCredited } = await payment();
+    const from = BigInt(periodStart.getTime() / 1000);
+    const at = BigInt(chainPeriodStart.getTime() / 1000);
+    const expected = unused(SMALL - refund, from, at);
+    const [{ spent }] = await stage.sql<[{ spent: bigint }]>`
+      select coalesce(sum(credit_spent), 0)::int8 as spent from payments`;
+    t.equal(credit + spent, expected, 'what was unused when it landed');
+    t.equal(amountCredited, expected);
+    t.match(await read(buyer.first), {
+      ...{ status: 'cancelled', endReason: 'forced', replacedBy: fresh.id },
+    });
+    t.same(await listCreditFaults(stage.sql), []);
+  });
+
+void t.test('sent by the wallet after the end: nothing is taken over', async (t) => {
+  const { stage, buyer, force, offered, register, read, payment } = await scene(t);
+  stage.passHours(240);
+  stage.net.mineBlocks(2);
+  const { transaction, subscriptionPda } = await offered();
+  t.equal((await force()).status, 200);
+  stage.net.passSeconds(5);
+  stage.net.mineBlocks(2);
+  await stage.land(buyer.wallet, transaction);
+  const fresh = await register(subscriptionPda);
+  t.match(await read(fresh), { credit: 0n });
+  t.match(await payment(), { amountCredited: null }, 'it stays refundable');
+});
+
+const relayed = (
+  { post, wallet }: Buyer,
+  { offerId, transaction }: { offerId: string; transaction: string },
+) => post('transactions', { offerId, transaction: addSignature(wallet, transaction) });
