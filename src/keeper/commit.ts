@@ -19,6 +19,7 @@ import {
   settleRows,
 } from '../domain/collecting/settlement.ts';
 import { assess, assessAll, withBooks } from './assess.ts';
+import { type ClockWitness, withWitnessedClock } from './clock-witness.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './context.ts';
 import { type InFlightPayment, newPayment } from './in-flight.ts';
@@ -51,7 +52,7 @@ export interface Committed {
  */
 export async function commit(
   context: Context,
-  signer: Signer,
+  { signer, clocks }: { signer: Signer; clocks: ClockWitness },
   lease: { claimId: string; leasedAt: number },
   batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
@@ -73,7 +74,9 @@ export async function commit(
     const alone = rows
       .map((row) => ({ row, decision: decide(row, books) }))
       .filter(({ row, decision }) => !isStopped(row, decision));
-    const decided = withinFunds(alone, payments, (row) => snapshot.of(row));
+    const viewOf = (row: KeeperSubscription) => snapshot.of(row);
+    const timely = await withWitnessedClock(clocks, alone, viewOf);
+    const decided = withinFunds(timely, payments, viewOf);
     const due = decided.flatMap(({ row, decision: { collect } }) =>
       collect === undefined ? [] : [{ row, collect }],
     );
