@@ -12,7 +12,7 @@ const AHEAD = 540n;
 /** A paid subscription five minutes before its period's end, and a keeper's parts. */
 async function scene(t: Test, { discount, beside }: { discount: number; beside: boolean }) {
   const { stage, subscription } = await due(t, { blockMs: 100 });
-  await stage.sql`update subscriptions set discount_percent = ${discount}`;
+  await stage.sql`update subscriptions set discount_percent = ${discount || null}`;
   const keeper = await stage.startKeeper();
   await paidOnce(stage, subscription);
   await keeper.stop();
@@ -22,7 +22,7 @@ async function scene(t: Test, { discount, beside }: { discount: number; beside: 
   const fast = await startRewritingEndpoint(stage.net.rpcUrl, (method, params, result) => {
     if (method !== 'getMultipleAccounts') return result;
     const addresses = params[0] as string[];
-    if (addresses.length === 1) reads += 1;
+    if (addresses.join() === CLOCK_SYSVAR) reads += 1;
     const { value, ...rest } = result as { value: ({ data: [string, string] } | null)[] };
     const told = value.map((account, place) => {
       if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
@@ -50,7 +50,7 @@ void t.test('a payment below the whole amount is not signed, and is put off', as
   t.equal(await turn(), 0);
   const row = await stage.row(subscription);
   t.equal(row.setbacks, 1);
-  t.ok(row.dueAt!.getTime() / 1000 > stage.now() + Number(AHEAD) - 60, 'by the later clock');
+  t.ok(row.dueAt! > row.paidThrough!, 'until after the later clock');
   stage.net.passSeconds(300);
   t.equal(await turn(), 0, 'nor in the next period while the clocks differ');
   await stage.startKeeper();
