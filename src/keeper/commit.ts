@@ -66,9 +66,11 @@ export async function commit(
   const payments: InFlightPayment[] = [];
   const written: KeeperSubscription[] = [];
   const notices = new Map(batch.map((row) => [row.id, row.notices]));
-  const claimOf = ({ id }: { id: string }): ClaimedRow => {
-    return { id, claimId: lease.claimId, notices: notices.get(id) ?? 0 };
-  };
+  const claimOf = ({ id }: { id: string }): ClaimedRow => ({
+    id,
+    claimId: lease.claimId,
+    notices: notices.get(id) ?? 0,
+  });
   let terms: SigningTerms | undefined;
   const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
     const alone = rows

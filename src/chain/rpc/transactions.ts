@@ -100,13 +100,7 @@ export function historyMethods(
       };
       const responses = everywhere
         ? await reads.callEach('getSignatureStatuses', ofEndpoint)
-        : [
-            {
-              host: '',
-              ...(await reads.call('getSignatureStatuses', params, read)),
-              isWitness: true,
-            },
-          ];
+        : [await ofEndpoint((...call) => reads.call(...call), '')];
       return {
         slot: oldestSlot(responses),
         witnesses: new Set(responses.filter((one) => one.isWitness).map(({ host }) => host)).size,
@@ -144,29 +138,35 @@ export function historyMethods(
       if (!everywhere) return reads.call('getSignaturesForAddress', params, signatureInfos);
       return joined(await reads.callAll('getSignaturesForAddress', params, signatureInfos), limit);
     },
-    async getHistoriesEverywhere(address, { minSlot, since }) {
-      const config = {
-        commitment: 'finalized',
-        limit: HISTORY_LIMIT,
-        ...(minSlot > 0n && { minContextSlot: Number(minSlot) }),
-      };
-      const answers = await reads.callEach('getSignaturesForAddress', async (ask, host) => {
-        const listed = await ask('getSignaturesForAddress', [address, config], signatureInfos);
-        const isWhole = listed.length < HISTORY_LIMIT && (await reachesBack(ask, reads, since));
-        return { host, value: { listed, isWhole } };
-      });
-      return [
-        ...perHost(answers, (one, other) => ({
-          listed: [...one.listed, ...other.listed],
-          isWhole: one.isWhole || other.isWhole,
-        })),
-      ];
-    },
+    getHistoriesEverywhere: (...asked) => historiesEverywhere(reads, ...asked),
   };
 }
 
 /** Maximum number of transactions that one request for a history lists. */
 const HISTORY_LIMIT = 1000;
+
+async function historiesEverywhere(
+  reads: Failover,
+  address: string,
+  { minSlot, since }: Parameters<Rpc['getHistoriesEverywhere']>[1],
+): ReturnType<Rpc['getHistoriesEverywhere']> {
+  const config = {
+    commitment: 'finalized',
+    limit: HISTORY_LIMIT,
+    ...(minSlot > 0n && { minContextSlot: Number(minSlot) }),
+  };
+  const answers = await reads.callEach('getSignaturesForAddress', async (ask, host) => {
+    const listed = await ask('getSignaturesForAddress', [address, config], signatureInfos);
+    const isWhole = listed.length < HISTORY_LIMIT && (await reachesBack(ask, reads, since));
+    return { host, value: { listed, isWhole } };
+  });
+  return [
+    ...perHost(answers, (one, other) => ({
+      listed: [...one.listed, ...other.listed],
+      isWhole: one.isWhole || other.isWhole,
+    })),
+  ];
+}
 
 /**
  * Whether the endpoint keeps blocks since the slot `since`. An endpoint that does not say so, for

@@ -371,8 +371,10 @@ void t.test(
     const { getLifetimesEverywhere, getSignatureStatuses } = api.deps.chain;
     let answering = 1;
     api.deps.chain.endpoints = () => 2;
-    api.deps.chain.getLifetimesEverywhere = async (lifetimes) =>
-      Array(answering).fill((await getLifetimesEverywhere(lifetimes))[0]);
+    api.deps.chain.getLifetimesEverywhere = async (lifetimes) => {
+      const [one] = await getLifetimesEverywhere(lifetimes);
+      return Array.from({ length: answering }, () => one!);
+    };
     api.deps.chain.getSignatureStatuses = async (...asked) => ({
       ...(await getSignatureStatuses(...asked)),
       witnesses: answering,
