@@ -58,7 +58,8 @@ export const variables = {
   },
   rpcUrls: {
     name: 'SOLANA_RPC_URL',
-    about: 'Solana JSON-RPC endpoints, comma-separated, in order of preference',
+    about:
+      'Solana JSON-RPC endpoints, comma-separated, in order of preference; URLs of one host and port count as one where two have to agree',
     requiredBy: ['serve', 'keeper', 'reconcile'],
     secret: true,
     parse: list(url('http:', 'https:')),

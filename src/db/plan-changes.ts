@@ -99,6 +99,8 @@ const isSignedAway = (sql: Queryable) => sql`(
 /** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
 export interface SignedChange {
   offerId: string;
+  /** Null for a sponsored transaction that no keeper has signed. */
+  signature: string | null;
   /** The blockhash of the signed transaction, and the blockhash of the offer. */
   signedBlockhash: string;
   blockhash: string;
@@ -113,12 +115,14 @@ export interface SignedChange {
  */
 export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
   return sql<SignedChange[]>`
-    select id as offer_id, relayed_blockhash as signed_blockhash, blockhash, last_valid_block_height
+    select id as offer_id, signature, relayed_blockhash as signed_blockhash, blockhash,
+      last_valid_block_height
     from offered_transactions
     where replaces = ${id} and relayed_blockhash is not null and registered_at is null
       and created_at > now() - interval '15 minutes'
     union all
-    select o.id, o.blockhash, o.blockhash, o.last_valid_block_height from sponsored_offers o
+    select o.id, null, o.blockhash, o.blockhash, o.last_valid_block_height
+    from sponsored_offers o
     where o.replaces = ${id} and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
       and not exists (select from sponsorships d where d.offer_id = o.id)`;
 }

@@ -128,6 +128,8 @@ export interface AwaitedRefund {
   subscriberWallet: string;
   /** True when the refund is older than five minutes. By then its blockhash has expired. */
   isOverdue: boolean;
+  /** False for an expired refund, whose transfer may still be found. */
+  isPending: boolean;
   /** Null for a refund created by an older release that did not store the lifetime. */
   lifetime: TransferLifetime | null;
 }
@@ -149,10 +151,10 @@ export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise
           then now() + greatest(interval '3 seconds', (now() - r.created_at) / 2) end
       from due where r.id = due.id
       returning r.id, r.amount, r.reference, r.subscription_id, r.blockhash,
-        r.last_valid_block_height, r.blockhash_slot,
+        r.last_valid_block_height, r.blockhash_slot, r.status = 'pending' as is_pending,
         r.created_at < now() - interval '5 minutes' as is_overdue
     )
-    select t.id, t.amount, t.reference, t.is_overdue, t.blockhash, t.last_valid_block_height,
+    select t.id, t.amount, t.reference, t.is_overdue, t.is_pending, t.blockhash, t.last_valid_block_height,
       t.blockhash_slot, p.mint,
       p.owner as merchant_wallet, s.subscriber_wallet
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;

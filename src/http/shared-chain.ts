@@ -308,7 +308,8 @@ export function shareChain(rpc: Rpc): Rpc {
     sendTransaction: (...given) => one('sendTransaction', () => rpc.sendTransaction(...given)),
     simulateTransaction: (...given) =>
       one('simulateTransaction', () => rpc.simulateTransaction(...given)),
-    isBlockhashValid: (...given) => one('isBlockhashValid', () => rpc.isBlockhashValid(...given)),
+    getLifetimesEverywhere: (...given) =>
+      one('getLifetimesEverywhere', () => rpc.getLifetimesEverywhere(...given)),
     getTransaction: (...given) => one('getTransaction', () => rpc.getTransaction(...given)),
     getProgramAccounts: (...given) =>
       one('getProgramAccounts', () => rpc.getProgramAccounts(...given)),

@@ -3,6 +3,7 @@
 import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import type { Landing } from '../chain/rpc/landing.ts';
 import { unixSeconds } from '../chain/time.ts';
 import { readLandedTogether } from '../db/payment-attempts.ts';
 import type { Queryable } from '../db/postgres/connect.ts';
@@ -113,8 +114,8 @@ export interface Unclear {
   readonly history: PullHistory | undefined;
   /** Whether there is no account at the subscription's address any more. */
   readonly isGone: boolean;
-  /** Whether two endpoints, or the only one, do not know the signature. */
-  readonly isConfirmed: boolean;
+  /** How the transaction was judged: `dead` or `unknown`. */
+  readonly landing: Landing;
 }
 
 /** A transaction that has landed. */
@@ -153,11 +154,11 @@ export async function endOfUnclear(
   seen: Unclear,
   landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
-  const { one, row, history, isConfirmed } = seen;
+  const { one, row, history, landing } = seen;
   const { attempt, settleTries = 0 } = one;
   const end = history && (await endInHistory(context, seen, history, landed));
   if (end !== undefined) return end;
-  const isKnown = landed !== undefined || isConfirmed;
+  const isKnown = landed !== undefined || landing.isAnswered;
   if (settleTries >= MAX_SETTLE_TRIES && isKnown && isOver(one, row, seen))
     return { kind: 'unexplained' };
   context.log.warn(
@@ -169,14 +170,14 @@ export async function endOfUnclear(
 
 /**
  * Uses the account's history to find the outcome of an attempt. An attempt that has landed is paid,
- * once its period is known. Otherwise the attempt expired if (1) the account is still in an earlier
- * period, or (2) other pulls explain the whole amount that the account counts as pulled, or the
- * account is gone. If the account is no longer in the attempt's period, the history must also be
- * proof that the attempt did not land.
+ * once its period is known. Otherwise, if the transaction is dead, the attempt expired if (1) the
+ * account is still in an earlier period, or (2) other pulls explain the whole amount that the
+ * account counts as pulled, or the account is gone. If the account is no longer in the attempt's
+ * period, the history must also be proof that the attempt did not land.
  */
 async function endInHistory(
   context: Context,
-  { one, row, view, account, isGone, isConfirmed }: Unclear,
+  { one, row, view, account, isGone, landing }: Unclear,
   { pulls, unreadable, newestAt, oldestSlot }: PullHistory,
   landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
@@ -188,6 +189,7 @@ async function endInHistory(
     const pull = landedPull(attempt, { view, account, at: landed.at });
     return pull && paid(context, one, row, pull);
   }
+  if (landing.verdict !== 'dead') return undefined;
   const signedFor = unixSeconds(attempt.periodStart);
   // A landed attempt would have moved the account to the attempt's period or a later one.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
@@ -195,7 +197,7 @@ async function endInHistory(
   // attempt landed. A history without the attempt is proof once the endpoints had time to list it,
   // if it reaches back to the attempt's blockhash.
   const reachesBack = oldestSlot !== null && oldestSlot <= attempt.blockhashSlot;
-  const isProof = settleTries >= PATIENT_TRIES && reachesBack && isConfirmed;
+  const isProof = settleTries >= PATIENT_TRIES && reachesBack && landing.isProven;
   if (account?.periodStart !== signedFor && !isProof) return undefined;
   const other = view.subscription;
   if (other === null) return isGone ? { kind: 'expired' } : undefined;

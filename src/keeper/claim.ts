@@ -17,6 +17,7 @@ import {
 import { type KeeperSubscriptionForEvents, readSubscriptions } from '../db/subscription-work.ts';
 import { keeperRetryAt } from '../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
+import { ClockWitness } from './clock-witness.ts';
 import { type Closed, closeAccounts, MAX_CLOSINGS } from './close.ts';
 import { commit } from './commit.ts';
 import type { Context } from './context.ts';
@@ -68,6 +69,7 @@ export interface Queue {
 export class Collector {
   readonly #context: Context;
   readonly #signer: Signer;
+  readonly #clocks: ClockWitness;
   readonly #queue: Queue;
   readonly #closings: SideQueue;
   readonly #lookups: SideQueue;
@@ -78,6 +80,7 @@ export class Collector {
   constructor(context: Context, signer: Signer, queue: Queue) {
     this.#context = context;
     this.#signer = signer;
+    this.#clocks = new ClockWitness(context);
     this.#queue = queue;
     this.#closings = new SideQueue(context, {
       max: MAX_CLOSINGS,
@@ -179,7 +182,7 @@ export class Collector {
   ): Promise<void> {
     const { payments, closable, lookups, written } = await commit(
       this.#context,
-      this.#signer,
+      { signer: this.#signer, clocks: this.#clocks },
       lease,
       rows,
       how,

@@ -86,8 +86,12 @@ export async function closeAccounts(
       // account was closed.
       await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
     }
+    // The endpoint that is polled may lack a closing that landed, so the last poll asks all. A
+    // closing that no endpoint has is not taken for dead: its account is read again a day later.
+    const everywhere = performance.now() + POLL_MS >= deadline;
     const { statuses } = await rpc.getSignatureStatuses(
       open.slice(0, STATUSES_AT_ONCE).map(({ signature }) => signature),
+      { everywhere },
     );
     open = open.filter(({ row, signature }, place) => {
       const status = statuses[place] ?? null;

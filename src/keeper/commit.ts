@@ -20,6 +20,7 @@ import {
   settleRows,
 } from '../domain/collecting/settlement.ts';
 import { assess, assessAll, withBooks } from './assess.ts';
+import { type ClockWitness, withWitnessedClock } from './clock-witness.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './context.ts';
 import { type InFlightPayment, newPayment } from './in-flight.ts';
@@ -52,7 +53,7 @@ export interface Committed {
  */
 export async function commit(
   context: Context,
-  signer: Signer,
+  { signer, clocks }: { signer: Signer; clocks: ClockWitness },
   lease: { claimId: string; leasedAt: number },
   batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
@@ -66,15 +67,19 @@ export async function commit(
   const payments: InFlightPayment[] = [];
   const written: KeeperSubscription[] = [];
   const notices = new Map(batch.map((row) => [row.id, row.notices]));
-  const claimOf = ({ id }: { id: string }): ClaimedRow => {
-    return { id, claimId: lease.claimId, notices: notices.get(id) ?? 0 };
-  };
+  const claimOf = ({ id }: { id: string }): ClaimedRow => ({
+    id,
+    claimId: lease.claimId,
+    notices: notices.get(id) ?? 0,
+  });
   let terms: SigningTerms | undefined;
   const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
     const alone = rows
       .map((row) => ({ row, decision: decide(row, books) }))
       .filter(({ row, decision }) => !isStopped(row, decision));
-    const decided = withinFunds(alone, payments, (row) => snapshot.of(row));
+    const viewOf = (row: KeeperSubscription) => snapshot.of(row);
+    const timely = await withWitnessedClock(clocks, alone, viewOf);
+    const decided = withinFunds(timely, payments, viewOf);
     const due = decided.flatMap(({ row, decision: { collect } }) =>
       collect === undefined ? [] : [{ row, collect }],
     );

@@ -1,7 +1,7 @@
-// Decides whether a signed transaction can still land. If no endpoint has seen an attempt's
-// transaction, the attempt ends only after the keeper has asked every endpoint about the
-// transaction's blockhash and signature.
-import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
+// Finds signed attempts that can never land. chain/rpc/landing.ts judges each transaction; this
+// file tells how many endpoints have to agree about a payment.
+import { lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
+import { judgeLandings, type Landing, type Sought } from '../chain/rpc/landing.ts';
 import { newestSlot, type SignatureStatus } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { blockhashOf } from '../chain/transactions/collection.ts';
@@ -24,8 +24,8 @@ const lifetimeOf = ({
 });
 
 /**
- * Returns the signatures of the attempts whose blockhash has expired at every endpoint that
- * responds. Throws RpcUnreachable or RpcError.
+ * Returns the signatures of the attempts whose blockhash has expired at an endpoint, and is live at
+ * none. This selects the attempts to judge and ends none. Throws RpcUnreachable or RpcError.
  */
 export async function findExpired(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -36,55 +36,65 @@ export async function findExpired(
   return new Set(expired.map(({ signature }) => signature));
 }
 
-/** A signed transaction, and the amounts that decide how many endpoints must confirm its expiry. */
+/** Returns a signed transaction as one whose outcome is sought. */
+export const soughtOf = (signed: SignedWith, needsTwo: boolean): Sought => ({
+  signature: signed.signature,
+  lifetime: lifetimeOf(signed),
+  needsTwo,
+});
+
+/** A signed payment, with the plan's amount per period. */
 interface Mortal {
   readonly attempt: SignedWith & Pick<AttemptRow, 'amountGross'>;
   readonly row: Pick<InFlightPayment['row'], 'amount'>;
 }
 
-/** Whether the program would allow this payment twice in one period. */
-const fitsTwice = ({ attempt, row }: Mortal) => attempt.amountGross * 2n <= row.amount;
+/**
+ * Whether the program may allow another payment beside this one in one period. The price may fall
+ * before the next attempt, so this holds for every payment below the plan's whole amount.
+ */
+export const fitsBeside = (gross: bigint, { amount }: Mortal['row']): boolean => gross < amount;
+
+/** The attempts of a batch that ended without a sign of their transaction. */
+export interface Dead<T> {
+  /** Attempts that can never land. */
+  readonly dead: readonly T[];
+  /**
+   * Attempts that no endpoint has, whose histories do not prove that they did not land. Two
+   * endpoints (or the only one) have answered.
+   */
+  readonly unproven: readonly T[];
+  /** The newest finalized slot at which a blockhash of the batch had expired. */
+  readonly slot: bigint;
+  /** How each attempt was judged. */
+  readonly landings: ReadonlyMap<T, Landing>;
+  /** Statuses of the transactions that an endpoint has, by signature. */
+  readonly seen: ReadonlyMap<string, SignatureStatus>;
+}
 
 /**
- * Finds the attempts that can never land: their blockhash has expired, and no endpoint knows their
- * signature at `slot` or later. If the program would allow a payment twice in one period, two
- * endpoints must confirm both facts. If only one endpoint is configured, one confirmation is
- * enough. Takes at most 256 transactions. `isConfirmed` tells whether that many endpoints responded
- * about the signatures. `seen` has the statuses of the signatures that an endpoint knows.
+ * Judges attempts of which no endpoint has shown a status so far. Takes at most 256 transactions.
+ * Throws RpcUnreachable or RpcError.
  */
 export async function findDead<T extends Mortal>(
   rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
   attempts: readonly T[],
-): Promise<{
-  dead: T[];
-  slot: bigint;
-  isConfirmed: boolean;
-  seen: ReadonlyMap<string, SignatureStatus>;
-}> {
-  const suffices = (one: T, witnesses: number) => !fitsTwice(one) || isWitnessed(rpc, witnesses);
-  const lifetimes = attempts.map(({ attempt }) => lifetimeOf(attempt));
-  const ends = await witnessExpiry(rpc, lifetimes);
-  const past = attempts.flatMap((one) => {
-    const end = ends.get(lifetimeKey(lifetimeOf(one.attempt)));
-    return end !== undefined && suffices(one, end.witnesses) ? [{ one, slot: end.slot }] : [];
-  });
-  const slot = newestSlot(past.map((end) => end.slot));
-  const signatures = [...new Set(past.map(({ one }) => one.attempt.signature))];
-  const { statuses, witnesses } = await rpc.getSignatureStatuses(signatures, {
-    history: true,
-    everywhere: true,
-    minSlot: slot,
-  });
-  const seen = new Map<string, SignatureStatus>();
-  for (const [place, signature] of signatures.entries()) {
-    const status = statuses[place] ?? null;
-    if (status !== null) seen.set(signature, status);
-  }
-  const unseen = past.map(({ one }) => one).filter(({ attempt }) => !seen.has(attempt.signature));
+): Promise<Dead<T>> {
+  const sought = attempts.map((one) => ({
+    one,
+    ...soughtOf(one.attempt, fitsBeside(one.attempt.amountGross, one.row)),
+  }));
+  const judged = [...(await judgeLandings(rpc, sought))];
+  const seen = judged.flatMap(([{ signature }, { status }]): [string, SignatureStatus][] =>
+    status === null ? [] : [[signature, status]],
+  );
+  const those = (holds: (landing: Landing) => boolean) =>
+    judged.filter(([, landing]) => holds(landing)).map(([{ one }]) => one);
   return {
-    dead: unseen.filter((one) => suffices(one, witnesses)),
-    slot,
-    isConfirmed: isWitnessed(rpc, witnesses),
-    seen,
+    dead: those(({ verdict }) => verdict === 'dead'),
+    unproven: those(({ verdict, isAnswered }) => verdict === 'unknown' && isAnswered),
+    slot: newestSlot(judged.map(([, { expiredAt }]) => expiredAt ?? 0n)),
+    landings: new Map(judged.map(([{ one }, landing]) => [one, landing])),
+    seen: new Map(seen),
   };
 }

@@ -119,9 +119,10 @@ export class Resolver {
    */
   async expired(batch: readonly PendingAttempt[]): Promise<ExpiryResult> {
     const { rpc, sql, log } = this.#context;
-    const { dead, slot, isConfirmed, seen } = await findDead(rpc, batch);
-    if (dead.length === 0) return { done: [], unknown: [], isDue: false, seen };
-    const ids = dead.map(({ id }) => id);
+    const { dead, unproven, slot, landings, seen } = await findDead(rpc, batch);
+    const unseen = [...dead, ...unproven];
+    if (unseen.length === 0) return { done: [], unknown: [], isDue: false, seen };
+    const ids = unseen.map(({ id }) => id);
     const rows = new Map((await readSubscriptions(sql, ids)).map((row) => [row.id, row]));
     const snapshot = await readSnapshot(this.#context, [...rows.values()], {
       commitment: 'finalized',
@@ -130,14 +131,16 @@ export class Resolver {
     const ends = new Map<string, AttemptEnd>();
     const unclear: Unclear[] = [];
     const unread = new Set<string>();
-    await each(dead, LOOKUPS_AT_ONCE, async (one) => {
-      const row = rows.get(one.id);
-      if (row === undefined) return;
+    await each(unseen, LOOKUPS_AT_ONCE, async (one) => {
+      const [row, landing] = [rows.get(one.id), landings.get(one)];
+      if (row === undefined || landing === undefined) return;
       const view = snapshot.of(row);
       if (view instanceof Error) return;
       const since = unixSeconds(one.attempt.periodStart);
       const account = registeredAccount(row, view.subscription);
-      if (account !== null && account.periodStart <= since && !hasUnknownPull(row, account)) {
+      const isUntouched =
+        account !== null && account.periodStart <= since && !hasUnknownPull(row, account);
+      if (landing.verdict === 'dead' && isUntouched) {
         ends.set(one.id, { kind: 'expired' });
         return;
       }
@@ -145,7 +148,7 @@ export class Resolver {
         const history = await findPulls(rpc, partiesOf(this.#context, row), since);
         // Asked at every try, because the answer of a single endpoint counts only after a while.
         const isGone = view.subscription === null && (await isAbsent(this.#context, row));
-        unclear.push({ one, row, view, account, history, isGone, isConfirmed });
+        unclear.push({ one, row, view, account, history, isGone, landing });
       } catch (error) {
         // The other attempts of the batch do not wait for the history of one address. This one is
         // looked up again, and the look-up does not count as a try.
@@ -162,7 +165,7 @@ export class Resolver {
       const end = await endOfUnclear(this.#context, found, landed.get(found.one.attempt.signature));
       if (end !== undefined) ends.set(found.one.id, end);
     });
-    const lookedUp = dead.filter(({ id }) => !unread.has(id));
+    const lookedUp = unseen.filter(({ id }) => !unread.has(id));
     return { ...(await this.#conclude(lookedUp, snapshot, ends)), seen };
   }
 

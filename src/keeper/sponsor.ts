@@ -11,6 +11,7 @@
 // A sign-up has no row before it is settled, and a cancellation or closing has no payment.
 import { randomUUID } from 'node:crypto';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import { judgeLandings } from '../chain/rpc/landing.ts';
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { lapseOffers, readSignedOffers } from '../db/sponsored-offers.ts';
 import {
@@ -26,7 +27,7 @@ import { PaymentUnderWay } from '../domain/subscribing/plan-credit.ts';
 import { each } from '../each.ts';
 import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
-import { findDead } from './dead.ts';
+import { soughtOf } from './dead.ts';
 import { RESEND_MS } from './poll-schedule.ts';
 import { decideOffer } from './sponsor-decide.ts';
 import { settleExpired, settleFailed, settleLanded } from './sponsor-settle.ts';
@@ -265,20 +266,16 @@ export class Sponsor {
       ({ status, settleAt }) => status === null && now >= settleAt,
     );
     if (unseen.length === 0) return;
-    // findDead requires confirmation by two endpoints only for payments that fit twice into one
-    // period. The amount 0 makes every transaction count as such a payment.
-    const mortal = unseen.map((followed) => ({
-      followed,
-      attempt: { ...followed.one, amountGross: 0n },
-      row: { amount: 0n },
-    }));
-    const { dead, slot, seen } = await findDead(this.#context.rpc, mortal);
-    // A poll asks one endpoint, which may lack the transaction. Here every endpoint was asked.
-    for (const followed of unseen) followed.status = seen.get(followed.one.signature) ?? null;
-    for (const { followed } of dead)
+    const sought = unseen.map((followed) => ({ followed, ...soughtOf(followed.one, true) }));
+    for (const [{ followed }, landing] of await judgeLandings(this.#context.rpc, sought)) {
+      const { verdict, status, expiredAt } = landing;
+      // A poll asks one endpoint, which may lack the transaction. Here every endpoint was asked.
+      followed.status = status;
+      if (verdict !== 'dead' || expiredAt === null) continue;
       await this.#end(followed, async () => {
-        if (await settleExpired(this.#context, followed.one, slot)) this.#onLanded();
+        if (await settleExpired(this.#context, followed.one, expiredAt)) this.#onLanded();
       });
+    }
   }
 }
 

@@ -4,17 +4,18 @@ import t, { type Test } from 'tap';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import { findDead, findExpired } from '../../src/keeper/dead.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
-import { silent, startStage } from '../fixtures/billing.ts';
+import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
+import { HOUR, silent, startStage } from '../fixtures/billing.ts';
 
 /**
- * A payment at full price and one at 40 %, signed while the main endpoint reports block heights
+ * A payment at full price and a cheaper one, signed while the main endpoint reports block heights
  * that are `liesBy` too high.
  */
-async function signed(t: Test, { liesBy = 0 } = {}) {
+async function signed(t: Test, { liesBy = 0, discount = 60 } = {}) {
   const stage = await startStage(t, { blockMs: 0, lagPort: 0 });
   const plan = await stage.plan({ amount: AMOUNT });
   const [full, cheap] = [await stage.subscriber(plan), await stage.subscriber(plan)];
-  await stage.sql`update subscriptions set discount_percent = 60 where id = ${cheap.id}`;
+  await stage.sql`update subscriptions set discount_percent = ${discount} where id = ${cheap.id}`;
   stage.net.mineBlocks(40);
   const rpc = createRpc({ urls: [stage.net.rpcUrl, stage.net.lagUrl!], log: silent });
   t.teardown(() => rpc.close());
@@ -91,31 +92,36 @@ void t.test(
   },
 );
 
-void t.test(
-  'while one endpoint is down, a payment at full price expires by the other; a payment that fits twice waits for both',
-  async (t) => {
-    const { stage, full, cheap, taken, dead, resolver } = await signed(t);
-    stage.net.mineBlocks(200);
-    await stage.net.rpc('localnet_setFault', { kind: 'status', status: 500, endpoint: 'lagging' });
-    t.same(await dead(), [true, false]);
-    const { done } = await resolver.expired(taken);
-    t.same(
-      done.map(({ id }) => id),
-      [full.id],
-    );
-    const states = await stage.sql`
+for (const discount of [60, 40, 1])
+  void t.test(
+    `while one endpoint is down, a payment at full price expires by the other; one at ${discount} % off waits for both`,
+    async (t) => {
+      const { stage, full, cheap, taken, dead, resolver } = await signed(t, { discount });
+      stage.net.mineBlocks(200);
+      await stage.net.rpc('localnet_setFault', {
+        kind: 'status',
+        status: 500,
+        endpoint: 'lagging',
+      });
+      t.same(await dead(), [true, false]);
+      const { done } = await resolver.expired(taken);
+      t.same(
+        done.map(({ id }) => id),
+        [full.id],
+      );
+      const states = await stage.sql`
       select subscription_id, state from payment_attempts order by amount_gross`;
-    t.same(states, [
-      { subscriptionId: cheap.id, state: 'open' },
-      { subscriptionId: full.id, state: 'expired' },
-    ]);
-    await stage.net.rpc('localnet_clearFaults');
-    await stage.until('both endpoints are heard', async () => (await dead())[1] === true);
-  },
-);
+      t.same(states, [
+        { subscriptionId: cheap.id, state: 'open' },
+        { subscriptionId: full.id, state: 'expired' },
+      ]);
+      await stage.net.rpc('localnet_clearFaults');
+      await stage.until('both endpoints are heard', async () => (await dead())[1] === true);
+    },
+  );
 
 void t.test(
-  'a payment that fits twice expires only when both endpoints lack its signature',
+  'a payment below the whole amount expires only when both endpoints lack its signature',
   async (t) => {
     const { stage, dead } = await signed(t);
     stage.net.mineBlocks(200);
@@ -126,5 +132,34 @@ void t.test(
       methods: ['getSignatureStatuses'],
     });
     t.same(await dead(), [true, false]);
+  },
+);
+
+void t.test(
+  'a payment below the whole amount waits while a history does not reach back to its blockhash, and ends as unexplained once its period is over',
+  async (t) => {
+    const stage = await startStage(t, { blockMs: 0 });
+    const subscription = await stage.subscriber(await stage.plan({ amount: AMOUNT }));
+    await stage.sql`update subscriptions set discount_percent = 60`;
+    const young = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
+      method === 'getFirstAvailableBlock' ? 1_000_000_000 : result,
+    );
+    t.teardown(() => young.close());
+    const rpc = createRpc({ urls: [stage.net.rpcUrl, young.url], log: silent });
+    t.teardown(() => rpc.close());
+    const { collector, taken, resolver } = stage.parts(rpc);
+    await collector.turn();
+    stage.net.mineBlocks(200);
+    const look = async (settleTries: number) =>
+      (await resolver.expired(taken.map((one) => ({ ...one, settleTries })))).done.length;
+    t.same(await look(8), 0, 'another could land beside it');
+    stage.net.passSeconds(720 * HOUR);
+    stage.net.mineBlocks(40);
+    t.equal(await look(7), 0);
+    t.equal(await look(8), 1);
+    t.match(
+      await stage.sql`select state from payment_attempts where subscription_id = ${subscription.id}`,
+      [{ state: 'unexplained' }],
+    );
   },
 );

@@ -24,8 +24,10 @@ interface Case {
 const TWICE = /wrong: two pulls in one period/;
 const UNBOOKED = /wrong: books and chain differ/;
 const SENT = /wrong: sent after the cancellation/;
+const REFUNDED = /wrong: refunded twice/;
 const TOO_SOON = /wrong: signed again while the former may land/;
 const LANDS_TWICE = [/transaction 0 lands/, /transaction 1 lands/, TWICE];
+const ASKED_AGAIN = [/refund 0 expired/, /asks for refund 1/, /lands/, REFUNDED];
 
 const cases: readonly Case[] = [
   ...of('sign_and_expire', {
@@ -58,6 +60,15 @@ const cases: readonly Case[] = [
     CHECKED_BEFORE: [/reads the account/, /failover/, /commits transaction 1/, TWICE],
     HOLD_ALONE: [/ends the hold/, /signs at height . and commits transaction 1/, TWICE],
     STALE_READ: [/transaction 0 lands/, /ends the hold/, /height 1$/, TWICE],
+  }),
+  ...of('refunds', {
+    ONE_WITNESS: [/transfer 0 lands/, ...ASKED_AGAIN],
+    SAME_HOST: [/transfer 0 lands/, ...ASKED_AGAIN],
+    FAILED_COUNTS: [/transfer 0 lands/, ...ASKED_AGAIN],
+    NO_REACH: [/transfer 0 lands/, /endpoint 1: starts anew/, ...ASKED_AGAIN],
+    ONE_EXPIRY: [...ASKED_AGAIN],
+    HISTORY_FIRST: [...ASKED_AGAIN],
+    NO_RESERVE: [/asks for refund 0/, /asks for refund 1/, /transfer 1 lands/, REFUNDED],
   }),
 ];
 

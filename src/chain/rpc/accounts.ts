@@ -5,7 +5,15 @@ import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
 import { EndpointFailure } from './errors.ts';
 import type { Failover } from './failover.ts';
-import { accounts, big, inContext, oldestSlot, programAccounts } from './responses.ts';
+import { perHost } from './hosts.ts';
+import {
+  accounts,
+  big,
+  type Commitment,
+  inContext,
+  oldestSlot,
+  programAccounts,
+} from './responses.ts';
 import type { ReadOptions, Rpc } from './rpc.ts';
 import { createTrustedClock, type TrustedClockOptions } from './trusted-clock.ts';
 
@@ -22,16 +30,10 @@ const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
  * decoder throws an EndpointFailure, so that the failover tries another endpoint.
  */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
-  const readClocks = () =>
-    reads.callAll(
-      'getMultipleAccounts',
-      [[CLOCK_SYSVAR], { commitment: 'confirmed', encoding: 'base64' }],
-      (result) =>
-        inContext(result, undefined, (value) => {
-          const [found] = accounts(value, 1);
-          return found ? decodeClock(found.data) : null;
-        }).value,
-    );
+  const readClocks = async () => {
+    const answers = await accountsEverywhere(reads, [CLOCK_SYSVAR], 'confirmed');
+    return answers.map(({ accounts: [found] }) => (found ? decodeClock(found.data) : null));
+  };
   const believes = clock === undefined ? () => true : createTrustedClock(readClocks, clock);
   return (account: ChainAccount | null | undefined): ClockAccount => {
     if (!account) throw new EndpointFailure('malformed', 'the Clock sysvar has no account');
@@ -40,6 +42,40 @@ function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
       throw new EndpointFailure('malformed', 'its clock is over 10 minutes off');
     return read;
   };
+}
+
+interface AccountsAnswer {
+  readonly slot: bigint;
+  readonly accounts: (ChainAccount | null)[];
+}
+
+/**
+ * Reads accounts from every endpoint that is up. Returns one answer per host. An account that one
+ * URL of a host has counts as present at the host. `check` throws an EndpointFailure for an answer
+ * that is not believed.
+ */
+async function accountsEverywhere(
+  reads: Failover,
+  addresses: readonly string[],
+  commitment: Commitment,
+  check: (found: readonly (ChainAccount | null)[]) => void = () => undefined,
+): Promise<AccountsAnswer[]> {
+  const params = [addresses, { commitment, encoding: 'base64' }];
+  const answers = await reads.callEach('getMultipleAccounts', async (ask, host) => {
+    const { slot, value } = await ask('getMultipleAccounts', params, (result) =>
+      inContext(result, undefined, (list) => {
+        const found = accounts(list, addresses.length);
+        check(found);
+        return found;
+      }),
+    );
+    return { host, value: { slot, accounts: value } };
+  });
+  const merge = (one: AccountsAnswer, other: AccountsAnswer) => ({
+    slot: oldestSlot([one, other]),
+    accounts: one.accounts.map((account, place) => account ?? other.accounts[place] ?? null),
+  });
+  return [...perHost(answers, merge)];
 }
 
 function listConfig(
@@ -67,6 +103,12 @@ export function accountMethods(
   | 'getProgramAccounts'
 > {
   const clockOf = clockReader(reads, clock);
+  /** If the Clock account is among the accounts, checks its time. */
+  const checkClock =
+    (addresses: readonly string[]) => (found: readonly (ChainAccount | null)[]) => {
+      const place = addresses.indexOf(CLOCK_SYSVAR);
+      if (place >= 0) clockOf(found[place]);
+    };
 
   async function accountsAt<T>(
     addresses: readonly string[],
@@ -77,8 +119,7 @@ export function accountMethods(
     return reads.call('getMultipleAccounts', [addresses, config], (result) =>
       inContext(result, options.minSlot, (value) => {
         const found = accounts(value, addresses.length);
-        const place = addresses.indexOf(CLOCK_SYSVAR);
-        if (place >= 0) clockOf(found[place]);
+        checkClock(addresses)(found);
         return read(found);
       }),
     );
@@ -95,14 +136,8 @@ export function accountMethods(
         accounts: responses.flatMap(({ value }) => value),
       };
     },
-    async getAccountsEverywhere(addresses, { commitment = 'confirmed' } = {}) {
-      const responses = await reads.callAll(
-        'getMultipleAccounts',
-        [addresses, { commitment, encoding: 'base64' }],
-        (result) => inContext(result, undefined, (value) => accounts(value, addresses.length)),
-      );
-      return responses.map(({ slot, value }) => ({ slot, accounts: value }));
-    },
+    getAccountsEverywhere: (addresses, { commitment = 'confirmed' } = {}) =>
+      accountsEverywhere(reads, addresses, commitment, checkClock(addresses)),
     async getClock(read = {}) {
       const { value } = await accountsAt([CLOCK_SYSVAR], read, ([found]) => clockOf(found));
       return value;

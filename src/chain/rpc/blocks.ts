@@ -3,7 +3,8 @@ import { each } from '../../each.ts';
 import { isAddress } from '../program/addresses.ts';
 import { EndpointFailure, RpcError } from './errors.ts';
 import type { Ask, Failover } from './failover.ts';
-import { array, big, inContext, newestSlot, object, text, truth } from './responses.ts';
+import { perHost } from './hosts.ts';
+import { array, big, inContext, newestSlot, object, oldestSlot, text, truth } from './responses.ts';
 import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
 /**
@@ -41,15 +42,34 @@ async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<L
       ...(since > 0n && { minContextSlot: Number(since) }),
     };
     try {
-      const response = await ask('isBlockhashValid', [blockhash, config], (result) =>
-        inContext(result, since, (value) => truth(value, 'validity')),
-      );
-      ends[place] = response.value ? 'live' : response.slot;
+      const isValid = (how: object) =>
+        ask('isBlockhashValid', [blockhash, how], (result) =>
+          inContext(result, since, (value) => truth(value, 'validity')),
+        );
+      const { value, slot: seenAt } = await isValid(config);
+      // Without the slot of the blockhash, the endpoint may not have finalized the blockhash yet.
+      // Then the endpoint's newest block must not know the blockhash either.
+      const isNew = !value && since === 0n && (await isValid({ commitment: 'processed' })).value;
+      ends[place] = value || isNew ? 'live' : seenAt;
     } catch (error) {
       if (!(error instanceof EndpointFailure || error instanceof RpcError)) throw error;
     }
   });
   return { slot, ends };
+}
+
+/**
+ * Merges the responses of two URLs of one host. A blockhash that is live at one of them is live at
+ * the host.
+ */
+function mergeLifetimes(one: LifetimeResponse, other: LifetimeResponse): LifetimeResponse {
+  const merged = one.ends.map((end, place) => {
+    const otherEnd = other.ends[place];
+    if (end === 'live' || otherEnd === 'live') return 'live';
+    if (end === undefined || otherEnd === undefined) return end ?? otherEnd;
+    return end < otherEnd ? end : otherEnd;
+  });
+  return { slot: oldestSlot([one, other]), ends: merged };
 }
 
 export function blockMethods(
@@ -89,8 +109,13 @@ export function blockMethods(
       );
       return response.value;
     },
-    getLifetimesEverywhere: (lifetimes) =>
-      reads.callEach('isBlockhashValid', (ask) => askLifetimes(ask, lifetimes)),
+    async getLifetimesEverywhere(lifetimes) {
+      const answers = await reads.callEach('isBlockhashValid', async (ask, host) => ({
+        host,
+        value: await askLifetimes(ask, lifetimes),
+      }));
+      return [...perHost(answers, mergeLifetimes)];
+    },
     getHeight: ({ commitment = 'confirmed' } = {}) =>
       reads.call('getEpochInfo', [{ commitment }], heightIn),
     getHeights: ({ commitment = 'confirmed' } = {}) =>

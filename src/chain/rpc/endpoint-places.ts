@@ -24,7 +24,7 @@ const FIRST_MS = 2000;
 
 export class EndpointPlaces {
   readonly #options: PlacesOptions;
-  readonly #trusted: TrustedSlots<RpcEndpoint> | undefined;
+  readonly #trusted: TrustedSlots<string> | undefined;
   #nextAt: number;
   #probing: Promise<void> = Promise.resolve();
   #first: Promise<void> | undefined;
@@ -60,7 +60,7 @@ export class EndpointPlaces {
 
   /** Throws an EndpointFailure when the response has an implausible slot. */
   check(endpoint: RpcEndpoint, result: unknown): void {
-    this.#trusted?.check(endpoint, result);
+    this.#trusted?.check(endpoint.host, result);
   }
 
   async close(): Promise<void> {
@@ -83,13 +83,13 @@ export class EndpointPlaces {
     const places = await Promise.all(
       ready.map(async (endpoint) => {
         const place = await ask(endpoint, ...PLACE_REQUEST, placeIn).catch(() => undefined);
-        if (place !== undefined) this.#trusted?.record(endpoint, place);
+        if (place !== undefined) this.#trusted?.record(endpoint.host, place);
         return place === undefined ? [] : [{ endpoint, slot: place.slot }];
       }),
     );
     const reported = places.flat();
     const isPlausible = ({ endpoint, slot }: { endpoint: RpcEndpoint; slot: bigint }) =>
-      slot <= (this.#trusted?.plausible(endpoint) ?? slot);
+      slot <= (this.#trusted?.plausible(endpoint.host) ?? slot);
     const newest = Math.max(...reported.filter(isPlausible).map(({ slot }) => Number(slot)));
     // The lag is the distance to `newest`, the newest plausible slot. A slot above `newest` is
     // implausible. An endpoint that reports such a slot also gets the distance as lag, so that the

@@ -53,6 +53,11 @@ const HARMLESS: ReadonlySet<EndpointFault> = new Set([
 export class RpcEndpoint {
   /** Scheme, host and port of the URL. */
   readonly name: string;
+  /**
+   * Host and port of the URL. URLs that differ only in scheme, credentials, path or query lead to
+   * one provider and count as one witness.
+   */
+  readonly host: string;
   readonly rateLimit: RateLimit;
   readonly #timeoutMs: number;
   readonly #path: string;
@@ -71,11 +76,12 @@ export class RpcEndpoint {
 
   /** Throws a TypeError unless `url` is an http or https URL. */
   constructor(url: string, { timeoutMs, rateLimit = createRateLimit() }: EndpointOptions) {
-    const { origin, pathname, search, username, password, protocol } = new URL(url);
+    const { origin, hostname, port, pathname, search, username, password, protocol } = new URL(url);
     if (protocol !== 'http:' && protocol !== 'https:')
       throw new TypeError(`an RPC URL begins with http:// or https://, not ${protocol}`);
     const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
     this.name = origin;
+    this.host = `${hostname}:${port || (protocol === 'https:' ? '443' : '80')}`;
     this.#timeoutMs = timeoutMs;
     this.#path = pathname + search;
     this.#headers = {

@@ -96,8 +96,9 @@ export class Failover {
     });
   }
 
+  /** Number of endpoints. URLs of one host and port count as one. */
   get size(): number {
-    return this.#endpoints.length;
+    return new Set(this.#endpoints.map(({ host }) => host)).size;
   }
 
   health(): EndpointHealth[] {
@@ -177,12 +178,12 @@ export class Failover {
   }
 
   /**
-   * Runs `work` for every endpoint that is up and within its rate limit. `work` may make several
-   * calls. Returns the results of the endpoints at which all calls succeeded. If no endpoint
-   * succeeds, throws an error that names the work as `what`.
+   * Runs `work` for every URL that is up and within its rate limit. `work` may make several calls,
+   * and gets the host and port of its URL. Returns the results of the URLs at which all calls
+   * succeeded. If no URL succeeds, throws an error that names the work as `what`.
    */
-  async callEach<T>(what: string, work: (ask: Ask) => Promise<T>): Promise<T[]> {
-    const settled = await Promise.allSettled(this.#ready().map(work));
+  async callEach<T>(what: string, work: (ask: Ask, host: string) => Promise<T>): Promise<T[]> {
+    const settled = await Promise.allSettled(this.#ready().map(({ ask, host }) => work(ask, host)));
     const results = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
     const reasons = settled
       .filter((one) => one.status === 'rejected')
@@ -202,7 +203,7 @@ export class Failover {
     options?: AskOptions,
   ): Promise<T> {
     try {
-      return await Promise.any(this.#ready(options).map((ask) => ask(method, params, read)));
+      return await Promise.any(this.#ready(options).map(({ ask }) => ask(method, params, read)));
     } catch (error) {
       throw error instanceof AggregateError ? errorOfAll(method, error.errors) : error;
     }
@@ -213,16 +214,19 @@ export class Failover {
    * calls its endpoint once. When there is no such endpoint, returns a single function, which first
    * waits for an endpoint.
    */
-  #ready(options?: AskOptions): Ask[] {
+  #ready(options?: AskOptions): { ask: Ask; host: string }[] {
     this.#places.refresh();
     const now = performance.now();
     const ready = this.#endpoints.filter((one) => !one.down(now) && one.delay(now) === 0);
     if (ready.length === 0)
-      return [(method, params, read) => this.call(method, params, read, options)];
+      return [
+        { ask: (method, params, read) => this.call(method, params, read, options), host: '' },
+      ];
     const last = now + (options?.withinMs ?? Infinity);
-    return ready.map(
-      (endpoint) => (method, params, read) => this.#judged(endpoint, method, params, read, last),
-    );
+    return ready.map((endpoint) => ({
+      ask: (method, params, read) => this.#judged(endpoint, method, params, read, last),
+      host: endpoint.host,
+    }));
   }
 
   /**

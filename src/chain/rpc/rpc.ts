@@ -73,11 +73,17 @@ export interface Rpc {
   /**
    * Reads the statuses of up to 256 signatures; null for an unknown signature. `history` searches
    * beyond the last 150 blocks. `everywhere` asks all endpoints; `witnesses` is the number of
-   * endpoints that responded.
+   * endpoints that responded. With `since`, `witnesses` counts only endpoints that keep the blocks
+   * since this slot. The status of a signature comes from any endpoint.
    */
   getSignatureStatuses(
     signatures: readonly string[],
-    options?: { history?: boolean; everywhere?: boolean; minSlot?: bigint | undefined },
+    options?: {
+      history?: boolean;
+      everywhere?: boolean;
+      minSlot?: bigint | undefined;
+      since?: bigint | undefined;
+    },
   ): Promise<{ slot: bigint; witnesses: number; statuses: (SignatureStatus | null)[] }>;
   /**
    * Sends a signed transaction with maxRetries 0 and without preflight, by default to all endpoints
@@ -111,7 +117,10 @@ export interface Rpc {
    * most 64 blockhashes per endpoint.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
-  /** Number of endpoints that serve reads. */
+  /**
+   * Number of endpoints that serve reads. URLs of one host and port are one endpoint, here and
+   * wherever several endpoints have to agree.
+   */
   endpoints(): number;
   /** Reads the slot and the block height of an endpoint's newest block at `commitment`. */
   getHeight(options?: { commitment?: Commitment }): Promise<{ slot: bigint; blockHeight: bigint }>;
@@ -150,6 +159,15 @@ export interface Rpc {
       everywhere?: boolean;
     },
   ): Promise<SignatureInfo[]>;
+  /**
+   * Lists the finalized transactions of an address at every endpoint that has reached the slot
+   * `minSlot`. Returns one list per endpoint. `isWhole` is false if the list may lack transactions
+   * since the slot `since`: the endpoint does not keep these blocks, or the list is full (1,000).
+   */
+  getHistoriesEverywhere(
+    address: string,
+    options: { minSlot: bigint; since: bigint },
+  ): Promise<{ listed: SignatureInfo[]; isWhole: boolean }[]>;
   getBalance(address: string, options?: ReadOptions): Promise<bigint>;
   getGenesisHash(): Promise<string>;
   /**

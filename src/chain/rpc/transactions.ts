@@ -1,7 +1,8 @@
 // The RPC client's methods for transactions: sending, simulation, statuses and history.
 import { signatureOf } from '../keypair.ts';
-import { EndpointFailure, RpcUnreachable } from './errors.ts';
-import type { Failover } from './failover.ts';
+import { EndpointFailure, RpcError, RpcUnreachable } from './errors.ts';
+import type { Ask, Failover } from './failover.ts';
+import { perHost } from './hosts.ts';
 import {
   big,
   type Commitment,
@@ -72,9 +73,15 @@ export function sendMethods(
 
 export function historyMethods(
   reads: Failover,
-): Pick<Rpc, 'getSignatureStatuses' | 'getTransaction' | 'getSignaturesForAddress'> {
+): Pick<
+  Rpc,
+  'getSignatureStatuses' | 'getTransaction' | 'getSignaturesForAddress' | 'getHistoriesEverywhere'
+> {
   return {
-    async getSignatureStatuses(signatures, { history = false, everywhere = false, minSlot } = {}) {
+    async getSignatureStatuses(
+      signatures,
+      { history = false, everywhere = false, minSlot, since } = {},
+    ) {
       if (signatures.length > STATUSES_AT_ONCE)
         throw new RangeError(
           `at most ${STATUSES_AT_ONCE} signatures at once, not ${signatures.length}`,
@@ -87,12 +94,16 @@ export function historyMethods(
           throw new EndpointFailure('malformed', 'a status of a later slot than its own');
         return found;
       };
+      const ofEndpoint = async (ask: Ask, host: string) => {
+        const found = await ask('getSignatureStatuses', params, read);
+        return { host, ...found, isWitness: await reachesBack(ask, reads, since) };
+      };
       const responses = everywhere
-        ? await reads.callAll('getSignatureStatuses', params, read)
-        : [await reads.call('getSignatureStatuses', params, read)];
+        ? await reads.callEach('getSignatureStatuses', ofEndpoint)
+        : [await ofEndpoint((...call) => reads.call(...call), '')];
       return {
         slot: oldestSlot(responses),
-        witnesses: responses.length,
+        witnesses: new Set(responses.filter((one) => one.isWitness).map(({ host }) => host)).size,
         statuses: signatures.map((_, place) =>
           furthest(responses.map(({ value }) => value[place] ?? null)),
         ),
@@ -127,7 +138,55 @@ export function historyMethods(
       if (!everywhere) return reads.call('getSignaturesForAddress', params, signatureInfos);
       return joined(await reads.callAll('getSignaturesForAddress', params, signatureInfos), limit);
     },
+    getHistoriesEverywhere: (...asked) => historiesEverywhere(reads, ...asked),
   };
+}
+
+/** Maximum number of transactions that one request for a history lists. */
+const HISTORY_LIMIT = 1000;
+
+async function historiesEverywhere(
+  reads: Failover,
+  address: string,
+  { minSlot, since }: Parameters<Rpc['getHistoriesEverywhere']>[1],
+): ReturnType<Rpc['getHistoriesEverywhere']> {
+  const config = {
+    commitment: 'finalized',
+    limit: HISTORY_LIMIT,
+    ...(minSlot > 0n && { minContextSlot: Number(minSlot) }),
+  };
+  const answers = await reads.callEach('getSignaturesForAddress', async (ask, host) => {
+    const listed = await ask('getSignaturesForAddress', [address, config], signatureInfos);
+    const isWhole = listed.length < HISTORY_LIMIT && (await reachesBack(ask, reads, since));
+    return { host, value: { listed, isWhole } };
+  });
+  return [
+    ...perHost(answers, (one, other) => ({
+      listed: [...one.listed, ...other.listed],
+      isWhole: one.isWhole || other.isWhole,
+    })),
+  ];
+}
+
+/**
+ * Whether the endpoint keeps blocks since the slot `since`. An endpoint that does not say so, for
+ * example because it lacks the method, counts as one that does not. The only endpoint is not asked,
+ * because no other endpoint could be heard instead.
+ */
+async function reachesBack(
+  ask: Ask,
+  reads: Pick<Failover, 'size'>,
+  since: bigint | undefined,
+): Promise<boolean> {
+  if (since === undefined || reads.size === 1) return true;
+  try {
+    const first = await ask('getFirstAvailableBlock', [], (slot) => big(slot, 'first block'));
+    return first <= since;
+  } catch (error) {
+    const isRefused = error instanceof EndpointFailure || error instanceof RpcError;
+    if (isRefused || error instanceof RpcUnreachable) return false;
+    throw error;
+  }
 }
 
 /**

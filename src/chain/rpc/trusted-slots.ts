@@ -61,7 +61,7 @@ export function placeIn(result: unknown): ClockAccount {
  * endpoint is compared with its own last slot. The allowed distance grows with the age of the last
  * slot, so that new slots are still accepted while another endpoint hangs.
  */
-export class TrustedSlots<Endpoint extends object> {
+export class TrustedSlots<Endpoint> {
   readonly #options: TrustedSlotsOptions;
   readonly #readings = new Map<Endpoint, Reading>();
   #reportedAt = -Infinity;

@@ -31,9 +31,10 @@ export type ChainReader = Pick<
 export type ChainSender = ChainReader &
   Pick<
     Rpc,
+    | 'endpoints'
     | 'getBlockHeight'
+    | 'getLifetimesEverywhere'
     | 'getSignatureStatuses'
-    | 'isBlockhashValid'
     | 'sendTransaction'
     | 'simulateTransaction'
   >;

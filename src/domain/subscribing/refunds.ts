@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
-import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
+import { judgeByReference } from '../../chain/rpc/landing.ts';
 import type { SignatureInfo } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { readListed } from '../../chain/rpc/transactions.ts';
@@ -151,7 +151,11 @@ interface RecordingParts {
   readonly sql: Sql;
   readonly rpc: Pick<
     Rpc,
-    'getSignaturesForAddress' | 'getTransaction' | 'getLifetimesEverywhere' | 'endpoints'
+    | 'getSignaturesForAddress'
+    | 'getTransaction'
+    | 'getLifetimesEverywhere'
+    | 'getHistoriesEverywhere'
+    | 'endpoints'
   >;
   readonly log: Pick<Log, 'warn'>;
   /** Wakes the dispatchers. */
@@ -170,33 +174,31 @@ export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
 
 async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
   const { sql, rpc, log } = parts;
-  // The blockhash is checked before the history is read. If the history were read first, a transfer
-  // could land after the read and before the blockhash expires, and would be missed.
-  const isDead = refund.isOverdue && (await cannotLand(rpc, refund));
   const found = await findTransfer(rpc, refund);
-  if (found === 'unknown') {
-    if (refund.isOverdue)
-      log.warn({ refund: refund.id }, 'refund stays pending: its history cannot be read');
+  if ('transfer' in found) {
+    await record(parts, refund, found.transfer);
     return;
   }
-  if (found !== 'absent' && (await record(parts, refund, found))) return;
-  if (isDead) await expireRefund(sql, refund.id);
+  if (!refund.isOverdue || !refund.isPending) return;
+  if (found.isWhole && (await cannotLand(rpc, refund, found.others)))
+    await expireRefund(sql, refund.id);
+  else log.warn({ refund: refund.id }, 'refund stays pending: no proof that it did not land');
 }
 
 /**
- * Whether the transfer can never land, because its blockhash has expired. A wrong answer could lead
- * to a second refund of the amount. Therefore, if several RPC endpoints are configured, two of them
- * must show the expiry.
+ * Whether the transfer can never land. A wrong answer would lead to a second refund of the amount.
+ * `others` has the transactions of the reference that are not the transfer. The histories are read
+ * again after the blockhash has expired, because the transfer may have landed since they were read.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
-  { lifetime }: AwaitedRefund,
+  { lifetime, reference }: AwaitedRefund,
+  others: ReadonlySet<string>,
 ): Promise<boolean> {
   if (lifetime === null) return true;
   const { blockhash, lastValidBlockHeight, blockhashSlot: slot } = lifetime;
-  const one = { blockhash, lastValidBlockHeight, slot };
-  const end = (await witnessExpiry(rpc, [one])).get(lifetimeKey(one));
-  return end !== undefined && isWitnessed(rpc, end.witnesses);
+  const sought = { reference, lifetime: { blockhash, lastValidBlockHeight, slot } };
+  return (await judgeByReference(rpc, sought, others)) === 'dead';
 }
 
 interface Transfer {
@@ -205,28 +207,33 @@ interface Transfer {
 }
 
 /**
- * Finds the finalized transfer of a refund. Resolves with 'absent' only when the reference's
- * history was read completely. Throws as the RPC client does.
+ * What the reference's history shows: the transfer, or other transactions. `isWhole` is true if all
+ * of its transactions were read.
  */
-async function findTransfer(
-  rpc: RecordingParts['rpc'],
-  refund: AwaitedRefund,
-): Promise<Transfer | 'absent' | 'unknown'> {
+type Found =
+  | { readonly transfer: Transfer }
+  | { readonly others: ReadonlySet<string>; readonly isWhole: boolean };
+
+/** Looks for the finalized transfer of a refund. Throws as the RPC client does. */
+async function findTransfer(rpc: RecordingParts['rpc'], refund: AwaitedRefund): Promise<Found> {
   const { merchantWallet: merchant, subscriberWallet: subscriber } = refund;
+  const others = new Set<string>();
   const history = await listOldest(rpc, refund);
-  if (history === undefined) return 'unknown';
-  let isWhole = history.isWhole;
+  if (history === undefined) return { others, isWhole: false };
+  let { isWhole } = history;
   for (const { signature: txSignature, blockTime } of history.oldest) {
     const found = await readListed(rpc, txSignature);
+    others.add(txSignature);
     if ('unreadable' in found) isWhole = false;
     else if (paysRefund(found, { ...refund, merchant, subscriber })) {
       const at = found.blockTime ?? blockTime;
       // If the block has no time yet, the transfer is read again later, because analytics count the
       // refund on the day of its block time.
-      return at === null ? 'unknown' : { txSignature, occurredAt: timeOf(at) };
+      if (at === null) return { others, isWhole: false };
+      return { transfer: { txSignature, occurredAt: timeOf(at) } };
     }
   }
-  return isWhole ? 'absent' : 'unknown';
+  return { others, isWhole };
 }
 
 /**

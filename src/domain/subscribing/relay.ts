@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
+import { judgeLandings } from '../../chain/rpc/landing.ts';
 import {
   type ChangeWhen,
   findOffers,
@@ -21,8 +22,8 @@ import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
 const PATIENCE_MS = 8000;
 const POLL_MS = 250;
 /**
- * Milliseconds before a request sends its transaction again. Each send counts toward
- * SOLANA_SERVE_RATE.
+ * Milliseconds before a request sends its transaction again, or asks again whether the transaction
+ * is dead. The calls count toward SOLANA_SERVE_RATE.
  */
 const RESEND_MS = 4000;
 /**
@@ -159,6 +160,7 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
   const deadline = performance.now() + PATIENCE_MS;
   let checked = false;
   let resendAt = 0;
+  let judgeAt = 0;
   for (;;) {
     const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
     const status = statuses[0] ?? null;
@@ -168,7 +170,10 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
       return { status: 'confirmed', reason: null };
     const isLate = performance.now() > deadline;
     if (status === null) {
-      if (await hasLapsed(chain, signed, isLate)) return { status: 'lapsed', reason: null };
+      if (performance.now() >= judgeAt || isLate) {
+        judgeAt = performance.now() + RESEND_MS;
+        if (await hasLapsed(chain, signed, isLate)) return { status: 'lapsed', reason: null };
+      }
       if (!checked) {
         const { err } = await reaching(chain.simulateTransaction(bytes, { ownBlockhash: true }));
         if (err !== null && err !== 'BlockhashNotFound' && err !== 'AlreadyProcessed')
@@ -186,9 +191,9 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
 }
 
 /**
- * Whether the transaction can no longer land on any fork. If the transaction has the offer's
- * blockhash, the finalized height must be past lastValidBlockHeight. If the wallet chose another
- * blockhash, that blockhash must be invalid. Another blockhash is checked only at the end of the
+ * Whether the transaction can no longer land on any fork. While the finalized height of an endpoint
+ * is not past the offer's lastValidBlockHeight, the endpoints are not asked. If the wallet chose
+ * another blockhash, its last height is unknown. Such a blockhash is judged only at the end of the
  * request (`isLate`), because a lagging endpoint may not know a new blockhash yet.
  */
 export async function hasLapsed(
@@ -196,20 +201,22 @@ export async function hasLapsed(
   {
     offer,
     blockhash,
-  }: Pick<SignedOffer, 'blockhash'> & {
+    signature,
+  }: Pick<SignedOffer, 'blockhash' | 'signature'> & {
     offer: Pick<OfferedTransaction, 'blockhash' | 'lastValidBlockHeight'>;
   },
   isLate: boolean,
 ): Promise<boolean> {
-  if (blockhash === offer.blockhash)
-    return (
-      (await reaching(chain.getBlockHeight({ commitment: 'finalized' }))) >
-      offer.lastValidBlockHeight
-    );
-  if (!isLate) return false;
-  for (const commitment of ['processed', 'finalized'] as const)
-    if (await reaching(chain.isBlockhashValid(blockhash, { commitment }))) return false;
-  return true;
+  const isOffered = blockhash === offer.blockhash;
+  const isPast = async () =>
+    (await reaching(chain.getBlockHeight({ commitment: 'finalized' }))) >
+    offer.lastValidBlockHeight;
+  if (isOffered ? !(await isPast()) : !isLate) return false;
+  const lastValidBlockHeight = isOffered ? offer.lastValidBlockHeight : 0n;
+  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
+  const sought = { signature, lifetime, needsTwo: true };
+  const landings = await reaching(judgeLandings(chain, [sought]));
+  return landings.get(sought)?.verdict === 'dead';
 }
 
 const reasons: Readonly<Record<string, string>> = {

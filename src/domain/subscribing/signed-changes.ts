@@ -2,11 +2,12 @@
 // that lands takes the unused part of what was paid, so a forced end waits for a change that the
 // wallet has signed with this service. A wallet may also send a change itself, which no one can
 // know before. The time of the end then tells whether the change landed before it (plan-credit.ts).
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
 import { timeOf } from '../../chain/time.ts';
-import { hasOfferedChange, listSignedChanges } from '../../db/plan-changes.ts';
+import { hasOfferedChange, listSignedChanges, type SignedChange } from '../../db/plan-changes.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainSender, readAccounts } from './chain-reads.ts';
+import { type ChainSender, reaching, readAccounts } from './chain-reads.ts';
 import { hasLapsed } from './relay.ts';
 
 /** What is known about the changes of plan before the transaction of a forced end. */
@@ -32,9 +33,20 @@ export async function readKnownChanges(
   const signed = await listSignedChanges(sql, subscriptionId);
   if (signed.length === 0 && !(await hasOfferedChange(sql, subscriptionId))) return NO_CHANGES;
   const dead = new Set<string>();
-  for (const { offerId, signedBlockhash: blockhash, ...offer } of signed)
-    if (await hasLapsed(chain, { offer, blockhash }, true)) dead.add(offerId);
+  for (const one of signed) if (await isDead(chain, one)) dead.add(one.offerId);
   return { dead, chainNow: await readTime(chain) };
+}
+
+/** Whether a signed change can no longer land. Throws INTERNAL_ERROR if the chain is unreachable. */
+async function isDead(
+  chain: ChainSender,
+  { signature, signedBlockhash: blockhash, ...offer }: SignedChange,
+): Promise<boolean> {
+  if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature }, true);
+  // Nothing was sent, so an expired blockhash is enough: no keeper signs such a transaction.
+  const lifetime = { blockhash, lastValidBlockHeight: offer.lastValidBlockHeight, slot: 0n };
+  const end = (await reaching(witnessExpiry(chain, [lifetime]))).get(lifetimeKey(lifetime));
+  return end !== undefined && isWitnessed(chain, end.witnesses);
 }
 
 /** Chain time; null when the chain is unreachable. */

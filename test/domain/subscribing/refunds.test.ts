@@ -236,6 +236,50 @@ void t.test(
 );
 
 void t.test(
+  'a landed refund that one of two histories lacks stays pending while the other endpoint is rate limited or down',
+  async (t) => {
+    const { stage, subscription } = await start(t);
+    const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
+      method === 'getSignaturesForAddress' ? [] : result,
+    );
+    t.teardown(() => forgetful.close());
+    let refusal: { code: number; message: string } | undefined;
+    const whole = await startRewritingEndpoint(
+      stage.net.rpcUrl,
+      (_method, _params, result) => result,
+      (method) => (method === 'getSignaturesForAddress' ? refusal : undefined),
+    );
+    t.teardown(() => whole.close());
+    const rpc = createRpc({
+      urls: [forgetful.url, `${forgetful.url}/?key=2`, whole.url],
+      log: pino({ enabled: false }),
+    });
+    t.teardown(() => rpc.close());
+    const { context } = stage.parts(rpc);
+    const { unsigned } = await ask(stage, subscription, null);
+    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
+    stage.net.mineBlocks(200);
+    const look = async () => {
+      await lookNow(stage);
+      await recordRefunds(context);
+      return (await refunds(stage))[0];
+    };
+    for (const [code, message] of [
+      [-32603, 'Internal error'],
+      [429, 'Too many requests'],
+    ] as const) {
+      refusal = { code, message };
+      t.match(await look(), { status: 'pending' }, message);
+      await t.rejects(ask(stage, subscription, null), { code: 'CONFLICT' });
+    }
+    refusal = undefined;
+    await stage.until('it is found', async () => (await look())?.status === 'succeeded');
+    t.match(await refunds(stage), [{ status: 'succeeded', txSignature }]);
+  },
+);
+
+void t.test(
   'a refund stays pending and reserved while its history cannot be read completely',
   async (t) => {
     const { stage, subscription } = await start(t);

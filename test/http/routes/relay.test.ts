@@ -367,6 +367,32 @@ void t.test('a blockhash of the wallet is dead when endpoints accept it no more'
   t.equal(await status(), 'lapsed');
 });
 
+void t.test(
+  'a transaction has lapsed only when two endpoints lack it, where two are configured',
+  async (t) => {
+    const api = await chainApi(t);
+    const { subscriber, keypair, transaction } = await opening(api);
+    const signed = sign(keypair, transaction);
+    const { getLifetimesEverywhere, getSignatureStatuses } = api.deps.chain;
+    let answering = 1;
+    api.deps.chain.endpoints = () => 2;
+    api.deps.chain.getLifetimesEverywhere = async (lifetimes) => {
+      const [one] = await getLifetimesEverywhere(lifetimes);
+      return Array.from({ length: answering }, () => one!);
+    };
+    api.deps.chain.getSignatureStatuses = async (...asked) => ({
+      ...(await getSignatureStatuses(...asked)),
+      witnesses: answering,
+    });
+    api.deps.chain.sendTransaction = () => Promise.resolve('');
+    const status = async () => (await send(api, subscriber.token, signed)).body.data.status;
+    api.localnet.mineBlocks(200);
+    t.equal(await status(), 'pending', 'one endpoint says so');
+    answering = 2;
+    t.equal(await status(), 'lapsed');
+  },
+);
+
 void t.test('other transactions are refused and not sent', async (t) => {
   const api = await stage(t);
   const { subscriber, keypair, transaction, plan } = await opening(api);

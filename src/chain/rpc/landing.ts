@@ -1,0 +1,157 @@
+// Decides whether a signed transaction has landed, can never land, or whether neither is certain.
+// Payments, refunds, sponsored and relayed transactions are all judged here.
+//
+// A transaction is dead if (1) its blockhash has expired at finalized, and (2) afterwards no
+// endpoint's history has it. Where two hosts are configured, two must say both, and each history
+// must reach back to the blockhash. A transaction that any endpoint has is not dead. An endpoint
+// that fails, is rate limited, lags or lacks the history is no witness.
+import { chunks } from '../../each.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from './expiry.ts';
+import { newestSlot, oldestSlot, type SignatureStatus } from './responses.ts';
+import type { Lifetime, Rpc } from './rpc.ts';
+import { STATUSES_AT_ONCE } from './transactions.ts';
+
+/** A signed transaction whose outcome is sought. */
+export interface Sought {
+  readonly signature: string;
+  readonly lifetime: Lifetime;
+  /**
+   * Whether two endpoints have to agree that it is dead. False only if another transaction of the
+   * same purpose could not land beside it.
+   */
+  readonly needsTwo: boolean;
+}
+
+export interface Landing {
+  /**
+   * `landed`: an endpoint has the transaction. `dead`: it can never land. `unknown`: neither is
+   * certain, so it must be treated as one that may land.
+   */
+  readonly verdict: 'landed' | 'dead' | 'unknown';
+  /** The status at the endpoint that has the transaction; null if no endpoint has it. */
+  readonly status: SignatureStatus | null;
+  /** Finalized slot at which the blockhash had expired. Null while it may be valid. */
+  readonly expiredAt: bigint | null;
+  /**
+   * Whether two endpoints (or the only one) lack the transaction, in histories that reach back to
+   * its blockhash.
+   */
+  readonly isProven: boolean;
+  /** Whether two endpoints (or the only one) lack it, however far back their histories reach. */
+  readonly isAnswered: boolean;
+}
+
+const UNDECIDED: Landing = {
+  verdict: 'unknown',
+  status: null,
+  expiredAt: null,
+  isProven: false,
+  isAnswered: false,
+};
+
+/**
+ * Maximum distance (slots) between the blockhashes that share a request for statuses. The histories
+ * have to reach back to the oldest of them.
+ */
+const GROUP_SLOTS = 1500n;
+
+/**
+ * A blockhash without a slot is taken to be at most this many slots old (half an hour at 400 ms a
+ * slot). The relay accepts offers for ten minutes, and their slot is not stored.
+ */
+const AGE_SLOTS = 4500n;
+
+interface Expired<T> {
+  readonly one: T;
+  /** The finalized slot at which its blockhash had expired. */
+  readonly slot: bigint;
+}
+
+type Judging = Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>;
+
+/**
+ * Judges transactions whose signature is known. Statuses are read only for those whose blockhash
+ * has expired. Throws RpcUnreachable or RpcError.
+ */
+export async function judgeLandings<T extends Sought>(
+  rpc: Judging,
+  sought: readonly T[],
+): Promise<ReadonlyMap<T, Landing>> {
+  const ends = await witnessExpiry(
+    rpc,
+    sought.map(({ lifetime }) => lifetime),
+  );
+  const expired = sought.flatMap((one): Expired<T>[] => {
+    const end = ends.get(lifetimeKey(one.lifetime));
+    const isEnough = end !== undefined && (!one.needsTwo || isWitnessed(rpc, end.witnesses));
+    return isEnough ? [{ one, slot: end.slot }] : [];
+  });
+  const landings = new Map<T, Landing>(sought.map((one) => [one, UNDECIDED]));
+  for (const group of groupsOf(expired))
+    for (const [one, landing] of await judgeExpired(rpc, group)) landings.set(one, landing);
+  return landings;
+}
+
+/** Groups transactions whose blockhashes are at most GROUP_SLOTS apart. */
+function groupsOf<T extends Sought>(expired: readonly Expired<T>[]): Expired<T>[][] {
+  const sinceOf = ({ one }: Expired<T>) => one.lifetime.slot;
+  const sorted = [...expired].sort((a, b) => Number(sinceOf(a) - sinceOf(b)));
+  const groups: Expired<T>[][] = [];
+  for (const each of sorted) {
+    const last = groups.at(-1);
+    const [oldest] = last ?? [];
+    if (oldest !== undefined && sinceOf(each) - sinceOf(oldest) <= GROUP_SLOTS) last?.push(each);
+    else groups.push([each]);
+  }
+  return groups;
+}
+
+async function judgeExpired<T extends Sought>(
+  rpc: Judging,
+  group: readonly Expired<T>[],
+): Promise<[T, Landing][]> {
+  const signatures = [...new Set(group.map(({ one }) => one.signature))];
+  const minSlot = newestSlot(group.map(({ slot }) => slot));
+  const oldest = group[0]?.one.lifetime.slot ?? 0n;
+  const since = oldest > 0n ? oldest : newestSlot([oldestSlot(group) - AGE_SLOTS]);
+  const found = new Map<string, Landing>();
+  for (const some of chunks(signatures, STATUSES_AT_ONCE)) {
+    const ask = (reach: bigint | undefined) =>
+      rpc.getSignatureStatuses(some, { history: true, everywhere: true, minSlot, since: reach });
+    const first = await ask(since);
+    const isProven = isWitnessed(rpc, first.witnesses);
+    // The statuses of endpoints whose histories are too short count where they have one.
+    const others = isProven ? first : await ask(undefined);
+    const isAnswered = isWitnessed(rpc, others.witnesses);
+    for (const [place, signature] of some.entries()) {
+      const status = first.statuses[place] ?? others.statuses[place] ?? null;
+      const verdict = status === null ? 'unknown' : 'landed';
+      found.set(signature, { verdict, status, expiredAt: null, isProven, isAnswered });
+    }
+  }
+  return group.map(({ one, slot }): [T, Landing] => {
+    const seen = found.get(one.signature) ?? UNDECIDED;
+    const isDead = seen.verdict === 'unknown' && (!one.needsTwo || seen.isProven);
+    return [one, { ...seen, expiredAt: slot, ...(isDead && { verdict: 'dead' }) }];
+  });
+}
+
+/**
+ * Judges a transaction whose signature is unknown, from the histories of an address that it alone
+ * names. `known` has the signatures that are read and are not the transaction. If an endpoint lists
+ * another one, the answer is `unknown`, because that one has to be read first. Throws
+ * RpcUnreachable or RpcError.
+ */
+export async function judgeByReference(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'endpoints'>,
+  { lifetime, reference }: { lifetime: Lifetime; reference: string },
+  known: ReadonlySet<string>,
+): Promise<'dead' | 'unknown'> {
+  const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
+  if (end === undefined || !isWitnessed(rpc, end.witnesses)) return 'unknown';
+  const reach = { minSlot: end.slot, since: lifetime.slot };
+  const histories = await rpc.getHistoriesEverywhere(reference, reach);
+  const lists = histories.flatMap(({ listed }) => listed);
+  if (lists.some(({ signature, err }) => err === null && !known.has(signature))) return 'unknown';
+  return isWitnessed(rpc, histories.filter(({ isWhole }) => isWhole).length) ? 'dead' : 'unknown';
+}
