@@ -661,6 +661,7 @@ create table offered_transactions (
   registered_at timestamp with time zone,
   replaces uuid,
   change_when text,
+  reserved_height bigint,
   constraint offer_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
   constraint offered_transactions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
@@ -677,6 +678,7 @@ comment on column offered_transactions.checkout_session_id is 'the session in wh
 comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
 comment on column offered_transactions.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
 comment on column offered_transactions.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
+comment on column offered_transactions.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);

@@ -7615,6 +7615,8 @@ export interface operations {
                     checkoutSessionId?: string;
                     /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
                     sponsored?: boolean;
+                    /** Whether your wallet sends the transaction itself, instead of the service (/subscriber/transactions). The customer of the checkout session is then reserved at once. Default: false. */
+                    walletSends?: boolean;
                 } | null;
             };
         };

@@ -81,7 +81,7 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
     },
     async (request) => {
       const offer = await findOwnOffer(sql, offerIdOf(request), holderOf(request));
-      const isFirst = await handOver(sql, offer, request.body.transaction);
+      const isFirst = await handOver(deps, offer, request.body.transaction);
       if (isFirst) wakeKeepers();
       const { wallet } = offer;
       const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber' }) : undefined;
@@ -119,7 +119,7 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       const offer = await findOwnOffer(sql, offerIdOf(request), holder(request));
-      if (await handOver(sql, offer, request.body.transaction)) wakeKeepers();
+      if (await handOver(deps, offer, request.body.transaction)) wakeKeepers();
       return ok(await offerProgress(sql, offer.id));
     },
   );
