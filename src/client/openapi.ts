@@ -1445,7 +1445,7 @@ export interface components {
              * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
              */
             successUrl: string | null;
-            /** Free hours in place of those of the plan, once per wallet and app. null: those of the plan. */
+            /** Free hours in place of those of the plan, once per wallet and app, and per externalId. null: those of the plan. */
             trialHours: number | null;
             /** The checkout page: redirect the customer to it. */
             url: string;
@@ -1904,7 +1904,7 @@ export interface components {
              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
              */
             transaction?: string;
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -2180,7 +2180,7 @@ export interface components {
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -2789,7 +2789,7 @@ export interface components {
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -3026,7 +3026,7 @@ export interface components {
             supportUrl: string | null;
             /** Terms. */
             termsUrl: string | null;
-            /** Free hours of a new subscription, once per wallet and app; in a checkout session those of the session. */
+            /** Free hours of a new subscription, once per wallet and app; in a checkout session those of the session, null where its externalId has had a trial. */
             trialHours: number | null;
             /** Whether the website named the app; else it is the merchant’s claim. */
             websiteProven: boolean;
@@ -3244,7 +3244,7 @@ export interface components {
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -5533,7 +5533,7 @@ export interface operations {
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
                      */
                     successUrl?: string;
-                    /** Free hours in place of those of the plan, once per wallet and app. null: those of the plan. */
+                    /** Free hours in place of those of the plan, once per wallet and app, and per externalId. null: those of the plan. */
                     trialHours?: number | null;
                 };
             };
@@ -5965,7 +5965,7 @@ export interface operations {
                     planPda?: string;
                     /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
                     retryHours?: number[] | null;
-                    /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+                    /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
                     trialHours?: number | null;
                 };
             };
@@ -6036,7 +6036,7 @@ export interface operations {
                     retryHours?: number[] | null;
                     /** Ends new registrations permanently. */
                     status?: "sunset";
-                    /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+                    /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
                     trialHours?: number | null;
                 };
             };

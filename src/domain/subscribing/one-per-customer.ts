@@ -118,7 +118,7 @@ export async function takeOffer<T>(
 /**
  * Marks a new registration as a duplicate when its customer has another live subscription. Returns
  * the id of the other subscription. Returns null when there is no other subscription, or when the
- * customer may have several.
+ * customer may have several. The caller holds the lock of the customer.
  */
 export async function noteDuplicate(
   sql: Transaction,
@@ -126,7 +126,6 @@ export async function noteDuplicate(
   { appId, externalId, allowSecond }: Session,
 ): Promise<string | null> {
   if (externalId === null || allowSecond) return null;
-  await lockCustomer(sql, { appId, externalId });
   const other = await findLiveOfCustomer(sql, { appId, externalId }, id);
   return other === undefined ? null : ((await markDuplicate(sql, id, other)) ?? null);
 }
