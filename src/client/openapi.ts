@@ -2274,7 +2274,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -2392,7 +2392,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -2481,7 +2481,7 @@ export interface components {
                  *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
                  *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
                  *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-                 *     - `account_closed`: The wallet has no USDC account any more.
+                 *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
                  *     - `account_owner_changed`: The USDC account belongs to another wallet now.
                  *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
                  *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -3326,7 +3326,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -3450,11 +3450,13 @@ export interface components {
                 /**
                  * The reason why it could not; null if it could.
                  *
-                 *     - `insufficient_balance`: The wallet holds less USDC than the payment takes, or no USDC account.
+                 *     - `insufficient_balance`: The wallet holds less USDC than the payment takes.
                  *     - `approval_missing`: The wallet revoked its approval, or the approval covers less than the payment.
                  *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+                 *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
+                 *     - `account_owner_changed`: The USDC account belongs to another wallet now.
                  */
-                issue: "insufficient_balance" | "approval_missing" | "account_frozen" | null;
+                issue: "insufficient_balance" | "approval_missing" | "account_frozen" | "account_closed" | "account_owner_changed" | null;
                 /**
                  * Format: address
                  * A Solana address in Base58.
@@ -3809,6 +3811,8 @@ export interface components {
             endsAt: string | null;
             /** Whether the issuer of USDC has frozen the wallet’s token account: it can neither pay nor subscribe. */
             frozen: boolean;
+            /** Whether the wallet has a USDC account. Closing it ends the approval too; "repair" opens and approves it again. */
+            hasUsdcAccount: boolean;
             /** Lamports (9 decimals of SOL) as a string. */
             lamports: string;
             /** Rent of the missing accounts, the network fee and the minimum balance, together. */
@@ -4023,7 +4027,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -4518,7 +4522,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.

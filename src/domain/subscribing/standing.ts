@@ -87,6 +87,8 @@ export interface Standing {
   planBlocked: BlockReason | null;
   /** Whether the issuer of USDC has frozen the wallet's token account. */
   frozen: boolean;
+  /** Whether the wallet has a token account for USDC. An approval ends with its token account. */
+  hasUsdcAccount: boolean;
   /** USDC base units. */
   usdc: bigint;
   /**
@@ -162,6 +164,7 @@ export async function readStanding(
     planOpen: planBlocked === null && isOpen(onPlan, now),
     planBlocked,
     frozen: token?.state === 'frozen',
+    hasUsdcAccount: token !== null,
     usdc: token?.amount ?? 0n,
     usdcNeeded: trialHours === null ? firstPayment(plan, session, running) : 0n,
     running,

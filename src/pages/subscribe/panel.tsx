@@ -3,7 +3,7 @@ import { Fill } from '../shared/fill.tsx';
 import { clusterName } from '../shared/installation.ts';
 import { fill, words } from '../shared/language.ts';
 import { formatExact, formatToCent } from '../shared/money.ts';
-import { OtherApproval } from '../shared/other-approval.tsx';
+import { NotApproved, OtherApproval } from '../shared/other-approval.tsx';
 import { Address, Button, Explained, Notice, Spinner } from '../shared/parts.tsx';
 import { perPeriod, span } from '../shared/period.ts';
 import type { Checkout, PublicPlan, Session, Standing } from '../shared/session.ts';
@@ -308,13 +308,7 @@ function Subscribed({
       )}
       {onChain === 'live' && approval === 'missing' && (
         <>
-          <Notice kind="warning" title={text.notApproved}>
-            {standing.replaces === null ? (
-              text.notApprovedText
-            ) : (
-              <OtherApproval approval={standing.replaces} />
-            )}
-          </Notice>
+          <NotApproved standing={standing} />
           {restore('repair', text.approve)}
         </>
       )}

@@ -85,6 +85,10 @@ export const words: Words = {
       '{wallet} ist nicht mit {network} verbunden. Wechseln Sie das Netzwerk oder verwenden Sie eine andere Wallet.',
   },
   choice: {
+    account: {
+      title: 'Konto wählen',
+      text: '{wallet} gibt dieser Seite mehrere Konten frei. Wählen Sie das Konto, das hier verwendet werden soll.',
+    },
     subscribe: {
       with: 'Mit {wallet} abonnieren',
       group: 'Mit einer Wallet abonnieren',
@@ -349,7 +353,7 @@ export const words: Words = {
     account_frozen:
       'Das USDC-Konto Ihrer Wallet ist vom Herausgeber von USDC gesperrt. Die Zahlung wird von selbst erneut versucht, wenn die Sperre endet.',
     account_closed:
-      'Ihre Wallet hat kein USDC-Konto mehr. Laden Sie USDC auf: Die Zahlung wird dann von selbst erneut versucht.',
+      'Das USDC-Konto Ihrer Wallet wurde geschlossen, und damit ist auch die Freigabe erloschen. Laden Sie USDC auf (das öffnet das Konto wieder), und geben Sie die Zahlungen dann wieder frei: Danach laufen sie von selbst weiter.',
     account_owner_changed:
       'Das USDC-Konto gehört jetzt einer anderen Wallet. Kündigen Sie und abonnieren Sie neu mit der Wallet, die zahlt.',
     delegate_replaced:

@@ -79,6 +79,10 @@ export const en = {
     other: '{wallet} is not on {network}. Switch its network, or use another wallet.',
   },
   choice: {
+    account: {
+      title: 'Choose an account',
+      text: '{wallet} shares several accounts with this page. Choose the one to use here.',
+    },
     subscribe: {
       with: 'Subscribe with {wallet}',
       group: 'Subscribe with a wallet',
@@ -334,7 +338,7 @@ export const en = {
     account_frozen:
       'The USDC account of your wallet is frozen by the issuer of USDC. The payment is tried again by itself when that ends.',
     account_closed:
-      'Your wallet has no USDC account any more. Add USDC to it: the payment is then tried again by itself.',
+      'The USDC account of your wallet was closed, and its approval with it. Add USDC, which opens the account again, and then approve payments again: payments then go on by themselves.',
     account_owner_changed:
       'The USDC account belongs to another wallet now. Cancel, and subscribe again with the wallet that pays.',
     delegate_replaced:

@@ -83,6 +83,10 @@ export const words: Words = {
     other: '{wallet} no está en {network}. Cambie su red o use otra billetera.',
   },
   choice: {
+    account: {
+      title: 'Elija una cuenta',
+      text: '{wallet} comparte varias cuentas con esta página. Elija la que quiere usar aquí.',
+    },
     subscribe: {
       with: 'Suscribirse con {wallet}',
       group: 'Suscribirse con una billetera',
@@ -340,7 +344,7 @@ export const words: Words = {
     account_frozen:
       'El emisor de USDC ha bloqueado la cuenta de USDC de su billetera. El pago se volverá a intentar automáticamente cuando termine el bloqueo.',
     account_closed:
-      'Su billetera ya no tiene una cuenta de USDC. Añada USDC: el pago se volverá a intentar automáticamente.',
+      'La cuenta de USDC de su billetera se cerró, y con ella terminó la autorización. Añada USDC, con lo que la cuenta se abre de nuevo, y después vuelva a autorizar los pagos: seguirán automáticamente.',
     account_owner_changed:
       'La cuenta de USDC pertenece ahora a otra billetera. Cancele y suscríbase de nuevo con la billetera que paga.',
     delegate_replaced:

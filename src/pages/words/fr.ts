@@ -82,6 +82,10 @@ export const words: Words = {
     other: '{wallet} n’est pas sur {network}. Changez de réseau ou utilisez un autre portefeuille.',
   },
   choice: {
+    account: {
+      title: 'Choisissez un compte',
+      text: '{wallet} partage plusieurs comptes avec cette page. Choisissez celui à utiliser ici.',
+    },
     subscribe: {
       with: 'S’abonner avec {wallet}',
       group: 'S’abonner avec un portefeuille',
@@ -346,7 +350,7 @@ export const words: Words = {
     account_frozen:
       'Le compte USDC de votre portefeuille est gelé par l’émetteur de l’USDC. Le paiement sera retenté automatiquement quand le gel prendra fin.',
     account_closed:
-      'Votre portefeuille n’a plus de compte USDC. Ajoutez des USDC : le paiement sera retenté automatiquement.',
+      'Le compte USDC de votre portefeuille a été fermé, et l’autorisation a pris fin avec lui. Ajoutez des USDC, ce qui rouvre le compte, puis autorisez de nouveau les paiements : ils reprendront automatiquement.',
     account_owner_changed:
       'Le compte USDC appartient maintenant à un autre portefeuille. Résiliez, puis abonnez-vous de nouveau avec le portefeuille qui paie.',
     delegate_replaced:

@@ -82,6 +82,10 @@ export const words: Words = {
       '{wallet}は{network}に接続されていません。ネットワークを切り替えるか、別のウォレットをお使いください。',
   },
   choice: {
+    account: {
+      title: 'アカウントの選択',
+      text: '{wallet}は複数のアカウントをこのページに共有しています。ここで使うアカウントを選んでください。',
+    },
     subscribe: {
       with: '{wallet}で購読する',
       group: 'ウォレットで購読する',
@@ -338,7 +342,7 @@ export const words: Words = {
     account_frozen:
       'ウォレットのUSDCアカウントがUSDCの発行者により凍結されています。凍結が解除されると、支払いは自動で再試行されます。',
     account_closed:
-      'ウォレットにUSDCアカウントがありません。USDCを入金すると、支払いは自動で再試行されます。',
+      'ウォレットのUSDCアカウントが閉じられ、支払いの承認も失われました。USDCを入金してアカウントを開き直してから、支払いをもう一度承認してください。その後、支払いは自動で行われます。',
     account_owner_changed:
       'USDCアカウントは現在、別のウォレットのものです。解約してから、支払いに使うウォレットでもう一度購読してください。',
     delegate_replaced:

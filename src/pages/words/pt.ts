@@ -81,6 +81,10 @@ export const words: Words = {
     other: '{wallet} não está em {network}. Troque a rede ou use outra carteira.',
   },
   choice: {
+    account: {
+      title: 'Escolha uma conta',
+      text: '{wallet} compartilha várias contas com esta página. Escolha a que deve ser usada aqui.',
+    },
     subscribe: {
       with: 'Assinar com {wallet}',
       group: 'Assinar com uma carteira',
@@ -336,7 +340,7 @@ export const words: Words = {
     account_frozen:
       'A conta USDC da sua carteira foi congelada pelo emissor do USDC. O pagamento será tentado novamente de forma automática quando isso terminar.',
     account_closed:
-      'Sua carteira não tem mais uma conta USDC. Adicione USDC: o pagamento será tentado novamente de forma automática.',
+      'A conta USDC da sua carteira foi fechada, e com ela a autorização terminou. Adicione USDC, o que abre a conta de novo, e depois autorize os pagamentos novamente: eles seguirão de forma automática.',
     account_owner_changed:
       'A conta USDC agora pertence a outra carteira. Cancele e assine novamente com a carteira que paga.',
     delegate_replaced:
