@@ -16,6 +16,14 @@ export function isAddress(text: string): boolean {
   return bytesOf(text) !== undefined;
 }
 
+/**
+ * Returns whether a key can sign for the address. False for a program-derived address, such as the
+ * vault of a multisig.
+ */
+export function isOnCurve(address: string): boolean {
+  return PublicKey.isOnCurve(addressBytes(address));
+}
+
 function bytesOf(text: string): Uint8Array | undefined {
   if (text.length < 32 || text.length > 44) return undefined;
   const bytes = bs58.decodeUnsafe(text);

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { findPlan } from '../../db/plans.ts';
-import { ownOrigins, signInPage } from '../../domain/accounts/sign-in.ts';
+import { ownOrigins, refuseKeyless, signInPage } from '../../domain/accounts/sign-in.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import type { Tokens } from '../../domain/accounts/tokens.ts';
 import {
@@ -167,6 +167,7 @@ function offersRoute(api: Api, deps: ApiDeps): void {
     async (request) => {
       const { wallet, checkoutSessionId } = request.body;
       const origin = originOf(request, deps);
+      refuseKeyless(wallet);
       const found = await findPlan(sql, idOf(request.params.planId, 'plan'));
       if (found === undefined) throw absent('plan');
       const plan = await observePlan(sql, chain, network, found);

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'react';
 import { isShort } from '../shared/missing.ts';
 import type { Session, Standing } from '../shared/session.ts';
-import { onSwitch, type SolanaWallet } from '../shared/wallets.ts';
+import { type Connected, onSwitch, type SolanaWallet } from '../shared/wallets.ts';
 import { connectFirst, readStanding, restore, subscribe } from './attempt.ts';
 import { Departures } from './departures.ts';
 import { isSecond } from './problems.ts';
@@ -35,11 +35,20 @@ class Superseded extends Error {}
 
 /**
  * Calls `left` when the session ends. The argument is `switched` if the wallet switched accounts,
- * otherwise `offer`.
+ * otherwise `offer`. Before there is a session, follows the account `met` in the same way.
  */
-function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') => void): void {
+function useEnd(
+  session: Session | undefined,
+  met: Connected | undefined,
+  left: (why: 'offer' | 'switched') => void,
+): void {
   const latest = useRef(left);
   latest.current = left;
+  const only = session === undefined ? met : undefined;
+  useEffect(
+    () => (only === undefined ? undefined : onSwitch(only, () => latest.current('switched'))),
+    [only],
+  );
   useEffect(() => {
     if (session === undefined) return;
     const ended = () => latest.current('offer');
@@ -106,6 +115,7 @@ export function useFlow(order: Order): Flow {
   const [session, setSession] = useState<Session>();
   const [terms, setTerms] = useState<Terms>(order.plan);
   const [replacing, setReplacing] = useState<string>();
+  const [met, setMet] = useState<Connected>();
   const [departures] = useState(() => new Departures());
   const offered = { ...order, terms, replacing, departures };
   const { run, stop, current } = useRuns((next) => {
@@ -114,8 +124,9 @@ export function useFlow(order: Order): Flow {
     setView(withDoubt(next, departures));
   });
 
-  useEnd(session, (why) => {
+  useEnd(session, met, (why) => {
     setSession(undefined);
+    setMet(undefined);
     // The wallet switched to another account, but the page shows a subscription or waits for a
     // transaction that was sent. What the page shows is still true, so it stays. A run that waits
     // for the transaction goes on with the session with which it began.
@@ -156,11 +167,13 @@ export function useFlow(order: Order): Flow {
     view,
     terms,
     session,
-    start: (wallet) => run(wallet.name, (show) => connectFirst(offered, wallet, begin, show)),
+    start: (wallet) =>
+      run(wallet.name, (show) => connectFirst(offered, wallet, { met: setMet, begin }, show)),
     again,
     watch,
     stop() {
       stop();
+      setMet(undefined);
       setView({ at: 'offer' });
     },
     restore(standing, how) {

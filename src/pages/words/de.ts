@@ -48,6 +48,8 @@ export const words: Words = {
     walletSays: 'Ihre Wallet meldet: {reason}',
     noReason: 'Ihre Wallet ist gescheitert und hat keinen Grund genannt.',
     noAccount: 'Ihre Wallet hat dieser Seite kein Konto freigegeben.',
+    noKey:
+      'Das Konto, das Ihre Wallet freigegeben hat, hat keinen eigenen Schlüssel, wie der Tresor einer Multisig: Es kann sich hier nicht anmelden. Wählen Sie ein Konto mit Schlüssel, zum Beispiel Ihr eigenes als Mitglied.',
     watched:
       'Das Konto, das Ihre Wallet freigegeben hat, kann nicht signieren, etwa weil es nur beobachtet wird. Wählen Sie in der Wallet ein anderes Konto.',
     noSignature: 'Ihre Wallet hat keine Signatur geliefert. Versuchen Sie es erneut.',

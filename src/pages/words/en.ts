@@ -47,6 +47,8 @@ export const en = {
     walletSays: 'Your wallet says: {reason}',
     noReason: 'Your wallet failed and gave no reason.',
     noAccount: 'Your wallet shared no account with this page.',
+    noKey:
+      'The account that your wallet shared has no key of its own, as the vault of a multisig: it cannot sign in here. Choose an account with a key, for example your own as a member.',
     watched:
       'The account that your wallet shared cannot sign: it may be one that is only watched. Choose another account in the wallet.',
     noSignature: 'Your wallet returned no signature. Try again.',

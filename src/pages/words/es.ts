@@ -47,6 +47,8 @@ export const words: Words = {
     walletSays: 'Su billetera indica: {reason}',
     noReason: 'Su billetera ha fallado sin indicar el motivo.',
     noAccount: 'Su billetera no ha compartido ninguna cuenta con esta página.',
+    noKey:
+      'La cuenta que ha compartido su billetera no tiene clave propia, como la bóveda de una multifirma: no puede iniciar sesión aquí. Elija una cuenta con clave, por ejemplo la suya como miembro.',
     watched:
       'La cuenta que compartió su billetera no puede firmar; quizá solo se observa. Elija otra cuenta en la billetera.',
     noSignature: 'Su billetera no ha devuelto ninguna firma. Vuelva a intentarlo.',

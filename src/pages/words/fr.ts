@@ -47,6 +47,8 @@ export const words: Words = {
     walletSays: 'Votre portefeuille indique : {reason}',
     noReason: 'Votre portefeuille a échoué sans indiquer de raison.',
     noAccount: 'Votre portefeuille n’a partagé aucun compte avec cette page.',
+    noKey:
+      'Le compte partagé par votre portefeuille n’a pas de clé propre, comme le coffre d’une multisignature : il ne peut pas se connecter ici. Choisissez un compte avec une clé, par exemple le vôtre en tant que membre.',
     watched:
       'Le compte que votre portefeuille a partagé ne peut pas signer : il est peut-être seulement suivi. Choisissez un autre compte dans le portefeuille.',
     noSignature: 'Votre portefeuille n’a renvoyé aucune signature. Réessayez.',

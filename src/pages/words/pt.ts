@@ -47,6 +47,8 @@ export const words: Words = {
     walletSays: 'Sua carteira informa: {reason}',
     noReason: 'Sua carteira falhou e não informou o motivo.',
     noAccount: 'Sua carteira não compartilhou nenhuma conta com esta página.',
+    noKey:
+      'A conta que sua carteira compartilhou não tem chave própria, como o cofre de uma multiassinatura: ela não pode entrar aqui. Escolha uma conta com chave, por exemplo a sua como membro.',
     watched:
       'A conta que sua carteira compartilhou não pode assinar; talvez seja apenas observada. Escolha outra conta na carteira.',
     noSignature: 'Sua carteira não devolveu nenhuma assinatura. Tente novamente.',
