@@ -290,7 +290,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       t.match(await line('Today'), '3.15 USDC');
       t.match(await line('Then every month, from'), '10.00 USDC');
       await look(t, one, 'buy-again');
-      await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+      await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
       await one.sees('Paid until');
       t.equal(await one.registrations(), 2);
       t.match(await line(/^Paid$/), /Paid\s+3\.\d\d USDC/, 'to the cent');
@@ -333,11 +333,12 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
 
   await t.test('a wallet subscribes by keyboard alone', async (t) => {
     const one = await scene(stage);
-    const button = one.page.getByRole('button', { name: /^Subscribe with/ });
+    const button = one.page.getByRole('button', { name: /^Subscribe and pay with/ });
     await button.waitFor();
     for (let presses = 0; presses < 20; presses += 1) {
       await one.page.keyboard.press('Tab');
-      if (await one.page.locator('button:focus', { hasText: 'Subscribe with' }).count()) break;
+      if (await one.page.locator('button:focus', { hasText: 'Subscribe and pay with' }).count())
+        break;
     }
     await one.page.keyboard.press('Enter');
     await one.sees(subscribed);

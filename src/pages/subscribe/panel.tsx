@@ -100,7 +100,6 @@ function Screen({
   const { view, session } = flow;
   const text = words.panel;
   const isChange = (checkout?.change ?? null) !== null;
-  const subscribe = isChange ? words.change.title : text.subscribe;
   const retry = (label: string) =>
     session === undefined ? (
       children
@@ -114,7 +113,7 @@ function Screen({
       return (
         <>
           <h2>{text.pay}</h2>
-          {retry(subscribe)}
+          {retry(text.subscribe)}
         </>
       );
     case 'busy':
@@ -178,7 +177,7 @@ function Screen({
         <>
           <h2>{isChange ? words.change.title : text.otherTerms}</h2>
           <Notice kind={isChange ? 'info' : 'warning'}>{termsFor(plan, view.standing)}</Notice>
-          {retry(subscribe)}
+          {retry(text.subscribe)}
         </>
       );
     case 'otherApproval':
@@ -188,7 +187,7 @@ function Screen({
           <Notice kind="warning">
             <OtherApproval approval={view.approval} text={text.otherApprovalText} />
           </Notice>
-          {retry(subscribe)}
+          {retry(text.subscribe)}
         </>
       );
     case 'short':

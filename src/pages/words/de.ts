@@ -92,7 +92,7 @@ export const words: Words = {
       text: '{wallet} gibt dieser Seite mehrere Konten frei. Wählen Sie das Konto, das hier verwendet werden soll.',
     },
     subscribe: {
-      with: 'Mit {wallet} abonnieren',
+      with: 'Zahlungspflichtig bestellen mit {wallet}',
       group: 'Mit einer Wallet abonnieren',
       inBrowser: 'Im Browser Ihrer Wallet abonnieren:',
     },
@@ -220,7 +220,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Mit USDC bezahlen',
-    subscribe: 'Abonnieren',
+    subscribe: 'Zahlungspflichtig bestellen',
     unavailable: 'Nicht verfügbar',
     pending: 'Der Händler hat diesen Tarif noch nicht veröffentlicht. Kommen Sie später wieder.',
     sunset: 'Dieser Tarif nimmt keine neuen Abonnenten an. Bestehende Abos laufen weiter.',
@@ -434,8 +434,8 @@ export const words: Words = {
     to: 'Wechsel zu {plan}',
     leaves: 'Tarif, der endet',
     none: 'Dieser Händler hat keinen anderen Tarif, zu dem Sie wechseln können.',
-    now: 'Jetzt wechseln',
-    later: 'Zum Ende des bezahlten Zeitraums wechseln',
+    now: 'Jetzt zahlungspflichtig wechseln',
+    later: 'Zum Ende des bezahlten Zeitraums zahlungspflichtig wechseln',
     atOnce: 'Jetzt',
     atEnd: 'Am Ende des bezahlten Zeitraums',
     discount: 'Ihr Rabatt endet mit dem Tarif, den Sie verlassen.',

@@ -86,7 +86,7 @@ export const en = {
       text: '{wallet} shares several accounts with this page. Choose the one to use here.',
     },
     subscribe: {
-      with: 'Subscribe with {wallet}',
+      with: 'Subscribe and pay with {wallet}',
       group: 'Subscribe with a wallet',
       inBrowser: 'Subscribe in your wallet’s own browser:',
     },
@@ -212,7 +212,7 @@ export const en = {
   },
   panel: {
     pay: 'Pay with USDC',
-    subscribe: 'Subscribe',
+    subscribe: 'Subscribe and pay',
     unavailable: 'Not available',
     pending: 'The merchant has not published this plan yet. Come back later.',
     sunset: 'This plan accepts no new subscribers. Existing subscriptions continue.',
@@ -416,8 +416,8 @@ export const en = {
     to: 'Change to {plan}',
     leaves: 'Plan that ends',
     none: 'This merchant has no other plan to change to.',
-    now: 'Change now',
-    later: 'Change when the paid period ends',
+    now: 'Change now and pay',
+    later: 'Change when the paid period ends, and pay',
     atOnce: 'Now',
     atEnd: 'At the end of the paid period',
     discount: 'Your discount ends with the plan that you leave.',

@@ -90,7 +90,7 @@ export const words: Words = {
       text: '{wallet} comparte varias cuentas con esta página. Elija la que quiere usar aquí.',
     },
     subscribe: {
-      with: 'Suscribirse con {wallet}',
+      with: 'Pedido con obligación de pago ({wallet})',
       group: 'Suscribirse con una billetera',
       inBrowser: 'Suscríbase en el navegador de su billetera:',
     },
@@ -216,7 +216,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Pagar con USDC',
-    subscribe: 'Suscribirse',
+    subscribe: 'Pedido con obligación de pago',
     unavailable: 'No disponible',
     pending: 'El comercio aún no ha publicado este plan. Vuelva más tarde.',
     sunset: 'Este plan no admite nuevos suscriptores. Las suscripciones existentes continúan.',
@@ -422,8 +422,8 @@ export const words: Words = {
     to: 'Cambiar a {plan}',
     leaves: 'Plan que termina',
     none: 'Este comercio no tiene otro plan al que cambiar.',
-    now: 'Cambiar ahora',
-    later: 'Cambiar cuando termine el periodo pagado',
+    now: 'Cambiar ahora con obligación de pago',
+    later: 'Cambiar cuando termine el periodo pagado, con obligación de pago',
     atOnce: 'Ahora',
     atEnd: 'Al final del periodo pagado',
     discount: 'Su descuento termina con el plan que deja.',

@@ -89,7 +89,7 @@ export const words: Words = {
       text: '{wallet} partage plusieurs comptes avec cette page. Choisissez celui à utiliser ici.',
     },
     subscribe: {
-      with: 'S’abonner avec {wallet}',
+      with: 'Commande avec obligation de paiement ({wallet})',
       group: 'S’abonner avec un portefeuille',
       inBrowser: 'Abonnez-vous dans le navigateur de votre portefeuille :',
     },
@@ -215,7 +215,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Payer en USDC',
-    subscribe: 'S’abonner',
+    subscribe: 'Commande avec obligation de paiement',
     unavailable: 'Indisponible',
     pending: 'Le marchand n’a pas encore publié cette formule. Revenez plus tard.',
     sunset:
@@ -429,8 +429,8 @@ export const words: Words = {
     to: 'Passer à {plan}',
     leaves: 'Formule qui prend fin',
     none: 'Ce commerçant n’a pas d’autre formule vers laquelle changer.',
-    now: 'Changer maintenant',
-    later: 'Changer à la fin de la période payée',
+    now: 'Changer maintenant avec obligation de paiement',
+    later: 'Changer à la fin de la période payée, avec obligation de paiement',
     atOnce: 'Maintenant',
     atEnd: 'À la fin de la période payée',
     discount: 'Votre remise prend fin avec la formule que vous quittez.',

@@ -88,7 +88,7 @@ export const words: Words = {
       text: '{wallet} compartilha várias contas com esta página. Escolha a que deve ser usada aqui.',
     },
     subscribe: {
-      with: 'Assinar com {wallet}',
+      with: 'Encomenda com obrigação de pagar ({wallet})',
       group: 'Assinar com uma carteira',
       inBrowser: 'Assine no navegador da sua carteira:',
     },
@@ -214,7 +214,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Pagar com USDC',
-    subscribe: 'Assinar',
+    subscribe: 'Encomenda com obrigação de pagar',
     unavailable: 'Não disponível',
     pending: 'O comerciante ainda não publicou este plano. Volte mais tarde.',
     sunset: 'Este plano não aceita novos assinantes. As assinaturas existentes continuam.',
@@ -418,8 +418,8 @@ export const words: Words = {
     to: 'Mudar para {plan}',
     leaves: 'Plano que termina',
     none: 'Este comerciante não tem outro plano para o qual mudar.',
-    now: 'Mudar agora',
-    later: 'Mudar quando terminar o período pago',
+    now: 'Mudar agora com obrigação de pagar',
+    later: 'Mudar quando terminar o período pago, com obrigação de pagar',
     atOnce: 'Agora',
     atEnd: 'No fim do período pago',
     discount: 'O seu desconto termina com o plano que deixa.',
