@@ -168,7 +168,13 @@ export function useFlow(order: Order): Flow {
     terms,
     session,
     start: (wallet) =>
-      run(wallet.name, (show) => connectFirst(offered, wallet, { met: setMet, begin }, show)),
+      run(wallet.name, (show) => {
+        const isCurrent = current();
+        const follow = (connected: Connected) => {
+          if (isCurrent()) setMet(connected);
+        };
+        return connectFirst(offered, wallet, { met: follow, begin }, show);
+      }),
     again,
     watch,
     stop() {
