@@ -1,6 +1,6 @@
 // Several accounts of a wallet: the page asks which, and follows a change of account.
-import t from 'tap';
 import type { Page } from 'playwright-core';
+import t from 'tap';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { createTestWallet, type WalletSwitches } from '../fixtures/page-wallet.ts';
 import { subscribed } from '../fixtures/subscribe-scene.ts';

@@ -190,10 +190,8 @@ function offersRoute(api: Api, deps: ApiDeps): void {
       if ('refusal' in outcome)
         return ok({ offer: null, notSponsored: notSponsored(outcome.refusal) });
       const { secret, ...offer } = outcome.offer;
-      return ok({
-        offer: { ...offer, subscriptionPda, secret: secret ?? '' },
-        notSponsored: null,
-      });
+      const made = { ...offer, subscriptionPda, secret: secret ?? '' };
+      return ok({ offer: made, notSponsored: null });
     },
   );
 }

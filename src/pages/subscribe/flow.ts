@@ -110,6 +110,31 @@ function withDoubt(view: View, { isOpen }: Departures): View {
   return view.at === 'problem' ? { ...view, isUnsure: view.isUnsure === true || isOpen } : view;
 }
 
+/**
+ * Reads the balances of a wallet that lacks money. Calls `stays` with the new balances, or
+ * `suffices` when the wallet has enough. Calls neither if `isCurrent` returns false by then.
+ */
+function watchBalances(
+  session: Session,
+  order: Order,
+  { needsSol, isLate }: Extract<View, { at: 'short' }>,
+  {
+    isCurrent,
+    stays,
+    suffices,
+  }: { isCurrent: () => boolean; stays: (view: View) => void; suffices: () => void },
+): void {
+  readStanding(session, order).then(
+    (standing) => {
+      if (!isCurrent()) return;
+      if (isShort(standing, needsSol)) stays({ at: 'short', standing, needsSol, isLate });
+      else suffices();
+    },
+    // A failed request is ignored, because the page soon requests the balances again.
+    () => undefined,
+  );
+}
+
 export function useFlow(order: Order): Flow {
   const [view, setView] = useState<View>({ at: 'offer' });
   const [session, setSession] = useState<Session>();
@@ -150,17 +175,8 @@ export function useFlow(order: Order): Flow {
 
   const watch = () => {
     if (session === undefined || view.at !== 'short') return;
-    const { needsSol, isLate } = view;
-    const isCurrent = current();
-    readStanding(session, order).then(
-      (standing) => {
-        if (!isCurrent()) return;
-        if (isShort(standing, needsSol)) setView({ at: 'short', standing, needsSol, isLate });
-        else again();
-      },
-      // A failed request is ignored, because the page soon requests the balances again.
-      () => undefined,
-    );
+    const then = { isCurrent: current(), stays: setView, suffices: again };
+    watchBalances(session, order, view, then);
   };
 
   return {
