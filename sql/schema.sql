@@ -666,6 +666,7 @@ create table offered_transactions (
   signature text,
   relayed_blockhash text,
   relayed_at timestamp with time zone,
+  reserved_height bigint,
   constraint offer_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
   constraint offered_transactions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
@@ -686,6 +687,7 @@ comment on column offered_transactions.replaces is 'the subscription that the tr
 comment on column offered_transactions.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before';
 comment on column offered_transactions.relayed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
 comment on column offered_transactions.relayed_at is 'when the relay first took a transaction that the wallet had signed for this offer';
+comment on column offered_transactions.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);

@@ -1447,7 +1447,7 @@ export interface components {
              * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
              */
             successUrl: string | null;
-            /** Free hours in place of those of the plan, once per wallet and app. null: those of the plan. */
+            /** Free hours in place of those of the plan, once per wallet and app, and per externalId. null: those of the plan. */
             trialHours: number | null;
             /** The checkout page: redirect the customer to it. */
             url: string;
@@ -1906,7 +1906,7 @@ export interface components {
              * An unsigned Solana transaction in Base64, for the wallet to sign and send.
              */
             transaction?: string;
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -2182,7 +2182,7 @@ export interface components {
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -2276,7 +2276,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -2394,7 +2394,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -2483,7 +2483,7 @@ export interface components {
                  *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
                  *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
                  *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-                 *     - `account_closed`: The wallet has no USDC account any more.
+                 *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
                  *     - `account_owner_changed`: The USDC account belongs to another wallet now.
                  *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
                  *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -2791,7 +2791,7 @@ export interface components {
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -3028,7 +3028,7 @@ export interface components {
             supportUrl: string | null;
             /** Terms. */
             termsUrl: string | null;
-            /** Free hours of a new subscription, once per wallet and app; in a checkout session those of the session. */
+            /** Free hours of a new subscription, once per wallet and app; in a checkout session those of the session, null where its externalId has had a trial. */
             trialHours: number | null;
             /** Whether the website named the app; else it is the merchant’s claim. */
             websiteProven: boolean;
@@ -3246,7 +3246,7 @@ export interface components {
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
             /**
              * Format: date-time
@@ -3328,7 +3328,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -3452,11 +3452,13 @@ export interface components {
                 /**
                  * The reason why it could not; null if it could.
                  *
-                 *     - `insufficient_balance`: The wallet holds less USDC than the payment takes, or no USDC account.
+                 *     - `insufficient_balance`: The wallet holds less USDC than the payment takes.
                  *     - `approval_missing`: The wallet revoked its approval, or the approval covers less than the payment.
                  *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+                 *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
+                 *     - `account_owner_changed`: The USDC account belongs to another wallet now.
                  */
-                issue: "insufficient_balance" | "approval_missing" | "account_frozen" | null;
+                issue: "insufficient_balance" | "approval_missing" | "account_frozen" | "account_closed" | "account_owner_changed" | null;
                 /**
                  * Format: address
                  * A Solana address in Base58.
@@ -3811,6 +3813,8 @@ export interface components {
             endsAt: string | null;
             /** Whether the issuer of USDC has frozen the wallet’s token account: it can neither pay nor subscribe. */
             frozen: boolean;
+            /** Whether the wallet has a USDC account. Closing it ends the approval too; "repair" opens and approves it again. */
+            hasUsdcAccount: boolean;
             /** Lamports (9 decimals of SOL) as a string. */
             lamports: string;
             /** Rent of the missing accounts, the network fee and the minimum balance, together. */
@@ -4025,7 +4029,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -4520,7 +4524,7 @@ export interface components {
              *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
              *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
              *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more.
+             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
              *     - `account_owner_changed`: The USDC account belongs to another wallet now.
              *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
              *     - `authority_closed`: The wallet closed the account that authorizes payments.
@@ -5537,7 +5541,7 @@ export interface operations {
                      * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
                      */
                     successUrl?: string;
-                    /** Free hours in place of those of the plan, once per wallet and app. null: those of the plan. */
+                    /** Free hours in place of those of the plan, once per wallet and app, and per externalId. null: those of the plan. */
                     trialHours?: number | null;
                 };
             };
@@ -5969,7 +5973,7 @@ export interface operations {
                     planPda?: string;
                     /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
                     retryHours?: number[] | null;
-                    /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+                    /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
                     trialHours?: number | null;
                 };
             };
@@ -6040,7 +6044,7 @@ export interface operations {
                     retryHours?: number[] | null;
                     /** Ends new registrations permanently. */
                     status?: "sunset";
-                    /** Free hours of a new subscription, once per wallet and app. null: no trial. */
+                    /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
                     trialHours?: number | null;
                 };
             };
@@ -7619,6 +7623,8 @@ export interface operations {
                     checkoutSessionId?: string;
                     /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
                     sponsored?: boolean;
+                    /** Whether your wallet sends the transaction itself, instead of the service (/subscriber/transactions). The customer of the checkout session is then reserved at once. Default: false. */
+                    walletSends?: boolean;
                 } | null;
             };
         };

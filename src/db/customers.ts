@@ -37,29 +37,32 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Returns true if a subscribe transaction that was offered to the customer for an address other
- * than `subscriptionPda` can still land. Such a transaction has a blockhash that is valid at the
- * block height `blockHeight`, and no subscription is registered for the transaction yet.
+ * Returns true if a transaction of another checkout session of the customer may have been sent, can
+ * still land at the block height `blockHeight`, and would open a subscription at an address other
+ * than `subscriptionPda`. A transaction that was only asked for does not count.
  */
-export async function hasOpenOffer(
+export async function isReserved(
   sql: Queryable,
   { appId, externalId }: Customer,
-  subscriptionPda: string,
-  blockHeight: bigint,
+  {
+    sessionId,
+    subscriptionPda,
+    blockHeight,
+  }: { sessionId: string; subscriptionPda: string; blockHeight: bigint },
 ): Promise<boolean> {
   const rows = await sql`
     select 1 from checkout_sessions c join offered_transactions o on o.checkout_session_id = c.id
-    where c.app_id = ${appId} and c.external_id = ${externalId}
+    where c.app_id = ${appId} and c.external_id = ${externalId} and c.id <> ${sessionId}
       and c.id >= id_at(now() - interval '25 hours')
       and o.purpose = 'subscribe' and o.registered_at is null
-      and o.subscription_pda <> ${subscriptionPda}
-      and o.last_valid_block_height >= ${blockHeight}
+      and o.subscription_pda <> ${subscriptionPda} and o.reserved_height >= ${blockHeight}
     union all
     select 1 from checkout_sessions c join sponsored_offers o on o.checkout_session_id = c.id
       left join sponsorships s on s.offer_id = o.id
-    where c.app_id = ${appId} and c.external_id = ${externalId}
+    where c.app_id = ${appId} and c.external_id = ${externalId} and c.id <> ${sessionId}
       and c.id >= id_at(now() - interval '25 hours')
-      and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}
+      and o.purpose = 'subscribe' and o.signed is not null
+      and o.subscription_pda <> ${subscriptionPda}
       and o.last_valid_block_height >= ${blockHeight} and coalesce(s.state, 'open') = 'open'
     limit 1`;
   return rows.length > 0;

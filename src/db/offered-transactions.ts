@@ -55,6 +55,16 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
 }
 
 /**
+ * Records that the offer's transaction may have been sent and can land up to the block height
+ * `height`. Until then the offer reserves the customer of its checkout session.
+ */
+export async function reserveOffer(sql: Queryable, offerId: string, height: bigint): Promise<void> {
+  await sql`
+    update offered_transactions set reserved_height = greatest(reserved_height, ${height}::int8)
+    where id = ${offerId}`;
+}
+
+/**
  * Stores a copy of the subscribe offer that the wallet has signed, so that this offer becomes the
  * newest offer for the address. Does nothing if the newest offer makes the same change of plan.
  * When a transaction lands, the newest offer decides which change of plan is registered.

@@ -1,6 +1,7 @@
 // The API's statements on single subscriptions. subscription-lists.ts has the lists, and
 // subscription-work.ts has the keeper's statements.
 import type { Queryable, Transaction } from './postgres/connect.ts';
+import type { Fragment } from './postgres/lists.ts';
 import {
   type CancelRequester,
   type DiscountTerms,
@@ -315,9 +316,10 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 
 /**
  * Stores a registration with the plan's terms and returns its id. Returns undefined if the plan is
- * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app. The
- * trial does not delay due_at, so that a keeper reads the account at once. If the address has a
- * live registration, throws a PostgresError for the constraint one_live_registration_per_pda.
+ * not active and `hasLanded` is not set. Adds a trial if neither the wallet nor the customer has
+ * had one in the app; the caller holds the lock of the customer. The trial does not delay due_at,
+ * so that a keeper reads the account at once. If the address has a live registration, throws a
+ * PostgresError for the constraint one_live_registration_per_pda.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -337,6 +339,8 @@ export async function insertRegistration(
   const { takes, trialHours = null } = registration;
   const { replaces = null, credit = 0n, startsAt = null } = takes ?? {};
   const { paidThrough = null, periodPulled = 0n } = takes ?? {};
+  const isVerified = ownIdsFrom === 'checkout' || ownIdsFrom === 'merchant';
+  const taker = { wallet: subscriberWallet, externalId: isVerified ? externalId : null };
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
     select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
@@ -359,8 +363,7 @@ export async function insertRegistration(
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + coalesce(${trialHours}::int, trial_hours)
         * interval '1 hour' as ends_at
-      where not exists (select from subscriptions where app_id = plans.app_id
-        and subscriber_wallet = ${subscriberWallet} and trial_ends_at is not null)
+      where not exists (${trialsOf(sql, sql`plans.app_id`, taker)})
       union all select null limit 1
     ) as trial
     where id = ${planId} and (status = 'active' or ${hasLanded})
@@ -368,13 +371,30 @@ export async function insertRegistration(
   return row?.id;
 }
 
-/** Tells whether the wallet already had a trial in this app. A wallet gets one trial per app. */
-export async function hadTrial(sql: Queryable, appId: string, wallet: string): Promise<boolean> {
-  const rows = await sql`
-    select 1 from subscriptions where app_id = ${appId} and subscriber_wallet = ${wallet}
-      and trial_ends_at is not null`;
+/**
+ * Tells whether the wallet, or the customer with this externalId, already had a trial in the app.
+ * An externalId counts where a checkout session or the merchant set it. A null counts for nothing.
+ */
+export async function hadTrial(
+  sql: Queryable,
+  appId: string,
+  taker: { wallet: string | null; externalId: string | null },
+): Promise<boolean> {
+  const rows = await sql`${trialsOf(sql, sql`${appId}::uuid`, taker)} limit 1`;
   return rows.length > 0;
 }
+
+/** SELECT with a row for each trial of the wallet or the customer in the app `app`. */
+const trialsOf = (
+  sql: Queryable,
+  app: Fragment,
+  { wallet, externalId }: { wallet: string | null; externalId: string | null },
+): Fragment => sql`
+  select 1 from subscriptions where app_id = ${app} and trial_ends_at is not null
+    and subscriber_wallet = ${wallet}::text
+  union all
+  select 1 from subscriptions where app_id = ${app} and trial_ends_at is not null
+    and external_id = ${externalId}::text and own_ids_from in ('checkout', 'merchant')`;
 
 export async function findSubscription(
   sql: Queryable,

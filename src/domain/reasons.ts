@@ -7,7 +7,7 @@ export const failureReasons = {
   insufficient_funds: 'The wallet holds less USDC than the payment takes.',
   allowance_exhausted: 'The wallet’s approval covers less than the payment.',
   account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
-  account_closed: 'The wallet has no USDC account any more.',
+  account_closed: 'The wallet has no USDC account any more; its approval ended with it.',
   account_owner_changed: 'The USDC account belongs to another wallet now.',
   delegate_replaced: 'The wallet approved another program, or revoked its approval.',
   authority_closed: 'The wallet closed the account that authorizes payments.',
@@ -24,10 +24,12 @@ export const revocationReasons = {
 
 /** `issue` of a renewal_upcoming event: why the wallet could not pay now. */
 export const renewalIssues = {
-  insufficient_balance: 'The wallet holds less USDC than the payment takes, or no USDC account.',
+  insufficient_balance: failureReasons.insufficient_funds,
   approval_missing:
     'The wallet revoked its approval, or the approval covers less than the payment.',
-  account_frozen: 'The wallet’s USDC account is frozen by the issuer.',
+  account_frozen: failureReasons.account_frozen,
+  account_closed: failureReasons.account_closed,
+  account_owner_changed: failureReasons.account_owner_changed,
 } as const;
 
 /**

@@ -67,7 +67,8 @@ const pastDueDays = Type.Integer({
 export const TrialHours = Type.Integer({
   minimum: 1,
   maximum: 8760,
-  description: 'Free hours of a new subscription, once per wallet and app. null: no trial.',
+  description:
+    'Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial.',
   examples: [168],
 });
 /** Terms that are not on chain. A merchant can change them at any time. */

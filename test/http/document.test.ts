@@ -1,6 +1,7 @@
 // Rules for every route, tested on each that the OpenAPI document has, so that a new one is tested
 // too: who may call, ids that are malformed, unknown or of another merchant, bodies, and pages.
 import t from 'tap';
+import { generateKeypair } from '../../src/chain/keypair.ts';
 import { insertUnregistered } from '../../src/db/unregistered.ts';
 import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
 import { png } from '../fixtures/images.ts';
@@ -28,11 +29,11 @@ const [unauthorized, forbidden, notFound] = [
 /** A body that fits, of each operation that asks for one. */
 const bodies: Record<string, Record<string, unknown>> = {
   'POST /merchant/apps/{appId}/checkout-sessions': { planId: missing },
-  'POST /checkout/plans/{planId}/offers': { wallet: randomAddress() },
+  'POST /checkout/plans/{planId}/offers': { wallet: generateKeypair().address },
   'POST /checkout/offers/{offerId}/transaction': { transaction: 'AQ==' },
   'POST /subscriber/offers/{offerId}/transaction': { transaction: 'AQ==' },
-  'POST /auth/nonce': { wallet: randomAddress() },
-  'POST /auth/verify': { wallet: randomAddress(), nonce: 'x', signature: 'z'.repeat(88) },
+  'POST /auth/nonce': { wallet: generateKeypair().address },
+  'POST /auth/verify': { wallet: generateKeypair().address, nonce: 'x', signature: 'z'.repeat(88) },
   'PATCH /merchant/profile': { name: 'Ada' },
   'POST /merchant/apps': { name: 'Tea' },
   'PATCH /merchant/apps/{appId}': { name: 'Tea' },

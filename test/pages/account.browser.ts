@@ -32,7 +32,7 @@ void t.test(
     await page.getByRole('button', { name: /Sign in with/ }).waitFor();
     await inspect(t, page, 'account-sign-in');
     await page.goto(`/s/${plan.id}`);
-    await page.getByRole('button', { name: /Subscribe with/ }).click();
+    await page.getByRole('button', { name: /Subscribe and pay with/ }).click();
     await page.getByText('Paid until').waitFor();
 
     await page.goto('/account');
@@ -121,7 +121,7 @@ void t.test(
     const wallet = createTestWallet(chain.rpcUrl, subscriber.keypair);
     const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
     await page.goto(`/s/${plan.id}`);
-    await page.getByRole('button', { name: /Subscribe with/ }).click();
+    await page.getByRole('button', { name: /Subscribe and pay with/ }).click();
     await page.getByText('Paid until').waitFor();
 
     await served.sql`update subscriptions set discount_percent = 10, discount_periods = 1`;

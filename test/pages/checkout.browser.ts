@@ -59,7 +59,7 @@ void t.test(
 
     const first = await visitor(stage, { width: 390 });
     await first.page.goto(path);
-    const button = first.page.getByRole('button', { name: 'Subscribe with Test wallet' });
+    const button = first.page.getByRole('button', { name: 'Subscribe and pay with Test wallet' });
     await button.waitFor();
     t.equal(
       await first.page.getByRole('link', { name: /^Back to/ }).getAttribute('href'),
@@ -69,7 +69,7 @@ void t.test(
 
     const second = await visitor(stage);
     await second.page.goto(path);
-    await second.page.getByRole('button', { name: /^Subscribe with/ }).waitFor();
+    await second.page.getByRole('button', { name: /^Subscribe and pay with/ }).waitFor();
 
     await button.focus();
     await first.page.keyboard.press('Enter');
@@ -80,7 +80,7 @@ void t.test(
     from checkout_sessions c join subscriptions s on s.id = c.subscription_id where c.id = ${id}`;
     t.match(row, { externalId: 'customer-1', subscriberWallet: first.wallet.address, paid: true });
 
-    await second.page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await second.page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await second.page.getByText('This wallet cannot use this checkout').waitFor();
     await inspect(t, second.page, 'checkout-another-wallet');
     t.equal(
@@ -93,12 +93,12 @@ void t.test(
     t.equal(await second.page.getByText('Not available').count(), 0);
     await second.page.getByText('The subscription has begun').waitFor();
     await inspect(t, second.page, 'checkout-complete');
-    t.equal(await second.page.getByRole('button', { name: /^Subscribe with/ }).count(), 0);
+    t.equal(await second.page.getByRole('button', { name: /^Subscribe and pay with/ }).count(), 0);
     t.equal((await sql`select 1 from subscriptions`).length, 1, 'used twice, subscribed once');
 
     // Another checkout of the same customer.
     await second.page.goto(again.path);
-    await second.page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await second.page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await second.page.getByText('You have a subscription of this merchant already').waitFor();
     t.equal(await second.page.getByRole('button', { name: /Try again|^Subscribe/ }).count(), 0);
     t.notMatch(await second.page.locator('.panel').innerText(), /allowSecond|[0-9a-f]{8}-/);
@@ -124,7 +124,7 @@ void t.test(
     await sql`
     update checkout_sessions set success_url = ${`${shop.origin}/evil`}, cancel_url = ${`${shop.origin}/evil`} where id = ${open.id}`;
     await page.goto(open.path);
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('Paid until').waitFor();
     await page.getByRole('button', { name: 'See my subscriptions' }).waitFor();
     t.equal(await page.getByRole('link', { name: /^Back to/ }).count(), 0);

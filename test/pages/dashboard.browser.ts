@@ -166,7 +166,7 @@ void t.test(
       'https://tea.example/terms',
     );
     await inspect(t, shop.page, 'plan-with-logo');
-    await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+    await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
     await shop.page.getByText('Paid until').waitFor();
     await stage.until(
       'two deliveries have failed',

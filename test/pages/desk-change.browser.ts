@@ -226,7 +226,7 @@ void t.test('a change of plan: the merchant sees the costs and sends a link', as
   const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
   const shop = await stage.open({ prepare: (one) => buyer.install(one) });
   await shop.page.goto(`/s/${small.id}`);
-  await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.page.getByText('Paid until').waitFor();
   const [old] = await api<Subscription[]>('subscriptions');
   const discount = { percentOff: 25, periods: 3 };
@@ -284,9 +284,9 @@ void t.test('a change of plan: the merchant sees the costs and sends a link', as
   await dialog.getByRole('button', { name: 'Done' }).click();
 
   await shop.page.goto(url);
-  await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.page.getByRole('heading', { name: 'Change plan' }).waitFor();
-  await shop.page.getByRole('button', { name: 'Change plan', exact: true }).click();
+  await shop.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
   await stage.until(
     'the plan is changed',
     async () => (await api<Subscription[]>('subscriptions'))[0]?.replaces === old?.id,

@@ -30,7 +30,7 @@ void t.test('a merchant refunds, pauses, discounts, cancels and reinstates', asy
   const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
   const shop = await stage.open({ prepare: (one) => buyer.install(one) });
   await shop.page.goto(session.url);
-  await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.page.getByText('Paid until').waitFor();
   await shop.page.context().close();
   const [alice] = await api<Subscription[]>('subscriptions?externalId=alice');
@@ -200,7 +200,7 @@ void t.test('a failing endpoint is told, repaired, and gets what failed since', 
   const buyer = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
   const shop = await stage.open({ prepare: (one) => buyer.install(one) });
   await shop.page.goto(`/s/${plan.id}`);
-  await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.page.getByText('Paid until').waitFor();
   await receiver.got(2);
 
@@ -375,7 +375,7 @@ void t.test('a plan with every term, then a link with a discount and metadata', 
   const shop = await stage.open({ prepare: (one) => buyer.install(one) });
   await shop.page.goto(url);
   await shop.page.getByText('Two boxes of tea.').waitFor();
-  await shop.page.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.page.getByText('Free until').first().waitFor();
   await page.getByRole('link', { name: 'Subscriptions', exact: true }).click();
   await page.getByRole('link', { name: 'alice' }).click();

@@ -41,7 +41,7 @@ void t.test('hostile text stays text', async (t) => {
   const wallet = createTestWallet(chain.rpcUrl, chain.wallet().keypair, { name: script + bidi });
   const shop = await stage.open({ width: 390, prepare: (page) => wallet.install(page) });
   await shop.page.goto(`/s/${plan.id}`);
-  const button = shop.page.getByRole('button', { name: /^Subscribe with/ });
+  const button = shop.page.getByRole('button', { name: /^Subscribe and pay with/ });
   await button.waitFor();
   const shown = await shop.page.locator('body').innerText();
   t.ok(shown.includes('<script>'), 'a tag is shown as text');

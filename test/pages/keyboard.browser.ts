@@ -38,8 +38,8 @@ void t.test('a subscriber subscribes, cancels and resumes without a mouse', asyn
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);
   const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
   await page.goto(`/s/${id}`);
-  await page.getByRole('button', { name: /^Subscribe with/ }).waitFor();
-  await enter(page, /^button Subscribe with/);
+  await page.getByRole('button', { name: /^Subscribe and pay with/ }).waitFor();
+  await enter(page, /^button Subscribe and pay with/);
   await page.getByText('Paid until').waitFor();
   await page.goto('/account');
   const cancel = page.getByRole('button', { name: /^Cancel subscription/ });

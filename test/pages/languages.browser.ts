@@ -16,6 +16,16 @@ const shown: Readonly<Record<keyof typeof languages, readonly [title: string, am
   ja: ['Coffee clubを購読する', '1,250.00'],
 };
 
+/** The button that orders, also a trial, says that this obliges to pay. */
+const orders: Readonly<Record<keyof typeof languages, string>> = {
+  en: 'Subscribe and pay with Test wallet',
+  de: 'Zahlungspflichtig bestellen mit Test wallet',
+  es: 'Pedido con obligación de pago (Test wallet)',
+  fr: 'Commande avec obligation de paiement (Test wallet)',
+  pt: 'Encomenda com obrigação de pagar (Test wallet)',
+  ja: 'Test walletで購読する',
+};
+
 void t.test('a page is in the browser’s language, and loads no other catalogue', async (t) => {
   const stage = await startStage(t, { keeper: false });
   const { id } = await stage.plan({ amount: '1250000000', trialHours: 168 });
@@ -29,6 +39,8 @@ void t.test('a page is in the browser’s language, and loads no other catalogue
     page.on('request', (request) => asked.push(request.url()));
     await page.goto(`/s/${id}`);
     await page.getByRole('heading', { name: title }).waitFor();
+    const order = orders[code as keyof typeof orders];
+    await page.getByRole('button', { name: order, exact: true }).waitFor();
     t.equal(await page.locator('.price-amount').innerText(), amount, code);
     t.equal((await page.locator('html').getAttribute('lang'))?.slice(0, 2), code);
     t.equal(asked.filter((url) => url.includes('words-')).length, code === 'en' ? 0 : 1);
@@ -49,7 +61,7 @@ void t.test('an unknown language is English; the switch changes it, and is kept'
     prepare: (one) => wallet.install(one),
   });
   await page.goto(`/s/${id}`);
-  await page.getByRole('button', { name: /^Subscribe with/ }).click();
+  await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
   await page.getByText('Your wallet needs more USDC').waitFor();
   await page.getByRole('combobox', { name: 'Language' }).selectOption('de');
   // The page keeps what the buyer has begun.
@@ -72,7 +84,7 @@ void t.test('a signed-in subscriber’s page is in each language', async (t) => 
   const wallet = createTestWallet(stage.chain.rpcUrl, stage.chain.wallet().keypair);
   const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
   await page.goto(`/s/${id}`);
-  await page.getByRole('button', { name: /^Subscribe with/ }).click();
+  await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
   await page.getByText('You are subscribed').first().waitFor();
   await page.goto('/account');
   await page.getByRole('heading', { name: 'Coffee club' }).waitFor();

@@ -60,7 +60,7 @@ void t.test('a phone’s wallet app', async (t) => {
   await t.test('subscribes, pays and cancels', async (t) => {
     const one = await phoneScene(t, stage);
     const { page, phone } = one;
-    const button = page.getByRole('button', { name: 'Subscribe with your wallet app' });
+    const button = page.getByRole('button', { name: 'Subscribe and pay with your wallet app' });
     await button.waitFor();
     await page.getByRole('link', { name: 'Open in Phantom' }).waitFor();
     await inspect(t, page, 'phone-offer');
@@ -93,10 +93,10 @@ void t.test('a phone’s wallet app', async (t) => {
 
   await t.test('is declined, then answers', async (t) => {
     const one = await phoneScene(t, stage, { rejects: 'connect' });
-    await one.press(/^Subscribe with/);
+    await one.press(/^Subscribe and pay with/);
     await one.sees('You declined in your wallet.');
     one.wallet.switches.rejects = undefined;
-    await one.press(/^Subscribe with/);
+    await one.press(/^Subscribe and pay with/);
     const dialog = one.page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Stop waiting' }).click();
     await one.sees('You declined in your wallet.');
@@ -105,7 +105,7 @@ void t.test('a phone’s wallet app', async (t) => {
   await t.test('is not installed', async (t) => {
     const one = await phoneScene(t, stage);
     one.phone.isMissing = true;
-    await one.press(/^Subscribe with/);
+    await one.press(/^Subscribe and pay with/);
     await one.sees('No wallet app answered.');
     await one.page.getByRole('link', { name: 'Open in Phantom' }).waitFor();
     await inspect(t, one.page, 'phone-no-app');
@@ -113,11 +113,11 @@ void t.test('a phone’s wallet app', async (t) => {
 
   await t.test('is behind a permission of the browser', async (t) => {
     const refused = await phoneScene(t, stage, {}, 'denied');
-    await refused.press(/^Subscribe with/);
+    await refused.press(/^Subscribe and pay with/);
     await refused.sees('Your browser does not let this page connect');
     t.same(refused.phone.intents, []);
     const asked = await phoneScene(t, stage, {}, 'prompt');
-    await asked.press(/^Subscribe with/);
+    await asked.press(/^Subscribe and pay with/);
     await asked.sees('Your browser now asks');
     await inspect(t, asked.page, 'phone-permission');
     await asked.press('Continue');

@@ -1,6 +1,9 @@
 // States of the subscribe page for a wallet that has subscribed before, and of plans that are
 // closed.
+import { createCloseAccountInstruction } from '@solana/spl-token';
+import { PublicKey } from '@solana/web3.js';
 import t from 'tap';
+import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { revokeAuthority } from '../../src/chain/program/instructions.ts';
 import {
   approveTransaction,
@@ -172,6 +175,50 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     },
   );
 
+  await t.test(
+    'a wallet whose USDC account was closed reads what to do, and pays again after it',
+    async (t) => {
+      const one = await scene(stage);
+      const { publicKey } = one.keypair;
+      const owner = one.wallet.address;
+      const account = new PublicKey(tokenAccountAddress(owner, chain.mint).address);
+      await one.press();
+      await one.sees('Paid until');
+      await chain.rpc('surfnet_setTokenAccount', owner, chain.mint, { amount: 0 });
+      const closing = createCloseAccountInstruction(account, publicKey, publicKey);
+      await stage.land(one.keypair, (blockhash) => walletTransaction(owner, [closing], blockhash));
+      const closed = 'The USDC account of your wallet was closed, and its approval with it';
+      await one.page.reload();
+      await one.press();
+      await one.sees(closed);
+      await look(t, one, 'account-gone');
+      await one.page.goto('/account');
+      await one.sees(closed);
+      chain.passSeconds(731 * 3600);
+      const reads = async (status: string) =>
+        stage.until(`it is ${status}`, async () => {
+          const [row] = await served.sql`
+            select 1 from subscriptions where plan_id = ${one.planId} and status = ${status}`;
+          return row !== undefined;
+        });
+      await reads('past_due');
+      const [failed] = await served.sql<{ reason: string }[]>`
+        select failure_reason as reason from payments p join subscriptions s
+          on s.id = p.subscription_id where s.plan_id = ${one.planId} and p.status = 'failed'`;
+      t.equal(failed?.reason, 'account_closed');
+      await one.page.reload();
+      await one.sees(closed);
+      const card = await one.page.locator('article').innerText();
+      t.equal(card.split('was closed').length - 1, 1, 'said once');
+      await look(t, one, 'account-gone-past-due');
+      chain.fund(owner, { usdc: 100_000_000n });
+      chain.mineBlocks(2);
+      await one.page.getByRole('button', { name: /^Approve payments again/ }).click();
+      await one.sees('Payments are approved again');
+      await reads('active');
+    },
+  );
+
   await t.test('a wallet that cancelled on chain resumes', async (t) => {
     const one = await scene(stage);
     const subscriber = one.wallet.address;
@@ -243,7 +290,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       t.match(await line('Today'), '3.15 USDC');
       t.match(await line('Then every month, from'), '10.00 USDC');
       await look(t, one, 'buy-again');
-      await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+      await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
       await one.sees('Paid until');
       t.equal(await one.registrations(), 2);
       t.match(await line(/^Paid$/), /Paid\s+3\.\d\d USDC/, 'to the cent');
@@ -306,11 +353,12 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
 
   await t.test('a wallet subscribes by keyboard alone', async (t) => {
     const one = await scene(stage);
-    const button = one.page.getByRole('button', { name: /^Subscribe with/ });
+    const button = one.page.getByRole('button', { name: /^Subscribe and pay with/ });
     await button.waitFor();
     for (let presses = 0; presses < 20; presses += 1) {
       await one.page.keyboard.press('Tab');
-      if (await one.page.locator('button:focus', { hasText: 'Subscribe with' }).count()) break;
+      if (await one.page.locator('button:focus', { hasText: 'Subscribe and pay with' }).count())
+        break;
     }
     await one.page.keyboard.press('Enter');
     await one.sees(subscribed);

@@ -86,7 +86,7 @@ void t.test('the subscribe page', async (t) => {
     await one.sees(`Your wallet signed in with the account ${shortAddress(other)}`);
     t.equal(await one.registrations(), 0);
     one.wallet.switches.signsInAs = undefined;
-    await one.page.getByRole('button', { name: /^(Subscribe with|Try again)/ }).click();
+    await one.page.getByRole('button', { name: /^(Subscribe and pay with|Try again)/ }).click();
     await one.sees(subscribed);
   });
 

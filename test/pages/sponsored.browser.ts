@@ -383,7 +383,7 @@ void t.test('a wallet with 5 USDC and no SOL', async (t) => {
     type Standing = components['schemas']['Standing'];
     const { change } = ((await (await standing).json()) as { data: Standing }).data;
     await inspect(t, one.page, 'sponsored-change');
-    await one.page.getByRole('button', { name: 'Change plan', exact: true }).click();
+    await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
     await one.sees(subscribed);
     t.match(await rows(), [
       { replacedBy: second?.id },
@@ -424,7 +424,7 @@ void t.test('a wallet with 5 USDC and no SOL', async (t) => {
         await sponsors(stage, 'off');
         await route.continue();
       });
-      await one.page.getByRole('button', { name: 'Change plan', exact: true }).click();
+      await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
       await one.sees(subscribed);
       await sponsors(stage, 'on');
       t.match(await sql`select replaced_by from subscriptions where id = ${first.id}`, [

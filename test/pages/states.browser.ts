@@ -42,8 +42,8 @@ void t.test('states of the subscribe page', async (t) => {
     const second = createTestWallet(chain.rpcUrl, chain.wallet().keypair, { name: 'Second' });
     await second.install(one.page);
     await one.page.reload();
-    await one.page.getByRole('button', { name: 'Subscribe with First' }).waitFor();
-    await one.page.getByRole('button', { name: 'Subscribe with Second' }).waitFor();
+    await one.page.getByRole('button', { name: 'Subscribe and pay with First' }).waitFor();
+    await one.page.getByRole('button', { name: 'Subscribe and pay with Second' }).waitFor();
     await look(t, one, 'several');
   });
 
@@ -108,7 +108,7 @@ void t.test('states of the subscribe page', async (t) => {
       t.equal(await one.registrations(), 0);
       await look(t, one, `declined-${rejects}`);
       one.wallet.switches.rejects = undefined;
-      await one.page.getByRole('button', { name: /^(Subscribe with|Try again)/ }).click();
+      await one.page.getByRole('button', { name: /^(Subscribe and pay with|Try again)/ }).click();
       await one.sees(subscribed);
       t.equal(await one.registrations(), 1);
     });
@@ -137,7 +137,7 @@ void t.test('states of the subscribe page', async (t) => {
     await one.page.getByRole('button', { name: 'Stop waiting' }).click();
     one.wallet.switches.holds = undefined;
     one.wallet.release();
-    await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
     await one.sees(subscribed);
     t.equal(await one.registrations(), 1);
   });
@@ -169,7 +169,7 @@ void t.test('states of the subscribe page', async (t) => {
     t.match(await page.locator('.panel').innerText(), subscribed);
     t.notMatch(
       await page.locator('.panel').innerText(),
-      /Nothing was paid|switched|Subscribe with/,
+      /Nothing was paid|switched|Subscribe and pay with/,
     );
     await look(t, one, 'switched-later');
     await wallet.switchAccount(page, one.keypair);
@@ -228,7 +228,7 @@ void t.test('states of the subscribe page', async (t) => {
     await one.page.getByTitle(delegate).waitFor();
     t.equal(one.wallet.asked.includes('signTransaction'), false);
     await look(t, one, 'other-approval');
-    await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
     await one.sees(subscribed);
     t.equal(await one.delegate(), one.authority);
   });
@@ -339,7 +339,7 @@ void t.test('states of the subscribe page', async (t) => {
       rejection: 'User rejected the request.',
       throws: 'refusal',
     });
-    await one.page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await one.page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
     await one.sees('You declined in your wallet. It is not certain yet whether anything was paid.');
     await look(t, one, 'unsure');
   });

@@ -12,7 +12,7 @@ void t.test('a link leads to a collected payment', async (t) => {
   const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
 
   await page.goto(`/s/${plan.id}`);
-  const button = page.getByRole('button', { name: 'Subscribe with Test wallet' });
+  const button = page.getByRole('button', { name: 'Subscribe and pay with Test wallet' });
   await button.waitFor();
   t.same(wallet.asked, [], 'no wallet was asked before the button');
   await inspect(t, page, 'subscribe-offer');

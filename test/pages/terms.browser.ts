@@ -17,7 +17,7 @@ async function visit(stage: Stage, gifts?: { usdc: bigint }) {
     page.getByRole('term').filter({ hasText: name }).locator('..').getByText(value).waitFor();
   const offer = async (path: string) => {
     await page.goto(path);
-    await page.getByRole('button', { name: /^Subscribe with/ }).waitFor();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).waitFor();
   };
   const account = async () => {
     await page.goto('/account');
@@ -53,7 +53,7 @@ void t.test('trial, discount and pause', async (t) => {
     await line('Then every month, from', '10.00 USDC');
     await page.getByText('Counted as 30 days 10 hours').waitFor();
     await inspect(t, page, 'terms-trial-offer');
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('You are subscribed').waitFor();
     await page.getByText('Free until').waitFor();
     await inspect(t, page, 'terms-trial-done');
@@ -69,12 +69,12 @@ void t.test('trial, discount and pause', async (t) => {
     const second = await stage.plan({ trialHours: 48 });
     await offer(`/s/${second.id}`);
     await line('Free trial, once per wallet', '2 days');
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('you pay 10.00 USDC when you subscribe').waitFor();
     await line('Today', '10.00 USDC');
     await inspect(t, page, 'terms-no-trial');
     t.same(await sql`select 1 from subscriptions where plan_id = ${second.id}`, []);
-    await page.getByRole('button', { name: 'Subscribe', exact: true }).click();
+    await page.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
     await page.getByText('Paid until').waitFor();
     t.same(await paid(second.id), [10_000_000n]);
     t.same(faults, []);
@@ -86,7 +86,7 @@ void t.test('trial, discount and pause', async (t) => {
       const plan = await stage.plan({ trialHours: 168 });
       const { page, faults, line, offer, account } = await visit(stage);
       await offer(`/s/${plan.id}`);
-      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
       await page.getByText('Free until').waitFor();
       await account();
       await page.getByRole('button', { name: /^Cancel subscription/ }).click();
@@ -99,9 +99,9 @@ void t.test('trial, discount and pause', async (t) => {
         return ended !== undefined;
       });
       await offer(`/s/${plan.id}`);
-      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
       // Of the period of 730 hours, 230 are left. Nothing is signed before this is shown.
-      const subscribe = page.getByRole('button', { name: 'Subscribe', exact: true });
+      const subscribe = page.getByRole('button', { name: 'Subscribe and pay', exact: true });
       await subscribe.waitFor();
       await line('Today', '3.15 USDC');
       await line('Then every month, from', '10.00 USDC');
@@ -126,7 +126,7 @@ void t.test('trial, discount and pause', async (t) => {
     await offer(`/s/${plan.id}`);
     // The page was opened before the plan had a trial.
     await sql`update plans set trial_hours = 48 where id = ${plan.id}`;
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('This wallet gets a free trial of 2 days').waitFor();
     await line('Free trial, once per wallet', '2 days');
     await inspect(t, page, 'terms-has-trial');
@@ -137,13 +137,13 @@ void t.test('trial, discount and pause', async (t) => {
     const plan = await stage.plan();
     const { page, faults, offer } = await visit(stage);
     await offer(`/s/${plan.id}`);
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('Paid until').waitFor();
     const { id } = await subscriptionOf(plan.id);
     const path = `/merchant/apps/${appId}/subscriptions/${id}/cancel`;
     await served.call('POST', path, { token, body: { mode: 'force' } });
     await offer(`/s/${plan.id}`);
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('The merchant has ended your subscription to this plan.').waitFor();
     await inspect(t, page, 'terms-ended-by-merchant');
     t.equal(await page.getByText('You are subscribed').count(), 0);
@@ -163,7 +163,7 @@ void t.test('trial, discount and pause', async (t) => {
     await line('Then 2 more times every month, from', '7.50 USDC');
     await line('Then every month, from', '10.00 USDC');
     await inspect(t, page, 'terms-discount-offer');
-    await page.getByRole('button', { name: /^Subscribe with/ }).click();
+    await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('Paid until').waitFor();
     await line('Paid', '7.50 USDC');
     t.same(await paid(plan.id), [7_500_000n]);
@@ -180,7 +180,7 @@ void t.test('trial, discount and pause', async (t) => {
       const plan = await stage.plan();
       const { page, faults, line, offer, account } = await visit(stage);
       await offer(`/s/${plan.id}`);
-      await page.getByRole('button', { name: /^Subscribe with/ }).click();
+      await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
       await page.getByText('Paid until').waitFor();
       const { id } = await subscriptionOf(plan.id);
       const path = `/merchant/apps/${appId}/subscriptions/${id}`;

@@ -69,7 +69,7 @@ void t.test('a page that is older than what it shows, and lost answers', async (
       update plans set collection_blocked_reason = 'receiver_frozen' where id = ${planId}`;
     const one = await scene(stage, {}, { planId });
     await one.sees('The merchant cannot receive payments of this plan at the moment. Come back');
-    t.equal(await one.page.getByRole('button', { name: /^Subscribe with/ }).count(), 0);
+    t.equal(await one.page.getByRole('button', { name: /^Subscribe and pay with/ }).count(), 0);
     await look(t, one, 'plan-blocked-at-load');
     await stage.freeze('initialized');
   });

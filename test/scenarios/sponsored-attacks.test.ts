@@ -311,6 +311,33 @@ void t.test('a merchant that subscribes to itself: its rent that is out has a ca
   t.match((await stage.ask(other, stage.poor().address)).body.data.notSponsored, null);
 });
 
+void t.test(
+  'two sessions of one customer: the wallet that signs first reserves the customer',
+  async (t) => {
+    const { stage, plan } = await scene(t);
+    const sessions = await stage.sql<{ id: string }[]>`
+      insert into checkout_sessions (app_id, plan_id, metadata, external_id)
+      select app_id, id, '{}', 'customer-1' from plans, generate_series(1, 2)
+      where id = ${plan.id} returning id`;
+    const buyers = [stage.poor(), stage.poor()] as const;
+    const ask = (place: 0 | 1) => ({ checkoutSessionId: sessions[place]!.id });
+    const changed = await stage.offer(plan, stage.poor(), ask(0));
+    const first = await stage.offer(plan, buyers[0], ask(0));
+    const second = await stage.offer(plan, buyers[1], ask(1));
+    t.ok(changed, 'an offer that was only asked for keeps nobody out');
+    const [one, two] = await Promise.all([
+      stage.sign(first, buyers[0]),
+      stage.sign(second, buyers[1]),
+    ]);
+    t.same([one.status, two.status].sort(), [200, 409], 'signed at once: one is taken');
+    const [taken, other, place] =
+      one.status === 200 ? ([first, buyers[1], 1] as const) : ([second, buyers[0], 0] as const);
+    t.equal((await stage.ask(plan, other.address, ask(place))).status, 409);
+    t.match(await stage.work(stage.sponsor().sponsor, taken, ...ENDED), { state: 'final' });
+    t.equal((await stage.ask(plan, other.address, ask(place))).status, 409, 'subscribed by now');
+  },
+);
+
 void t.test('nothing is sponsored without a payment, or where it is switched off', async (t) => {
   const { stage, plan } = await scene(t);
   const { sql } = stage;

@@ -16,18 +16,18 @@ export function isAddress(text: string): boolean {
   return bytesOf(text) !== undefined;
 }
 
+/**
+ * Returns whether a key can sign for the address. False for a program-derived address, such as the
+ * vault of a multisig.
+ */
+export function isOnCurve(address: string): boolean {
+  return PublicKey.isOnCurve(addressBytes(address));
+}
+
 function bytesOf(text: string): Uint8Array | undefined {
   if (text.length < 32 || text.length > 44) return undefined;
   const bytes = bs58.decodeUnsafe(text);
   return bytes?.length === 32 ? bytes : undefined;
-}
-
-/**
- * Whether an address is on the Ed25519 curve. An address off the curve (of a program or a multisig)
- * has no private key, so it cannot sign in.
- */
-export function isOnCurve(address: string): boolean {
-  return PublicKey.isOnCurve(addressBytes(address));
 }
 
 /**

@@ -3,6 +3,8 @@
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { isSigned } from '../../chain/keypair.ts';
+import { isOnCurve } from '../../chain/program/addresses.ts';
+import { invalidField } from '../../errors.ts';
 import { textsOf } from './off-chain-message.ts';
 import { type Role, roles } from './tokens.ts';
 
@@ -26,6 +28,15 @@ export interface Origins {
   readonly publicUrl: string;
   readonly corsOrigins: readonly string[];
   readonly dashboardOrigins: readonly string[];
+}
+
+/** Throws VALIDATION_ERROR for an address off the curve, for which no key can sign. */
+export function refuseKeyless(wallet: string): void {
+  if (!isOnCurve(wallet))
+    throw invalidField(
+      'wallet',
+      'is an address without a key of its own, such as the vault of a multisig, and cannot sign in. Use a wallet with a key, for example a member’s. The merchant can register what this address subscribed to on chain (registerUnclaimed, reinstate); cancel it on chain.',
+    );
 }
 
 const includes = (urls: readonly string[], origin: string) =>

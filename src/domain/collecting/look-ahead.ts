@@ -102,11 +102,11 @@ export function nextRead(
 export function renewalIssue(obstacle: SubscriberReason): RenewalIssue {
   switch (obstacle) {
     case 'insufficient_funds':
-    case 'account_closed':
-    case 'account_owner_changed':
       return 'insufficient_balance';
     case 'account_frozen':
-      return 'account_frozen';
+    case 'account_closed':
+    case 'account_owner_changed':
+      return obstacle;
     case 'allowance_exhausted':
     case 'delegate_replaced':
     case 'authority_closed':

@@ -1,14 +1,13 @@
 // Receives the sponsored transaction that a wallet signed. Checks that it is the offered
 // transaction, and stores it for a keeper. Only a keeper signs for the sponsor.
 import { timingSafeEqual } from 'node:crypto';
-import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { findSponsoredOffer, type SponsoredOffer, storeSigned } from '../../db/sponsored-offers.ts';
 import { readSponsoredProgress, type SponsoredProgress } from '../../db/sponsorships.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
-import { refusedCheckout } from '../subscribing/checkout.ts';
-import { refuseSecondOf } from '../subscribing/one-per-customer.ts';
+import type { ChainSender } from '../subscribing/chain-reads.ts';
+import { takeOffer } from '../subscribing/one-per-customer.ts';
 import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
 
@@ -44,14 +43,14 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 /**
  * Stores the signed transaction (base64). Returns whether this call stored it. Only the wallet's
  * owner can make this call, because nobody else knows the wallet's signature yet. Throws
- * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT if the checkout session
- * is complete, expired or bound to another wallet.
+ * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT as takeOffer() does.
  */
 export async function handOver(
-  sql: Sql,
+  parts: { sql: Sql; chain: Pick<ChainSender, 'getBlockHeight'> },
   offer: SponsoredOffer,
   transaction: string,
 ): Promise<boolean> {
+  const { sql } = parts;
   const { readWalletSigned, sponsoredChange } =
     await import('../../chain/transactions/sponsored.ts');
   const bytes = Buffer.from(transaction, 'base64');
@@ -61,15 +60,13 @@ export async function handOver(
   const change = sponsoredChange(offer.message, signed.message);
   if (change !== undefined)
     throw invalidField('transaction', `differs from the offered transaction: ${change}`);
-  const { purpose, planId, wallet, checkoutSessionId } = offer;
+  const { purpose, planId, wallet } = offer;
   if (!isOpenToSuspended(purpose))
     await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
-  if (purpose === 'subscribe') {
-    await refuseSecondOf(sql, offer);
-    if (checkoutSessionId !== null && !(await claimCheckoutSession(sql, checkoutSessionId, wallet)))
-      throw refusedCheckout();
-  }
-  return storeSigned(sql, offer.id, bytes);
+  const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
+  return takeOffer(parts, { ...offer, checkoutSessionId }, (tx) =>
+    storeSigned(tx, offer.id, bytes),
+  );
 }
 
 /**

@@ -23,7 +23,7 @@ import {
 } from '../subscribing/chain-reads.ts';
 import { type ChangeRequest, replacedOf } from '../subscribing/change.ts';
 import { offeredTrial } from '../subscribing/first-payment.ts';
-import { reserveCustomer } from '../subscribing/one-per-customer.ts';
+import { refuseTaken } from '../subscribing/one-per-customer.ts';
 import { pullersOf } from '../subscribing/plans.ts';
 import { type ForeignApproval, foreignApproval } from '../subscribing/standing.ts';
 import type { BuiltSponsored } from './build.ts';
@@ -203,29 +203,27 @@ async function store(
   const budget = budgetOf(unitsConsumed, loadedDataBytes);
   const message = compile(budget);
   const secret = page === undefined ? null : randomBytes(32).toString('base64url');
-  await sql.begin(async (tx) => {
-    if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null)
-      await reserveCustomer(tx, session, { subscriptionPda, blockHeight: recent.blockHeight });
-    await insertSponsoredOffer(tx, {
-      id,
-      purpose,
-      wallet,
-      sponsor,
-      planId: plan?.id ?? null,
-      subscriptionPda,
-      checkoutSessionId: session?.id ?? null,
-      address,
-      origin: page?.origin ?? null,
-      secretHash: secret === null ? null : hashSecret(secret),
-      message,
-      blockhash,
-      lastValidBlockHeight,
-      blockhashSlot: slot,
-      ...budget,
-      withdraws,
-      replaces: request.change?.old.id ?? null,
-      creditAt,
-    });
+  if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null)
+    await refuseTaken(sql, session, { subscriptionPda, blockHeight: recent.blockHeight });
+  await insertSponsoredOffer(sql, {
+    id,
+    purpose,
+    wallet,
+    sponsor,
+    planId: plan?.id ?? null,
+    subscriptionPda,
+    checkoutSessionId: session?.id ?? null,
+    address,
+    origin: page?.origin ?? null,
+    secretHash: secret === null ? null : hashSecret(secret),
+    message,
+    blockhash,
+    lastValidBlockHeight,
+    blockhashSlot: slot,
+    ...budget,
+    withdraws,
+    replaces: request.change?.old.id ?? null,
+    creditAt,
   });
   const transaction = unsignedSponsored(message);
   const minContextSlot = Number(slot);

@@ -13,6 +13,8 @@ import { amountDue, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
 /** Terms of a checkout session. They override the plan's terms. */
 export interface SessionTerms extends DiscountTerms {
   readonly trialHours: number | null;
+  /** The customer of the session, as the merchant set it. */
+  readonly externalId?: string | null;
 }
 
 /**
@@ -26,15 +28,19 @@ export function offeredTrial(
   return session?.trialHours ?? plan.trialHours;
 }
 
-/** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
+/**
+ * Hours of the trial that the wallet would get; null when it would get none, because the wallet or
+ * the session's customer has had one in the app. `wallet` is null while it is not known.
+ */
 export async function trialOf(
   sql: Queryable,
-  plan: PlanRow,
-  wallet: string,
+  plan: Pick<PlanRow, 'appId' | 'trialHours'>,
+  wallet: string | null,
   session?: SessionTerms,
 ): Promise<number | null> {
   const trialHours = offeredTrial(plan, session);
-  return trialHours === null || (await hadTrial(sql, plan.appId, wallet)) ? null : trialHours;
+  const taker = { wallet, externalId: session?.externalId ?? null };
+  return trialHours === null || (await hadTrial(sql, plan.appId, taker)) ? null : trialHours;
 }
 
 /**

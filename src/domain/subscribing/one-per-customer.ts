@@ -1,17 +1,19 @@
 // A customer (externalId) has one live subscription to an app's plans, unless the app or the
 // checkout session allows several. The service refuses a second subscription when its session or
-// its offer is created. A second subscription that has landed on chain is registered and marked as
-// a duplicate.
+// its offer is created, and before its transaction is sent. An offer reserves the customer when its
+// transaction may be sent: when a signed transaction is handed over, or when the wallet may send it
+// itself. A second subscription that has landed on chain is registered and marked as a duplicate.
 import { findApp } from '../../db/apps.ts';
-import { type CheckoutSessionRow, findCheckoutSession } from '../../db/checkout-sessions.ts';
 import {
-  findLiveOfCustomer,
-  hasOpenOffer,
-  lockCustomer,
-  markDuplicate,
-} from '../../db/customers.ts';
-import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
+  type CheckoutSessionRow,
+  claimCheckoutSession,
+  findCheckoutSession,
+} from '../../db/checkout-sessions.ts';
+import { findLiveOfCustomer, isReserved, lockCustomer, markDuplicate } from '../../db/customers.ts';
+import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
+import { type ChainSender, reaching } from './chain-reads.ts';
+import { refusedCheckout } from './checkout.ts';
 
 type Session = Pick<CheckoutSessionRow, 'appId' | 'externalId' | 'allowSecond'> & {
   readonly replaces?: string | null;
@@ -44,35 +46,27 @@ export async function refuseSecond(sql: Queryable, session: Session): Promise<vo
   );
 }
 
-/**
- * Throws CONFLICT when the customer of the offer's checkout session got a live subscription after
- * the offer was made. Call this before the offer's transaction is sent. A complete session is not
- * checked, because the offer's own transaction has completed it.
- */
-export async function refuseSecondOf(
-  sql: Queryable,
-  { checkoutSessionId }: { checkoutSessionId: string | null },
-): Promise<void> {
-  const session =
-    checkoutSessionId === null ? undefined : await findCheckoutSession(sql, checkoutSessionId);
-  if (session?.subscriptionId === null) await refuseSecond(sql, session);
+/** The transaction for which a customer is asked or reserved. */
+interface Wanted {
+  readonly subscriptionPda: string;
+  /** The present block height. A transaction that can no longer land does not count. */
+  readonly blockHeight: bigint;
 }
 
 /**
- * Reserves the customer for an offer, in the database transaction that stores the offer. Throws
- * CONFLICT when the customer has a live subscription. Also throws CONFLICT when the transaction of
- * an earlier offer to the customer may still land and would open a subscription at another address.
+ * Throws CONFLICT when the session's customer has a live subscription, or when a transaction of
+ * another session of the customer may have been sent, may still land, and would open a subscription
+ * at another address.
  */
-export async function reserveCustomer(
-  sql: Transaction,
-  session: Session,
-  { subscriptionPda, blockHeight }: { subscriptionPda: string; blockHeight: bigint },
+export async function refuseTaken(
+  sql: Queryable,
+  session: Session & { id: string },
+  wanted: Wanted,
 ): Promise<void> {
   const customer = await limited(sql, session);
   if (customer === undefined) return;
-  await lockCustomer(sql, customer);
   await refuseSecond(sql, session);
-  if (await hasOpenOffer(sql, customer, subscriptionPda, blockHeight))
+  if (await isReserved(sql, customer, { ...wanted, sessionId: session.id }))
     throw new ServiceError(
       'CONFLICT',
       'This customer has begun to subscribe elsewhere. Try again in about a minute.',
@@ -80,9 +74,51 @@ export async function reserveCustomer(
 }
 
 /**
+ * Refuses as refuseTaken() does, and locks the customer until the database transaction ends. Call
+ * this in the transaction that stores that the offer's transaction may be sent.
+ */
+export async function reserveCustomer(
+  sql: Transaction,
+  session: Session & { id: string },
+  wanted: Wanted,
+): Promise<void> {
+  const customer = await limited(sql, session);
+  if (customer === undefined) return;
+  await lockCustomer(sql, customer);
+  await refuseTaken(sql, session, wanted);
+}
+
+/**
+ * Binds the offer's checkout session to the wallet and reserves the session's customer. `take`
+ * stores in the same database transaction that the signed transaction may be sent. Its argument
+ * `blockHeight` is the present block height; undefined when no customer is reserved. Throws
+ * CONFLICT as refuseTaken() does, and when the session is complete, expired or bound to another
+ * wallet. The customer of a complete session is not checked, because the offer's own transaction
+ * has completed it.
+ */
+export async function takeOffer<T>(
+  { sql, chain }: { sql: Sql; chain: Pick<ChainSender, 'getBlockHeight'> },
+  offer: { wallet: string; checkoutSessionId: string | null; subscriptionPda: string | null },
+  take: (sql: Queryable, blockHeight: bigint | undefined) => Promise<T>,
+): Promise<T> {
+  const { wallet, checkoutSessionId, subscriptionPda } = offer;
+  if (checkoutSessionId === null || subscriptionPda === null) return take(sql, undefined);
+  const found = await findCheckoutSession(sql, checkoutSessionId);
+  const session = found?.subscriptionId === null ? found : undefined;
+  const isLimited = session !== undefined && (await limited(sql, session)) !== undefined;
+  const blockHeight = isLimited ? await reaching(chain.getBlockHeight()) : undefined;
+  return sql.begin(async (tx) => {
+    if (session !== undefined && blockHeight !== undefined)
+      await reserveCustomer(tx, session, { subscriptionPda, blockHeight });
+    if (!(await claimCheckoutSession(tx, checkoutSessionId, wallet))) throw refusedCheckout();
+    return take(tx, blockHeight);
+  }) as Promise<T>;
+}
+
+/**
  * Marks a new registration as a duplicate when its customer has another live subscription. Returns
  * the id of the other subscription. Returns null when there is no other subscription, or when the
- * customer may have several.
+ * customer may have several. The caller holds the lock of the customer.
  */
 export async function noteDuplicate(
   sql: Transaction,
@@ -90,7 +126,6 @@ export async function noteDuplicate(
   { appId, externalId, allowSecond }: Session,
 ): Promise<string | null> {
   if (externalId === null || allowSecond) return null;
-  await lockCustomer(sql, { appId, externalId });
   const other = await findLiveOfCustomer(sql, { appId, externalId }, id);
   return other === undefined ? null : ((await markDuplicate(sql, id, other)) ?? null);
 }

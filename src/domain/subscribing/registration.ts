@@ -11,6 +11,7 @@ import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { type AppRow, findApp } from '../../db/apps.ts';
 import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
+import { lockCustomer } from '../../db/customers.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
@@ -233,6 +234,10 @@ export async function storeRegistration(
   registration: RegistrationToStore,
 ): Promise<string> {
   const { subscriberWallet, planId, subscriptionPda, hasLanded = false } = registration;
+  const { appId, externalId = null } = registration;
+  // Two registrations of a customer would else both get a trial, or miss each other as duplicates.
+  // The customer is locked before the checkout session's row, as takeOffer() does.
+  if (externalId !== null) await lockCustomer(sql, { appId, externalId });
   if (!hasLanded) {
     await lockSuspended(sql, { wallet: subscriberWallet, planId });
     if (await isSignupOpen(sql, subscriptionPda)) throw signupUnderWay();
@@ -249,7 +254,7 @@ export async function storeRegistration(
     await completeSession(sql, registration, id);
     await endOffers(sql, registration.subscriptionPda);
     await deleteUnregistered(sql, [registration.subscriptionPda]);
-    const { appId, externalId = null, allowSecond = false } = registration;
+    const { allowSecond = false } = registration;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
     const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);

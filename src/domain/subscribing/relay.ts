@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
+import { BLOCKHASH_LIFE } from '../../chain/rpc/blocks.ts';
 import { judgeLandings } from '../../chain/rpc/landing.ts';
 import {
   type ChangeWhen,
@@ -188,6 +189,19 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
     }
     await pause(POLL_MS);
   }
+}
+
+/**
+ * The last block height at which a transaction can land whose blockhash the wallet takes at the
+ * block height `blockHeight`.
+ */
+export const lastHeightOfNew = (blockHeight: bigint): bigint => blockHeight + BLOCKHASH_LIFE;
+
+/**
+ * The last block height at which the signed transaction can land. `blockHeight` is the present one.
+ */
+export function lastHeightOf({ offer, blockhash }: SignedOffer, blockHeight: bigint): bigint {
+  return blockhash === offer.blockhash ? offer.lastValidBlockHeight : lastHeightOfNew(blockHeight);
 }
 
 /**

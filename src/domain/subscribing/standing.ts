@@ -89,6 +89,8 @@ export interface Standing {
   planBlocked: BlockReason | null;
   /** Whether the issuer of USDC has frozen the wallet's token account. */
   frozen: boolean;
+  /** Whether the wallet has a token account for USDC. An approval ends with its token account. */
+  hasUsdcAccount: boolean;
   /** USDC base units. */
   usdc: bigint;
   /**
@@ -172,6 +174,7 @@ export async function readStanding(
     planOpen: planBlocked === null && isOpen(onPlan, now),
     planBlocked,
     frozen: token?.state === 'frozen',
+    hasUsdcAccount: token !== null,
     usdc: token?.amount ?? 0n,
     usdcNeeded: due - creditFor(credit, due, 0n),
     running,

@@ -5,6 +5,7 @@ import { readClock } from '../../db/postgres/clock.ts';
 import {
   isMessageOf,
   isSignedBy,
+  refuseKeyless,
   rolesOf,
   signInMessage,
   signInMethods,
@@ -119,6 +120,7 @@ function nonceRoute(api: Api, deps: ApiDeps): void {
     },
     async ({ headers: { origin }, body }) => {
       const { wallet, method } = body;
+      refuseKeyless(wallet);
       const byTransaction = method === 'transaction';
       const usual = byTransaction ? 'subscriber' : rolesOf(origin, deps)[0];
       const { role = usual ?? 'subscriber' } = body;
@@ -196,6 +198,7 @@ function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
     },
     async ({ headers: { origin }, body }) => {
       const { wallet, nonce } = body;
+      refuseKeyless(wallet);
       const taken = await takeNonce(sql, nonce, wallet);
       if (taken === undefined)
         throw new ServiceError(

@@ -11,6 +11,7 @@ import { findPlanName, findSubscription } from '../../db/subscriptions.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { checkChange } from '../../domain/subscribing/change.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
+import { trialOf } from '../../domain/subscribing/first-payment.ts';
 import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
@@ -52,7 +53,7 @@ const replaces = {
 const trialHours = {
   ...TrialHours,
   description:
-    'Free hours in place of those of the plan, once per wallet and app. null: those of the plan.',
+    'Free hours in place of those of the plan, once per wallet and app, and per externalId. null: those of the plan.',
 };
 const status = oneOf(['open', 'complete', 'expired'], 'A session is open for 24 hours.');
 const CheckoutSession = Type.Object(
@@ -323,13 +324,14 @@ export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
       const { status: now, expiresAt, successUrl, cancelUrl } = session;
       const urls = { successUrl: back(successUrl), cancelUrl: back(cancelUrl) };
       const { replaces: old, changeWhen: when } = session;
+      const trialHours = await trialOf(sql, plan, session.forWallet, session);
       const planName = old === null ? undefined : await findPlanName(sql, old);
       return ok({
         id,
         status: now,
         expiresAt,
         ...urls,
-        plan: publicPlanView(deps, plan, session),
+        plan: publicPlanView(deps, plan, { trialHours, session }),
         discount: discountView(session),
         change: planName === undefined || when === null ? null : { planName, when },
       });

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findPublicPlan, type PublicPlanRow } from '../../db/plans.ts';
-import { offeredTrial, type SessionTerms } from '../../domain/subscribing/first-payment.ts';
+import type { SessionTerms } from '../../domain/subscribing/first-payment.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
@@ -23,7 +23,7 @@ export const PublicPlan = Type.Object(
     trialHours: nullable(
       Type.Integer({
         description:
-          'Free hours of a new subscription, once per wallet and app; in a checkout session those of the session.',
+          'Free hours of a new subscription, once per wallet and app; in a checkout session those of the session, null where its externalId has had a trial.',
       }),
     ),
     endsAt: nullable(Time),
@@ -54,13 +54,15 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
-/** Returns the public fields of a plan. `session` is the checkout session's discount and trial. */
+/**
+ * Returns the public fields of a plan. `session` is the checkout session's discount, `trialHours`
+ * the trial that the page offers.
+ */
 export function publicPlanView(
   { publicUrl, planMinimumAmount }: ApiDeps,
   plan: PublicPlanRow,
-  session?: SessionTerms,
+  { trialHours, session }: { trialHours: number | null; session?: SessionTerms },
 ) {
-  const trialHours = offeredTrial(plan, session);
   return {
     ...plan,
     trialHours,
@@ -85,7 +87,7 @@ export function publicPlanRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const plan = await findPublicPlan(deps.sql, idOf(request.params.planId, 'plan'));
       if (plan === undefined) throw absent('plan');
-      return ok(publicPlanView(deps, plan));
+      return ok(publicPlanView(deps, plan, plan));
     },
   );
 }

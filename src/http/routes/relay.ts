@@ -1,15 +1,18 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
-import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
-import { recordRelayed, repeatSignedOffer } from '../../db/offered-transactions.ts';
+import { recordRelayed, repeatSignedOffer, reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { refusedCheckout } from '../../domain/subscribing/checkout.ts';
-import { refuseSecondOf } from '../../domain/subscribing/one-per-customer.ts';
+import { takeOffer } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
-import { findSignedOffer, relay, type SignedOffer } from '../../domain/subscribing/relay.ts';
+import {
+  findSignedOffer,
+  lastHeightOf,
+  relay,
+  type SignedOffer,
+} from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -79,26 +82,20 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      const { checkoutSessionId, purpose, planId } = signed.offer;
+      const { purpose, planId } = signed.offer;
       if (!isOpenToSuspended(purpose))
         await refuseSuspended(sql, {
           wallet,
           ...(planId !== null && { planId }),
         });
-      await refuseSecondOf(sql, signed.offer);
-      if (
-        checkoutSessionId !== null &&
-        !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
-      )
-        throw refusedCheckout();
+      await takeOffer(deps, signed.offer, async (tx, blockHeight) => {
+        if (blockHeight !== undefined)
+          await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
+        if (!(await recordRelayed(tx, signed.offer, signed))) throw replacedHasEnded();
+      });
       // A keeper may register the new subscription before this process does. The newest offer tells
       // the keeper which change of plan to register, so the signed offer must be the newest offer.
       await repeatSignedOffer(sql, signed.offer.id);
-      if (!(await recordRelayed(sql, signed.offer, signed)))
-        throw new ServiceError(
-          'CONFLICT',
-          'The subscription to change has ended: subscribe again.',
-        );
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
@@ -155,6 +152,10 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     },
   );
 }
+
+/** The error when the subscription that an offer changes has ended: the change takes nothing over. */
+const replacedHasEnded = () =>
+  new ServiceError('CONFLICT', 'The subscription to change has ended: subscribe again.');
 
 /**
  * Returns the subscription that a confirmed transaction created or changed. A subscription that the

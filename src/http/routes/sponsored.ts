@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { findPlan } from '../../db/plans.ts';
-import { ownOrigins, signInPage } from '../../domain/accounts/sign-in.ts';
+import { ownOrigins, refuseKeyless, signInPage } from '../../domain/accounts/sign-in.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import type { Tokens } from '../../domain/accounts/tokens.ts';
 import {
@@ -81,7 +81,7 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
     },
     async (request) => {
       const offer = await findOwnOffer(sql, offerIdOf(request), holderOf(request));
-      const isFirst = await handOver(sql, offer, request.body.transaction);
+      const isFirst = await handOver(deps, offer, request.body.transaction);
       if (isFirst) wakeKeepers();
       const { wallet } = offer;
       const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber' }) : undefined;
@@ -119,7 +119,7 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       const offer = await findOwnOffer(sql, offerIdOf(request), holder(request));
-      if (await handOver(sql, offer, request.body.transaction)) wakeKeepers();
+      if (await handOver(deps, offer, request.body.transaction)) wakeKeepers();
       return ok(await offerProgress(sql, offer.id));
     },
   );
@@ -167,6 +167,7 @@ function offersRoute(api: Api, deps: ApiDeps): void {
     async (request) => {
       const { wallet, checkoutSessionId } = request.body;
       const origin = originOf(request, deps);
+      refuseKeyless(wallet);
       const found = await findPlan(sql, idOf(request.params.planId, 'plan'));
       if (found === undefined) throw absent('plan');
       const plan = await observePlan(sql, chain, network, found);
@@ -189,10 +190,8 @@ function offersRoute(api: Api, deps: ApiDeps): void {
       if ('refusal' in outcome)
         return ok({ offer: null, notSponsored: notSponsored(outcome.refusal) });
       const { secret, ...offer } = outcome.offer;
-      return ok({
-        offer: { ...offer, subscriptionPda, secret: secret ?? '' },
-        notSponsored: null,
-      });
+      const made = { ...offer, subscriptionPda, secret: secret ?? '' };
+      return ok({ offer: made, notSponsored: null });
     },
   );
 }

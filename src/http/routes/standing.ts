@@ -73,6 +73,10 @@ const Standing = Type.Object(
       description:
         'Whether the issuer of USDC has frozen the wallet’s token account: it can neither pay nor subscribe.',
     }),
+    hasUsdcAccount: Type.Boolean({
+      description:
+        'Whether the wallet has a USDC account. Closing it ends the approval too; "repair" opens and approves it again.',
+    }),
     usdc: { ...Amount, description: 'The wallet’s USDC, base units.' },
     usdcNeeded: {
       ...Amount,

@@ -1,13 +1,15 @@
 import { Type } from '@sinclair/typebox';
 import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
+import { reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { changeTransaction, sessionChange } from '../../domain/subscribing/change.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
-import { reserveCustomer } from '../../domain/subscribing/one-per-customer.ts';
-import { openingTransaction } from '../../domain/subscribing/opening.ts';
+import { refuseTaken, reserveCustomer } from '../../domain/subscribing/one-per-customer.ts';
+import { type Opening, openingTransaction } from '../../domain/subscribing/opening.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
-import { offerTransaction } from '../../domain/subscribing/relay.ts';
+import { lastHeightOfNew, type Offer, offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
 import { addressSubject } from '../addresses.ts';
 import { ChangePreview, changeView } from '../change-schemas.ts';
@@ -45,7 +47,12 @@ const warnings = Type.Array(
   { description: 'What the wallet lacks or would lose; empty if nothing.', examples: [[]] },
 );
 
-const Opening = Type.Object({
+const walletSendsField = Type.Boolean({
+  description:
+    'Whether your wallet sends the transaction itself, instead of the service (/subscriber/transactions). The customer of the checkout session is then reserved at once. Default: false.',
+});
+
+const OpeningOffer = Type.Object({
   ...offerFields,
   ...sponsoredFields,
   subscriptionPda: Pda,
@@ -98,56 +105,80 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
               checkoutSessionId: Type.Optional(Id),
               sponsored: Type.Optional(sponsored),
               asOf: Type.Optional(shownAsOf),
+              walletSends: Type.Optional(walletSendsField),
             },
             { additionalProperties: false },
           ),
         ),
-        response: { 200: success(Opening), ...failures(400, 401, 403, 404, 409) },
+        response: { 200: success(OpeningOffer), ...failures(400, 401, 403, 404, 409) },
       },
     },
     async (request) => {
       const plan = await anyPlan(deps, request.params.planId);
       const { wallet } = subscriberOf(request);
       await refuseSuspended(sql, { wallet, planId: plan.id });
-      const { checkoutSessionId = null, sponsored: isAsked, asOf: shown } = request.body ?? {};
+      const asked = request.body ?? {};
+      const { checkoutSessionId = null, walletSends = false } = asked;
+      const { sponsored: isAsked, asOf } = asked;
       const from = addressSubject(request.ip);
       const session =
         checkoutSessionId === null
           ? undefined
           : await openCheckoutSession(sql, checkoutSessionId, { planId: plan.id, wallet });
       if (session !== undefined && session.replaces !== null)
-        return ok(await changeInSession(deps, plan, session, { wallet, isAsked, from, shown }));
+        return ok(
+          await changeInSession(deps, plan, session, { wallet, isAsked, from, shown: asOf }),
+        );
       const [opening, standing] = await Promise.all([
         openingTransaction(deps, plan, wallet),
         readStanding(deps, plan, wallet, session),
       ]);
-      const { subscriptionPda, resumes } = opening;
-      const about = { wallet, plan, subscriptionPda, session, address: from };
-      const asked = { purpose: 'subscribe', ...about } as const;
-      const { made, ...unsponsored } = await askSponsor(deps, isAsked, asked);
+      const { subscriptionPda } = opening;
+      const { made, ...unsponsored } = await askSponsor(deps, isAsked, {
+        ...{ purpose: 'subscribe', wallet, plan, subscriptionPda, session, address: from },
+      });
+      const shown = { subscriptionPda, change: null };
       // The sponsor pays the SOL, so the response has no warning about missing SOL.
       if (made !== undefined)
-        return ok({
-          ...made,
-          subscriptionPda,
-          warnings: shortagesOf(standing).filter(isNotSol),
-          change: null,
-        });
-      const purpose = 'subscribe';
-      const what = { wallet, purpose, planId: plan.id, subscriptionPda, resumes } as const;
-      const offer = await sql.begin(async (tx) => {
-        if (session !== undefined) await reserveCustomer(tx, session, opening);
-        return offerTransaction(tx, opening, { ...what, checkoutSessionId });
-      });
+        return ok({ ...made, ...shown, warnings: shortagesOf(standing).filter(isNotSol) });
+      const what = { wallet, planId: plan.id, session, walletSends };
+      const offer = await offerOpening(sql, opening, what);
       return ok({
         ...offer,
         ...paidByWallet(unsponsored),
-        subscriptionPda,
+        ...shown,
         warnings: shortagesOf(standing),
-        change: null,
       });
     },
   );
+}
+
+/** Stores the offer. Reserves the session's customer if the wallet sends the transaction itself. */
+function offerOpening(
+  sql: Sql,
+  opening: Opening,
+  {
+    wallet,
+    planId,
+    session,
+    walletSends,
+  }: {
+    wallet: string;
+    planId: string;
+    session: CheckoutSessionRow | undefined;
+    walletSends: boolean;
+  },
+): Promise<Offer> {
+  const { subscriptionPda, resumes, blockHeight } = opening;
+  const purpose = 'subscribe';
+  const what = { wallet, purpose, planId, subscriptionPda, resumes } as const;
+  return sql.begin(async (tx) => {
+    if (session === undefined) return offerTransaction(tx, opening, what);
+    await (walletSends ? reserveCustomer : refuseTaken)(tx, session, opening);
+    const offer = await offerTransaction(tx, opening, { ...what, checkoutSessionId: session.id });
+    if (walletSends) await reserveOffer(tx, offer.offerId, lastHeightOfNew(blockHeight));
+    return offer;
+  });
 }
 
 /** Offers the transaction for a checkout session that changes the plan of a subscription. */

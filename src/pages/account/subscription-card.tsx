@@ -4,7 +4,7 @@ import { explain, type Explanation } from '../shared/errors.ts';
 import { Fill } from '../shared/fill.tsx';
 import { words } from '../shared/language.ts';
 import { Line } from '../shared/line.tsx';
-import { OtherApproval } from '../shared/other-approval.tsx';
+import { NotApproved } from '../shared/other-approval.tsx';
 import {
   Address,
   Button,
@@ -306,14 +306,8 @@ function State({
       {standing?.onChain === 'live' && standing.frozen && lastFailure !== 'account_frozen' && (
         <Notice kind="warning">{words.unpaid.account_frozen}</Notice>
       )}
-      {needsApproval(standing) && (
-        <Notice kind="warning" title={words.panel.notApproved}>
-          {standing.replaces === null ? (
-            words.panel.notApprovedText
-          ) : (
-            <OtherApproval approval={standing.replaces} />
-          )}
-        </Notice>
+      {needsApproval(standing) && !(status === 'past_due' && lastFailure === 'account_closed') && (
+        <NotApproved standing={standing} />
       )}
       {standing?.onChain === 'live' && standing.approval === 'replaced' && !tellsEnd && (
         <Notice kind="warning" title={words.panel.replaced}>

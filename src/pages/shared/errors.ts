@@ -76,10 +76,13 @@ export interface Explanation {
 
 /**
  * Describes an error to a buyer. For an error of the service, the text depends on the error's code
- * and says what the buyer can do.
+ * and says what the buyer can do. The service refuses a `wallet` that the page names only where no
+ * key can sign for it.
  */
 export function explain(error: unknown): Explanation {
   if (error instanceof BillingError && error.code !== 'RATE_LIMITED') {
+    const isKeyless = error.details.some(({ path }) => path === 'wallet');
+    if (isKeyless) return { text: words.error.noKey, details: error.reason };
     const texts: Readonly<Record<string, string>> = words.refused;
     const text = texts[error.code ?? ''] ?? words.refused.INTERNAL_ERROR;
     return { text, details: error.reason };

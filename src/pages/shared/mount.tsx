@@ -1,5 +1,6 @@
 import { type ReactElement, type ReactNode, StrictMode, useState } from 'react';
 import { createRoot } from 'react-dom/client';
+import { AccountDialog } from './account-dialog.tsx';
 import { setLanguage } from './language-choice.ts';
 import { LanguageChange } from './language-switch.tsx';
 import { Boundary } from './parts.tsx';
@@ -30,6 +31,7 @@ function Root({ page }: { page: () => ReactNode }): ReactElement {
       <Boundary>
         {page()}
         <RenewalDialog />
+        <AccountDialog />
         <TapDialog />
       </Boundary>
     </LanguageChange>

@@ -1,7 +1,7 @@
 import type { ReactElement } from 'react';
 import { Fill } from './fill.tsx';
 import { words } from './language.ts';
-import { Address } from './parts.tsx';
+import { Address, Notice } from './parts.tsx';
 import type { Standing } from './session.ts';
 
 /**
@@ -26,6 +26,20 @@ export function OtherApproval({
       text={text}
       address={<Address of={approval.delegate} label={words.panel.otherApprovalAddress} />}
     />
+  );
+}
+
+/**
+ * Says that a subscription's payments are not approved, and why: the wallet approved another
+ * program, closed its USDC account, or withdrew the approval.
+ */
+export function NotApproved({ standing }: { standing: Standing }): ReactElement {
+  const { replaces, hasUsdcAccount } = standing;
+  const withdrawn = hasUsdcAccount ? words.panel.notApprovedText : words.unpaid.account_closed;
+  return (
+    <Notice kind="warning" title={words.panel.notApproved}>
+      {replaces === null ? withdrawn : <OtherApproval approval={replaces} />}
+    </Notice>
   );
 }
 

@@ -10,6 +10,7 @@ import type { Wallet, WalletAccount } from '@wallet-standard/base';
 import type { StandardConnectFeature, StandardEventsFeature } from '@wallet-standard/features';
 import bs58 from 'bs58';
 import { useSyncExternalStore } from 'react';
+import { askAccount } from './account-dialog.tsx';
 import { WalletObstacle, WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
 import { words } from './language.ts';
@@ -103,15 +104,18 @@ export function knowsNetwork({ chains }: { chains: readonly string[] }): boolean
 
 /**
  * Asks the wallet for its accounts. Returns an account that can sign transactions, and prefers an
- * account that supports this network. Throws a WalletRefusal when the user refuses, the wallet
- * fails or no account can sign.
+ * account that supports this network. If the wallet shares several such accounts, asks the user
+ * which one to use. Throws a WalletRefusal when the user refuses, the wallet fails or no account
+ * can sign.
  */
 export async function connect(wallet: SolanaWallet): Promise<Connected> {
   try {
     const { accounts = [] } = (await wallet.features['standard:connect']?.connect()) ?? {};
     if (accounts.length === 0) throw new WalletObstacle(words.error.noAccount);
     const signing = accounts.filter((account) => signs({ wallet, account }));
-    const account = signing.find(knowsNetwork) ?? signing[0];
+    const usable = signing.filter(knowsNetwork);
+    const account =
+      usable.length > 1 ? await askAccount(wallet.name, usable) : (usable[0] ?? signing[0]);
     if (account === undefined) throw new WalletObstacle(words.error.watched);
     return { wallet, account };
   } catch (error) {

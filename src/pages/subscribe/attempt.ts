@@ -38,10 +38,13 @@ interface Party {
   begin: (session: Session | undefined) => void;
 }
 
+/**
+ * Connects the wallet and subscribes. Calls `met` with the account before anything is asked of it.
+ */
 export async function connectFirst(
   order: Offered,
   wallet: SolanaWallet,
-  begin: Party['begin'],
+  { met, begin }: Pick<Party, 'begin'> & { met: (connected: Connected) => void },
   show: (step: Step) => void,
 ): Promise<View> {
   const wrong = { at: 'wrongNetwork', wallet: wallet.name } as const;
@@ -49,6 +52,7 @@ export async function connectFirst(
   show('connect');
   const connected = await connect(wallet);
   if (!knowsNetwork(connected.account)) return wrong;
+  met(connected);
   const known = keptSession(connected, 'subscriber');
   return subscribe(order, { connected, known, begin }, show);
 }

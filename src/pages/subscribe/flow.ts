@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'react';
 import { isShort } from '../shared/missing.ts';
 import type { Session, Standing } from '../shared/session.ts';
-import { onSwitch, type SolanaWallet } from '../shared/wallets.ts';
+import { type Connected, onSwitch, type SolanaWallet } from '../shared/wallets.ts';
 import { connectFirst, readStanding, restore, subscribe } from './attempt.ts';
 import { Departures } from './departures.ts';
 import { isSecond } from './problems.ts';
@@ -35,11 +35,20 @@ class Superseded extends Error {}
 
 /**
  * Calls `left` when the session ends. The argument is `switched` if the wallet switched accounts,
- * otherwise `offer`.
+ * otherwise `offer`. Before there is a session, follows the account `met` in the same way.
  */
-function useEnd(session: Session | undefined, left: (why: 'offer' | 'switched') => void): void {
+function useEnd(
+  session: Session | undefined,
+  met: Connected | undefined,
+  left: (why: 'offer' | 'switched') => void,
+): void {
   const latest = useRef(left);
   latest.current = left;
+  const only = session === undefined ? met : undefined;
+  useEffect(
+    () => (only === undefined ? undefined : onSwitch(only, () => latest.current('switched'))),
+    [only],
+  );
   useEffect(() => {
     if (session === undefined) return;
     const ended = () => latest.current('offer');
@@ -101,11 +110,37 @@ function withDoubt(view: View, { isOpen }: Departures): View {
   return view.at === 'problem' ? { ...view, isUnsure: view.isUnsure === true || isOpen } : view;
 }
 
+/**
+ * Reads the balances of a wallet that lacks money. Calls `stays` with the new balances, or
+ * `suffices` when the wallet has enough. Calls neither if `isCurrent` returns false by then.
+ */
+function watchBalances(
+  session: Session,
+  order: Order,
+  { needsSol, isLate }: Extract<View, { at: 'short' }>,
+  {
+    isCurrent,
+    stays,
+    suffices,
+  }: { isCurrent: () => boolean; stays: (view: View) => void; suffices: () => void },
+): void {
+  readStanding(session, order).then(
+    (standing) => {
+      if (!isCurrent()) return;
+      if (isShort(standing, needsSol)) stays({ at: 'short', standing, needsSol, isLate });
+      else suffices();
+    },
+    // A failed request is ignored, because the page soon requests the balances again.
+    () => undefined,
+  );
+}
+
 export function useFlow(order: Order): Flow {
   const [view, setView] = useState<View>({ at: 'offer' });
   const [session, setSession] = useState<Session>();
   const [terms, setTerms] = useState<Terms>(order.plan);
   const [replacing, setReplacing] = useState<string>();
+  const [met, setMet] = useState<Connected>();
   const [departures] = useState(() => new Departures());
   const offered = { ...order, terms, replacing, departures };
   const { run, stop, current } = useRuns((next) => {
@@ -114,8 +149,9 @@ export function useFlow(order: Order): Flow {
     setView(withDoubt(next, departures));
   });
 
-  useEnd(session, (why) => {
+  useEnd(session, met, (why) => {
     setSession(undefined);
+    setMet(undefined);
     // The wallet switched to another account, but the page shows a subscription or waits for a
     // transaction that was sent. What the page shows is still true, so it stays. A run that waits
     // for the transaction goes on with the session with which it began.
@@ -139,28 +175,27 @@ export function useFlow(order: Order): Flow {
 
   const watch = () => {
     if (session === undefined || view.at !== 'short') return;
-    const { needsSol, isLate } = view;
-    const isCurrent = current();
-    readStanding(session, order).then(
-      (standing) => {
-        if (!isCurrent()) return;
-        if (isShort(standing, needsSol)) setView({ at: 'short', standing, needsSol, isLate });
-        else again();
-      },
-      // A failed request is ignored, because the page soon requests the balances again.
-      () => undefined,
-    );
+    const then = { isCurrent: current(), stays: setView, suffices: again };
+    watchBalances(session, order, view, then);
   };
 
   return {
     view,
     terms,
     session,
-    start: (wallet) => run(wallet.name, (show) => connectFirst(offered, wallet, begin, show)),
+    start: (wallet) =>
+      run(wallet.name, (show) => {
+        const isCurrent = current();
+        const follow = (connected: Connected) => {
+          if (isCurrent()) setMet(connected);
+        };
+        return connectFirst(offered, wallet, { met: follow, begin }, show);
+      }),
     again,
     watch,
     stop() {
       stop();
+      setMet(undefined);
       setView({ at: 'offer' });
     },
     restore(standing, how) {

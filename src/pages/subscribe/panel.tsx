@@ -3,7 +3,7 @@ import { Fill } from '../shared/fill.tsx';
 import { clusterName } from '../shared/installation.ts';
 import { fill, words } from '../shared/language.ts';
 import { formatExact, formatToCent } from '../shared/money.ts';
-import { OtherApproval } from '../shared/other-approval.tsx';
+import { NotApproved, OtherApproval } from '../shared/other-approval.tsx';
 import { Address, Button, Explained, Notice, Spinner } from '../shared/parts.tsx';
 import { perPeriod, span } from '../shared/period.ts';
 import type { Checkout, PublicPlan, Session, Standing } from '../shared/session.ts';
@@ -102,7 +102,6 @@ function Screen({
   const { view, session } = flow;
   const text = words.panel;
   const isChange = (checkout?.change ?? null) !== null;
-  const subscribe = isChange ? words.change.title : text.subscribe;
   const retry = (label: string) =>
     session === undefined ? (
       children
@@ -116,7 +115,7 @@ function Screen({
       return (
         <>
           <h2>{text.pay}</h2>
-          {retry(subscribe)}
+          {retry(text.subscribe)}
         </>
       );
     case 'busy':
@@ -180,7 +179,7 @@ function Screen({
         <>
           <h2>{isChange ? words.change.title : text.otherTerms}</h2>
           <Notice kind={isChange ? 'info' : 'warning'}>{termsFor(plan, view.standing)}</Notice>
-          {retry(subscribe)}
+          {retry(text.subscribe)}
         </>
       );
     case 'otherApproval':
@@ -190,7 +189,7 @@ function Screen({
           <Notice kind="warning">
             <OtherApproval approval={view.approval} text={text.otherApprovalText} />
           </Notice>
-          {retry(subscribe)}
+          {retry(text.subscribe)}
         </>
       );
     case 'short':
@@ -310,13 +309,7 @@ function Subscribed({
       )}
       {onChain === 'live' && approval === 'missing' && (
         <>
-          <Notice kind="warning" title={text.notApproved}>
-            {standing.replaces === null ? (
-              text.notApprovedText
-            ) : (
-              <OtherApproval approval={standing.replaces} />
-            )}
-          </Notice>
+          <NotApproved standing={standing} />
           {restore('repair', text.approve)}
         </>
       )}

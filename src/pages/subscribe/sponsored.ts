@@ -26,6 +26,7 @@ import {
   type Connected,
   maySponsor,
   notePays,
+  sendsItself,
   signsOnly,
   signTransaction,
 } from '../shared/wallets.ts';
@@ -133,7 +134,12 @@ export async function offerAfterSignIn(
     session.client.post('/subscriber/plans/{planId}/subscribe', {
       path: { planId: plan.id },
       ...(checkoutSessionId !== undefined && {
-        body: { checkoutSessionId, sponsored, ...(asOf !== undefined && { asOf }) },
+        body: {
+          checkoutSessionId,
+          sponsored,
+          walletSends: !sponsored && sendsItself(session),
+          ...(asOf !== undefined && { asOf }),
+        },
       }),
     });
   const offer = change !== null && asksSponsor(session) ? await post(true) : undefined;

@@ -48,6 +48,8 @@ export const words: Words = {
     walletSays: 'Ihre Wallet meldet: {reason}',
     noReason: 'Ihre Wallet ist gescheitert und hat keinen Grund genannt.',
     noAccount: 'Ihre Wallet hat dieser Seite kein Konto freigegeben.',
+    noKey:
+      'Das Konto, das Ihre Wallet freigegeben hat, hat keinen eigenen Schlüssel, wie der Tresor einer Multisig: Es kann sich hier nicht anmelden. Wählen Sie ein Konto mit Schlüssel, zum Beispiel Ihr eigenes als Mitglied.',
     watched:
       'Das Konto, das Ihre Wallet freigegeben hat, kann nicht signieren, etwa weil es nur beobachtet wird. Wählen Sie in der Wallet ein anderes Konto.',
     noSignature: 'Ihre Wallet hat keine Signatur geliefert. Versuchen Sie es erneut.',
@@ -85,8 +87,12 @@ export const words: Words = {
       '{wallet} ist nicht mit {network} verbunden. Wechseln Sie das Netzwerk oder verwenden Sie eine andere Wallet.',
   },
   choice: {
+    account: {
+      title: 'Konto wählen',
+      text: '{wallet} gibt dieser Seite mehrere Konten frei. Wählen Sie das Konto, das hier verwendet werden soll.',
+    },
     subscribe: {
-      with: 'Mit {wallet} abonnieren',
+      with: 'Zahlungspflichtig bestellen mit {wallet}',
       group: 'Mit einer Wallet abonnieren',
       inBrowser: 'Im Browser Ihrer Wallet abonnieren:',
     },
@@ -214,7 +220,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Mit USDC bezahlen',
-    subscribe: 'Abonnieren',
+    subscribe: 'Zahlungspflichtig bestellen',
     unavailable: 'Nicht verfügbar',
     pending: 'Der Händler hat diesen Tarif noch nicht veröffentlicht. Kommen Sie später wieder.',
     sunset: 'Dieser Tarif nimmt keine neuen Abonnenten an. Bestehende Abos laufen weiter.',
@@ -351,7 +357,7 @@ export const words: Words = {
     account_frozen:
       'Das USDC-Konto Ihrer Wallet ist vom Herausgeber von USDC gesperrt. Die Zahlung wird von selbst erneut versucht, wenn die Sperre endet.',
     account_closed:
-      'Ihre Wallet hat kein USDC-Konto mehr. Laden Sie USDC auf: Die Zahlung wird dann von selbst erneut versucht.',
+      'Das USDC-Konto Ihrer Wallet wurde geschlossen, und damit ist auch die Freigabe erloschen. Laden Sie USDC auf (das öffnet das Konto wieder), und geben Sie die Zahlungen dann wieder frei: Danach laufen sie von selbst weiter.',
     account_owner_changed:
       'Das USDC-Konto gehört jetzt einer anderen Wallet. Kündigen Sie und abonnieren Sie neu mit der Wallet, die zahlt.',
     delegate_replaced:
@@ -435,8 +441,8 @@ export const words: Words = {
     to: 'Wechsel zu {plan}',
     leaves: 'Tarif, der endet',
     none: 'Dieser Händler hat keinen anderen Tarif, zu dem Sie wechseln können.',
-    now: 'Jetzt wechseln',
-    later: 'Zum Ende des bezahlten Zeitraums wechseln',
+    now: 'Jetzt zahlungspflichtig wechseln',
+    later: 'Zum Ende des bezahlten Zeitraums zahlungspflichtig wechseln',
     atOnce: 'Jetzt',
     atEnd: 'Am Ende des bezahlten Zeitraums',
     discount: 'Ihr Rabatt endet mit dem Tarif, den Sie verlassen.',

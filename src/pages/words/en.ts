@@ -47,6 +47,8 @@ export const en = {
     walletSays: 'Your wallet says: {reason}',
     noReason: 'Your wallet failed and gave no reason.',
     noAccount: 'Your wallet shared no account with this page.',
+    noKey:
+      'The account that your wallet shared has no key of its own, as the vault of a multisig: it cannot sign in here. Choose an account with a key, for example your own as a member.',
     watched:
       'The account that your wallet shared cannot sign: it may be one that is only watched. Choose another account in the wallet.',
     noSignature: 'Your wallet returned no signature. Try again.',
@@ -79,8 +81,12 @@ export const en = {
     other: '{wallet} is not on {network}. Switch its network, or use another wallet.',
   },
   choice: {
+    account: {
+      title: 'Choose an account',
+      text: '{wallet} shares several accounts with this page. Choose the one to use here.',
+    },
     subscribe: {
-      with: 'Subscribe with {wallet}',
+      with: 'Subscribe and pay with {wallet}',
       group: 'Subscribe with a wallet',
       inBrowser: 'Subscribe in your wallet’s own browser:',
     },
@@ -206,7 +212,7 @@ export const en = {
   },
   panel: {
     pay: 'Pay with USDC',
-    subscribe: 'Subscribe',
+    subscribe: 'Subscribe and pay',
     unavailable: 'Not available',
     pending: 'The merchant has not published this plan yet. Come back later.',
     sunset: 'This plan accepts no new subscribers. Existing subscriptions continue.',
@@ -336,7 +342,7 @@ export const en = {
     account_frozen:
       'The USDC account of your wallet is frozen by the issuer of USDC. The payment is tried again by itself when that ends.',
     account_closed:
-      'Your wallet has no USDC account any more. Add USDC to it: the payment is then tried again by itself.',
+      'The USDC account of your wallet was closed, and its approval with it. Add USDC, which opens the account again, and then approve payments again: payments then go on by themselves.',
     account_owner_changed:
       'The USDC account belongs to another wallet now. Cancel, and subscribe again with the wallet that pays.',
     delegate_replaced:
@@ -417,8 +423,8 @@ export const en = {
     to: 'Change to {plan}',
     leaves: 'Plan that ends',
     none: 'This merchant has no other plan to change to.',
-    now: 'Change now',
-    later: 'Change when the paid period ends',
+    now: 'Change now and pay',
+    later: 'Change when the paid period ends, and pay',
     atOnce: 'Now',
     atEnd: 'At the end of the paid period',
     discount: 'Your discount ends with the plan that you leave.',

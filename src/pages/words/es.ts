@@ -47,6 +47,8 @@ export const words: Words = {
     walletSays: 'Su billetera indica: {reason}',
     noReason: 'Su billetera ha fallado sin indicar el motivo.',
     noAccount: 'Su billetera no ha compartido ninguna cuenta con esta página.',
+    noKey:
+      'La cuenta que ha compartido su billetera no tiene clave propia, como la bóveda de una multifirma: no puede iniciar sesión aquí. Elija una cuenta con clave, por ejemplo la suya como miembro.',
     watched:
       'La cuenta que compartió su billetera no puede firmar; quizá solo se observa. Elija otra cuenta en la billetera.',
     noSignature: 'Su billetera no ha devuelto ninguna firma. Vuelva a intentarlo.',
@@ -83,8 +85,12 @@ export const words: Words = {
     other: '{wallet} no está en {network}. Cambie su red o use otra billetera.',
   },
   choice: {
+    account: {
+      title: 'Elija una cuenta',
+      text: '{wallet} comparte varias cuentas con esta página. Elija la que quiere usar aquí.',
+    },
     subscribe: {
-      with: 'Suscribirse con {wallet}',
+      with: 'Pedido con obligación de pago ({wallet})',
       group: 'Suscribirse con una billetera',
       inBrowser: 'Suscríbase en el navegador de su billetera:',
     },
@@ -210,7 +216,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Pagar con USDC',
-    subscribe: 'Suscribirse',
+    subscribe: 'Pedido con obligación de pago',
     unavailable: 'No disponible',
     pending: 'El comercio aún no ha publicado este plan. Vuelva más tarde.',
     sunset: 'Este plan no admite nuevos suscriptores. Las suscripciones existentes continúan.',
@@ -342,7 +348,7 @@ export const words: Words = {
     account_frozen:
       'El emisor de USDC ha bloqueado la cuenta de USDC de su billetera. El pago se volverá a intentar automáticamente cuando termine el bloqueo.',
     account_closed:
-      'Su billetera ya no tiene una cuenta de USDC. Añada USDC: el pago se volverá a intentar automáticamente.',
+      'La cuenta de USDC de su billetera se cerró, y con ella terminó la autorización. Añada USDC, con lo que la cuenta se abre de nuevo, y después vuelva a autorizar los pagos: seguirán automáticamente.',
     account_owner_changed:
       'La cuenta de USDC pertenece ahora a otra billetera. Cancele y suscríbase de nuevo con la billetera que paga.',
     delegate_replaced:
@@ -423,8 +429,8 @@ export const words: Words = {
     to: 'Cambiar a {plan}',
     leaves: 'Plan que termina',
     none: 'Este comercio no tiene otro plan al que cambiar.',
-    now: 'Cambiar ahora',
-    later: 'Cambiar cuando termine el periodo pagado',
+    now: 'Cambiar ahora con obligación de pago',
+    later: 'Cambiar cuando termine el periodo pagado, con obligación de pago',
     atOnce: 'Ahora',
     atEnd: 'Al final del periodo pagado',
     discount: 'Su descuento termina con el plan que deja.',

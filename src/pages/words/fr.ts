@@ -47,6 +47,8 @@ export const words: Words = {
     walletSays: 'Votre portefeuille indique : {reason}',
     noReason: 'Votre portefeuille a échoué sans indiquer de raison.',
     noAccount: 'Votre portefeuille n’a partagé aucun compte avec cette page.',
+    noKey:
+      'Le compte partagé par votre portefeuille n’a pas de clé propre, comme le coffre d’une multisignature : il ne peut pas se connecter ici. Choisissez un compte avec une clé, par exemple le vôtre en tant que membre.',
     watched:
       'Le compte que votre portefeuille a partagé ne peut pas signer : il est peut-être seulement suivi. Choisissez un autre compte dans le portefeuille.',
     noSignature: 'Votre portefeuille n’a renvoyé aucune signature. Réessayez.',
@@ -82,8 +84,12 @@ export const words: Words = {
     other: '{wallet} n’est pas sur {network}. Changez de réseau ou utilisez un autre portefeuille.',
   },
   choice: {
+    account: {
+      title: 'Choisissez un compte',
+      text: '{wallet} partage plusieurs comptes avec cette page. Choisissez celui à utiliser ici.',
+    },
     subscribe: {
-      with: 'S’abonner avec {wallet}',
+      with: 'Commande avec obligation de paiement ({wallet})',
       group: 'S’abonner avec un portefeuille',
       inBrowser: 'Abonnez-vous dans le navigateur de votre portefeuille :',
     },
@@ -209,7 +215,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Payer en USDC',
-    subscribe: 'S’abonner',
+    subscribe: 'Commande avec obligation de paiement',
     unavailable: 'Indisponible',
     pending: 'Le marchand n’a pas encore publié cette formule. Revenez plus tard.',
     sunset:
@@ -348,7 +354,7 @@ export const words: Words = {
     account_frozen:
       'Le compte USDC de votre portefeuille est gelé par l’émetteur de l’USDC. Le paiement sera retenté automatiquement quand le gel prendra fin.',
     account_closed:
-      'Votre portefeuille n’a plus de compte USDC. Ajoutez des USDC : le paiement sera retenté automatiquement.',
+      'Le compte USDC de votre portefeuille a été fermé, et l’autorisation a pris fin avec lui. Ajoutez des USDC, ce qui rouvre le compte, puis autorisez de nouveau les paiements : ils reprendront automatiquement.',
     account_owner_changed:
       'Le compte USDC appartient maintenant à un autre portefeuille. Résiliez, puis abonnez-vous de nouveau avec le portefeuille qui paie.',
     delegate_replaced:
@@ -430,8 +436,8 @@ export const words: Words = {
     to: 'Passer à {plan}',
     leaves: 'Formule qui prend fin',
     none: 'Ce commerçant n’a pas d’autre formule vers laquelle changer.',
-    now: 'Changer maintenant',
-    later: 'Changer à la fin de la période payée',
+    now: 'Changer maintenant avec obligation de paiement',
+    later: 'Changer à la fin de la période payée, avec obligation de paiement',
     atOnce: 'Maintenant',
     atEnd: 'À la fin de la période payée',
     discount: 'Votre remise prend fin avec la formule que vous quittez.',

@@ -47,6 +47,8 @@ export const words: Words = {
     walletSays: 'Sua carteira informa: {reason}',
     noReason: 'Sua carteira falhou e não informou o motivo.',
     noAccount: 'Sua carteira não compartilhou nenhuma conta com esta página.',
+    noKey:
+      'A conta que sua carteira compartilhou não tem chave própria, como o cofre de uma multiassinatura: ela não pode entrar aqui. Escolha uma conta com chave, por exemplo a sua como membro.',
     watched:
       'A conta que sua carteira compartilhou não pode assinar; talvez seja apenas observada. Escolha outra conta na carteira.',
     noSignature: 'Sua carteira não devolveu nenhuma assinatura. Tente novamente.',
@@ -81,8 +83,12 @@ export const words: Words = {
     other: '{wallet} não está em {network}. Troque a rede ou use outra carteira.',
   },
   choice: {
+    account: {
+      title: 'Escolha uma conta',
+      text: '{wallet} compartilha várias contas com esta página. Escolha a que deve ser usada aqui.',
+    },
     subscribe: {
-      with: 'Assinar com {wallet}',
+      with: 'Encomenda com obrigação de pagar ({wallet})',
       group: 'Assinar com uma carteira',
       inBrowser: 'Assine no navegador da sua carteira:',
     },
@@ -208,7 +214,7 @@ export const words: Words = {
   },
   panel: {
     pay: 'Pagar com USDC',
-    subscribe: 'Assinar',
+    subscribe: 'Encomenda com obrigação de pagar',
     unavailable: 'Não disponível',
     pending: 'O comerciante ainda não publicou este plano. Volte mais tarde.',
     sunset: 'Este plano não aceita novos assinantes. As assinaturas existentes continuam.',
@@ -338,7 +344,7 @@ export const words: Words = {
     account_frozen:
       'A conta USDC da sua carteira foi congelada pelo emissor do USDC. O pagamento será tentado novamente de forma automática quando isso terminar.',
     account_closed:
-      'Sua carteira não tem mais uma conta USDC. Adicione USDC: o pagamento será tentado novamente de forma automática.',
+      'A conta USDC da sua carteira foi fechada, e com ela a autorização terminou. Adicione USDC, o que abre a conta de novo, e depois autorize os pagamentos novamente: eles seguirão de forma automática.',
     account_owner_changed:
       'A conta USDC agora pertence a outra carteira. Cancele e assine novamente com a carteira que paga.',
     delegate_replaced:
@@ -419,8 +425,8 @@ export const words: Words = {
     to: 'Mudar para {plan}',
     leaves: 'Plano que termina',
     none: 'Este comerciante não tem outro plano para o qual mudar.',
-    now: 'Mudar agora',
-    later: 'Mudar quando terminar o período pago',
+    now: 'Mudar agora com obrigação de pagar',
+    later: 'Mudar quando terminar o período pago, com obrigação de pagar',
     atOnce: 'Agora',
     atEnd: 'No fim do período pago',
     discount: 'O seu desconto termina com o plano que deixa.',

@@ -1517,7 +1517,10 @@ void t.test(
       );
     const tokens = world.tokens;
     t.same(issueWith({ subscriberTokens: { ...tokens, amount: 999n } }), ['insufficient_balance']);
-    t.same(issueWith({ subscriberTokens: null }), ['insufficient_balance']);
+    t.same(issueWith({ subscriberTokens: null }), ['account_closed']);
+    t.same(issueWith({ subscriberTokens: { ...tokens, owner: 'other' } }), [
+      'account_owner_changed',
+    ]);
     t.same(issueWith({ subscriberTokens: { ...tokens, state: 'frozen' } }), ['account_frozen']);
     t.same(issueWith({ subscriberTokens: { ...tokens, delegate: null } }), ['approval_missing']);
     t.same(issueWith({ subscriberTokens: { ...tokens, delegatedAmount: 999n } }), [

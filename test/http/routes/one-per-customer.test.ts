@@ -20,11 +20,15 @@ async function scene(t: Parameters<typeof chainApi>[0]) {
       body: { planId, externalId: 'customer-1', ...given },
     });
   const patch = (body: object) => api.call('PATCH', path, { token, body });
-  const offer = (buyer: Signed, checkoutSessionId?: string, planId = plan.id) =>
-    api.call<{ transaction: string; subscriptionPda: string }>(
+  const offer = (
+    buyer: Signed,
+    checkoutSessionId: string,
+    { planId = plan.id, more = {} }: { planId?: string; more?: object } = {},
+  ) =>
+    api.call<{ transaction: string; subscriptionPda: string; offerId: string }>(
       'POST',
       `/subscriber/plans/${planId}/subscribe`,
-      { token: buyer.token, ...(checkoutSessionId && { body: { checkoutSessionId } }) },
+      { token: buyer.token, body: { checkoutSessionId, ...more } },
     );
   const register = (buyer: Signed, subscriptionPda: string, ids: object = {}, planId = plan.id) =>
     api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
@@ -33,7 +37,7 @@ async function scene(t: Parameters<typeof chainApi>[0]) {
     });
   /** Subscribes and registers in this session. */
   const buy = async (buyer: Signed, checkoutSessionId: string, planId = plan.id) => {
-    const { body } = await offer(buyer, checkoutSessionId, planId);
+    const { body } = await offer(buyer, checkoutSessionId, { planId });
     await api.submit(buyer.keypair, body.data.transaction);
     return register(buyer, body.data.subscriptionPda, { checkoutSessionId }, planId);
   };
@@ -87,24 +91,71 @@ void t.test(
   },
 );
 
+const elsewhere = { status: 409, body: { error: { message: /Try again in about a minute/ } } };
+
+void t.test('an offer that was only asked for reserves no customer', async (t) => {
+  const { session, buyer, offer, buy } = await scene(t);
+  const [one, two] = [await buyer(), await buyer()];
+  const [own, other] = [(await session()).body.data, (await session()).body.data];
+  t.equal((await offer(one, own.id)).status, 200);
+  t.equal((await offer(two, own.id)).status, 200, 'another wallet in the same session');
+  t.equal((await offer(two, other.id)).status, 200, 'another session');
+  t.equal((await buy(two, other.id)).status, 201);
+});
+
 void t.test(
-  'an offer reserves the customer until it dies; two at once: one gets the transaction',
+  'a wallet that sends the transaction itself reserves the customer until it is dead; a later offer of the session replaces it',
   async (t) => {
     const { session, buyer, offer, api } = await scene(t);
     const [one, two] = [await buyer(), await buyer()];
-    const sessions = [(await session()).body.data, (await session()).body.data];
-    const both = await Promise.all([offer(one, sessions[0]!.id), offer(two, sessions[1]!.id)]);
-    t.same(both.map(({ status }) => status).sort(), [200, 409]);
+    const [own, other] = [(await session()).body.data, (await session()).body.data];
+    const itself = { walletSends: true };
+    const both = await Promise.all([
+      offer(one, own.id, { more: itself }),
+      offer(two, other.id, { more: itself }),
+    ]);
+    t.same(both.map(({ status }) => status).sort(), [200, 409], 'two at once: one gets it');
     const [winner, loser] = both[0].status === 200 ? [one, two] : [two, one];
-    const own = sessions[winner === one ? 0 : 1]!;
-    const other = sessions[winner === one ? 1 : 0]!;
-    t.equal((await offer(winner, own.id)).status, 200, 'the same wallet may ask again');
-    t.match(await offer(loser, other.id), {
-      status: 409,
-      body: { error: { message: /Try again in about a minute/ } },
-    });
+    const [mine, others] = winner === one ? [own, other] : [other, own];
+    t.equal((await offer(winner, mine.id)).status, 200, 'the same wallet may ask again');
+    t.equal((await offer(loser, mine.id)).status, 200, 'another account, the same session');
+    t.match(await offer(loser, others.id), elsewhere);
     api.localnet.mineBlocks(160);
-    t.equal((await offer(loser, other.id)).status, 200, 'the first offer is dead');
+    t.equal((await offer(loser, others.id)).status, 200, 'the first offer is dead');
+  },
+);
+
+void t.test(
+  'the relay reserves the customer when it takes a signed transaction; of two at once it sends one',
+  async (t) => {
+    const { session, buyer, offer, api } = await scene(t);
+    const [one, two, three] = [await buyer(), await buyer(), await buyer()];
+    const sessions = [(await session()).body.data, (await session()).body.data] as const;
+    const last = (await session()).body.data;
+    const relay = async ({ token, keypair }: Signed, checkoutSessionId: string) => {
+      const { data } = (await offer({ token, keypair } as Signed, checkoutSessionId)).body;
+      const bytes = Buffer.from(data.transaction, 'base64');
+      keypair.sign(bytes.subarray(65)).copy(bytes, 1);
+      const body = { transaction: bytes.toString('base64'), offerId: data.offerId };
+      return () =>
+        api.call<{ status: string }>('POST', '/subscriber/transactions', { token, body });
+    };
+    const sends = [await relay(one, sessions[0].id), await relay(two, sessions[1].id)];
+    // No block is mined until one of them is refused: the other cannot have landed.
+    const [refused] = await Promise.race(
+      sends.map(async (send) => {
+        const answer = await send();
+        if (answer.status === 200) await new Promise<never>(() => undefined);
+        return [answer];
+      }),
+    );
+    t.match(refused, elsewhere);
+    t.match(await offer(three, last.id), elsewhere, 'nor is another transaction offered');
+    const timer = setInterval(() => api.localnet.mineBlocks(), 50);
+    t.teardown(() => clearInterval(timer));
+    const answers = await Promise.all(sends.map((send) => send()));
+    t.same(answers.map(({ status }) => status).sort(), [200, 409]);
+    t.match(answers.find(({ status }) => status === 200)?.body.data, { status: 'confirmed' });
   },
 );
 
@@ -116,13 +167,12 @@ void t.test(
     const [one, two] = [await buyer(), await buyer()];
     const first = (await session()).body.data;
     const late = (await session({}, other.id)).body.data;
-    const { subscriptionPda } = (await offer(one, first.id)).body.data;
-    api.localnet.mineBlocks(160);
-    const second = (await offer(two, late.id, other.id)).body.data;
+    const { subscriptionPda, transaction } = (await offer(one, first.id)).body.data;
+    const itself = { planId: other.id, more: { walletSends: true } };
+    const second = (await offer(two, late.id, itself)).body.data;
     await api.submit(two.keypair, second.transaction);
     t.equal((await offer(one, first.id)).status, 409, 'reserved by the other');
-    api.localnet.mineBlocks(160);
-    await api.submit(one.keypair, (await offer(one, first.id)).body.data.transaction);
+    await api.submit(one.keypair, transaction);
     const kept = await register(
       two,
       second.subscriptionPda,

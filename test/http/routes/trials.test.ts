@@ -218,6 +218,86 @@ void t.test(
   },
 );
 
+void t.test(
+  'a customer has one trial per app, with any wallet, where session or merchant set the externalId',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const { appId, key } = merchant;
+    const path = `/merchant/apps/${appId}`;
+    await api.call('PATCH', path, {
+      token: key,
+      body: { onePerCustomer: false, ownIdsBySubscriber: true },
+    });
+    const plan = await api.publishedPlan(merchant, { trialHours: 24 });
+    const session = async (externalId: string, more: object = {}) => {
+      const body = { planId: plan.id, externalId, ...more };
+      const made = await api.call<{ id: string }>('POST', `${path}/checkout-sessions`, {
+        token: key,
+        body,
+      });
+      return made.body.data.id;
+    };
+    /** A new wallet with its account on chain, and its registration. */
+    const buyer = async () => {
+      const signed = await api.signIn('subscriber', api.funded());
+      const subscriptionPda = await api.subscribed(signed, plan.id);
+      const { token } = signed;
+      const register = (more: object) =>
+        api.call<Subscription>('POST', '/subscriber/subscriptions', {
+          token,
+          body: { appId, planId: plan.id, subscriptionPda, ...more },
+        });
+      const standing = (id: string) =>
+        api.call('GET', `/subscriber/plans/${plan.id}/standing?checkoutSessionId=${id}`, { token });
+      return { ...signed, register, standing };
+    };
+    const hasTrial = ({ status, body }: Awaited<ReturnType<typeof api.call<Subscription>>>) => {
+      t.equal(status, 201);
+      return body.data.trialEndsAt !== null;
+    };
+
+    const both = [await buyer(), await buyer()];
+    const ids = [await session('customer-1'), await session('customer-1')];
+    const late = await session('customer-1', { trialHours: 6 });
+    const shown = () => api.call('GET', `/checkout-sessions/${late}`);
+    t.match((await shown()).body.data, { plan: { trialHours: 6 } });
+    const made = await Promise.all(
+      both.map(({ register }, place) => register({ checkoutSessionId: ids[place] })),
+    );
+    t.same(made.map(hasTrial).sort(), [false, true], 'two at once: one trial');
+
+    const third = await buyer();
+    t.match((await shown()).body.data, {
+      plan: { trialHours: null, schedule: [{ amount: '10000000', times: null }] },
+    });
+    t.match((await third.standing(late)).body.data, { trialHours: null });
+    const opening = await api.call('POST', `/subscriber/plans/${plan.id}/subscribe`, {
+      token: (await api.signIn('subscriber', api.funded(1n))).token,
+      body: { checkoutSessionId: late },
+    });
+    t.match(opening.body.data, { warnings: [{ code: 'usdc_missing' }] }, 'the payment is named');
+    t.notOk(hasTrial(await third.register({ checkoutSessionId: late })));
+
+    // An id that a subscriber sets neither takes a customer's trial nor uses it up.
+    const forger = await buyer();
+    const forged = await forger.register({ externalId: 'customer-1' });
+    t.ok(hasTrial(forged), 'it is not the customer’s');
+    const other = await (await buyer()).register({ externalId: 'customer-2' });
+    t.ok(hasTrial(other));
+    const unused = await session('customer-2');
+    t.ok(hasTrial(await (await buyer()).register({ checkoutSessionId: unused })));
+
+    // An id that the merchant sets later counts.
+    await api.call('PATCH', `${path}/subscriptions/${forged.body.data.id}`, {
+      token: key,
+      body: { externalId: 'customer-3' },
+    });
+    const used = await session('customer-3');
+    t.notOk(hasTrial(await (await buyer()).register({ checkoutSessionId: used })));
+  },
+);
+
 void t.test('trialHours is 1 to 8760 or null, and may be changed for those to come', async (t) => {
   const api = await testApi(t);
   const merchant = await api.merchant();

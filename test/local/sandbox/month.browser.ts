@@ -148,7 +148,7 @@ async function sell(t: Test, { ready, api, open }: Sandbox, page: Page): Promise
   await dialog.getByRole('button', { name: 'Done' }).click();
   const shop = await open(`${url}#demo=${ready.demo.secretKey}`);
   await shop.getByText('7 days').first().waitFor();
-  await shop.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.getByText('Free until').first().waitFor();
   await shop.context().close();
   const [bob] = await api<Schemas['Subscription'][]>('subscriptions?externalId=bob');
@@ -244,7 +244,7 @@ async function changePlan(
   await dialog.getByRole('button', { name: 'Done' }).click();
   const secret = ready.subscribers.find(({ wallet }) => wallet === subscriberWallet)?.secretKey;
   const shop = await open(`${url}#demo=${secret ?? ''}`);
-  await shop.getByRole('button', { name: /Subscribe with/ }).click();
+  await shop.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.getByRole('heading', { name: 'Change plan' }).waitFor();
   await shop.getByRole('button', { name: 'Change plan', exact: true }).click();
   await shop.getByText('Paid until').waitFor();
