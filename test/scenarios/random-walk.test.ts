@@ -1,13 +1,9 @@
-// Short random walks (test/walk); random-walk.long.ts has the long ones.
+// A short random walk (test/walk); random-walk.long.ts has the long ones.
 import t from 'tap';
 import { walk } from '../walk/walk.ts';
 
-void t.test('books, chain and rules agree after short random walks', { jobs: 2 }, (t) => {
-  for (const seed of [16, 28])
-    void t.test(`seed ${seed}`, async (t) => {
-      const { breaches, story, payments } = await walk(t, { seed, steps: 20 });
-      t.same(breaches, [], `WALK_SEED=${seed}, ${payments} payments`, { story });
-      t.ok(payments > 0, 'keepers have collected');
-    });
-  t.end();
+void t.test('books, chain and rules agree after a short random walk', async (t) => {
+  const { breaches, story, payments } = await walk(t, { seed: 28, steps: 20 });
+  t.same(breaches, [], `${payments} payments`, { story });
+  t.ok(payments > 0, 'keepers have collected');
 });
