@@ -151,6 +151,24 @@ export function readPulled(
     where p.status = 'succeeded' and p.source <> 'credit'`;
 }
 
+/** Finds which periods of these addresses a credit has paid in full. */
+export function readPaidByCredit(
+  sql: Queryable,
+  periods: readonly { subscriptionPda: string; periodStart: Date }[],
+): Promise<{ subscriptionPda: string; periodStart: Date }[]> {
+  const given = periods.map((one) => ({
+    subscription_pda: one.subscriptionPda,
+    period_start: one.periodStart,
+  }));
+  return sql<{ subscriptionPda: string; periodStart: Date }[]>`
+    select s.subscription_pda, p.period_start
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
+      period_start timestamptz)
+      join subscriptions s on s.subscription_pda = v.subscription_pda
+      join payments p on p.subscription_id = s.id and p.period_start = v.period_start
+    where p.status = 'succeeded' and p.source = 'credit'`;
+}
+
 /** A payment for the lists of merchants and subscribers. */
 export interface TransactionRow {
   id: string;

@@ -46,7 +46,7 @@ import type { Wallet } from '../../src/local/sandbox/wallet.ts';
 import { type Offer, PAYMENTS_FUNDED, type Player, publish } from './cast.ts';
 import type { Ground } from './ground.ts';
 import { patiently, send } from './send.ts';
-import { findRegistration, goOn, halfPrice, type Registration } from './terms.ts';
+import { findRegistration, goOn, halfPrice, type Registration, reinstateNewest } from './terms.ts';
 
 /** The state that a wallet sees before it acts. */
 interface Sight {
@@ -110,8 +110,11 @@ export async function act(
   const expired = account !== null && account.expiresAt !== 0n && account.expiresAt <= now;
   if (account === null || expired || !planRuns) return subscribeAnew(ground, player, sight);
   if (account.expiresAt !== 0n) return die < 50 ? resume(ground, player, sight) : 'waits';
-  if (registration === undefined)
-    return die < 60 ? register(ground, player) : cancel(ground, player, sight);
+  if (registration === undefined) {
+    // What was ended by force is registered only once its merchant has reinstated it.
+    if (die < 30) return reinstateNewest(ground, sight.pda);
+    return die < 70 ? register(ground, player) : cancel(ground, player, sight);
+  }
   if (registration.pausedAt !== null) return die < 70 ? goOn(ground, registration, now) : 'waits';
   if (authority !== null && authority.initId !== account.initId)
     return cancel(ground, player, sight);
@@ -191,6 +194,7 @@ export async function subscribeAnew(ground: Ground, player: Player, seen?: Sight
     initId: authority?.initId ?? UNKNOWN_INIT_ID,
   };
   const payer = sponsored ? keeper.address : undefined;
+  ground.asked.push({ subscriptionPda: subscription, at: new Date() });
   const end = await send(rpc, sponsored ? [wallet, keeper] : [wallet], [
     ...over,
     ...(authority !== null && approved ? [] : [initAuthority(PROGRAM, { user, mint })]),
@@ -220,6 +224,7 @@ export async function register(ground: Ground, player: Player): Promise<string> 
   const { sql, rpc, mint, keeper, treasury } = ground;
   const network = { programId: PROGRAM, mint, puller: keeper.address, treasury };
   const subscriptionPda = subscriptionAddress(PROGRAM, plan.pda, wallet.address).address;
+  ground.asked.push({ subscriptionPda, at: new Date() });
   try {
     const request = {
       appId: offer.appId,

@@ -72,7 +72,10 @@ const HALF_PRICE_ONE_OF = 3;
 const LAMPORTS = 5_000_000_000;
 export const PAYMENTS_FUNDED = 2000n;
 
-/** Merchants with one offer for each period. Throws when the chain refuses. */
+/**
+ * Merchants with one offer for each period; with --half-price their apps have registerUnclaimed.
+ * Throws when the chain refuses.
+ */
 export async function gatherMerchants(ground: Ground, random: Random): Promise<Offer[]> {
   const offers: Offer[] = [];
   for (const [place, [periodHours]] of PERIODS.entries()) {
@@ -82,7 +85,8 @@ export async function gatherMerchants(ground: Ground, random: Random): Promise<O
     await ground.cheat('surfnet_setTokenAccount', merchant.address, ground.mint, { amount: 0 });
     const [{ appId }] = await ground.sql<[{ appId: string }]>`
       with merchant as (insert into merchants (wallet, fee_bps) values (${merchant.address}, ${FEES[place] ?? null}) returning id)
-      insert into apps (merchant_id, name) select id, 'soak' from merchant returning id as app_id`;
+      insert into apps (merchant_id, name, register_unclaimed)
+        select id, 'soak', ${ground.pair !== undefined} from merchant returning id as app_id`;
     const plan = await publish(ground, { merchant, appId, periodHours, amount });
     offers.push({ merchant, appId, periodHours, amount, plan, past: [] });
   }

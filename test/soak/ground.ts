@@ -15,6 +15,7 @@ import type { Random } from '../../src/local/sandbox/random.ts';
 import { supervise, type Supervised } from '../../src/local/sandbox/supervise.ts';
 import { bytesOf, walletFromSeed, type Wallet } from '../../src/local/sandbox/wallet.ts';
 import { createLog } from '../../src/log.ts';
+import type { Asked } from '../fixtures/ends.ts';
 import { startPgBouncer } from '../fixtures/pgbouncer.ts';
 import { type PostgresPair, startPostgresPair } from '../fixtures/postgres-pair.ts';
 import { asRole, makeTestRoles } from '../fixtures/postgres.ts';
@@ -59,6 +60,8 @@ export interface Ground {
   published: PublishedPlan[];
   /** Every refund of which the transfer landed. */
   refunded: Refunded[];
+  /** Every request of a wallet that may register its account. */
+  asked: Asked[];
   /** Ends everything; `keep` leaves Postgres's data and the logs in place. */
   stop(keep: boolean): Promise<void>;
 }
@@ -201,6 +204,7 @@ export async function startGround({
       pair,
       published: [],
       refunded: [],
+      asked: [],
       async stop(keep) {
         await close();
         if (!keep) await rm(directory, { recursive: true, force: true });

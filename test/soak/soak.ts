@@ -4,6 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { seeded } from '../../src/local/sandbox/random.ts';
+import { afterTheEnd, revived } from '../fixtures/ends.ts';
 import { subscribeAnew } from './acts.ts';
 import { gatherMerchants, gatherPlayers } from './cast.ts';
 import { failOver, type Lost, nothingLost, tendHold } from './failover.ts';
@@ -44,7 +45,7 @@ export interface SoakOptions {
   calm?: boolean;
   /**
    * A third of the payments at 40 % or less, a standby to which Postgres fails over with a loss,
-   * and endpoints that lie about heights.
+   * endpoints that lie about heights, and apps with registerUnclaimed.
    */
   halfPrice?: boolean;
   /** The keepers reach Postgres through PgBouncer in transaction mode. */
@@ -222,6 +223,10 @@ export async function soak(options: SoakOptions): Promise<{ result: Soak; breach
           : [`${figures.lamportsPerPayment} lamports for each payment`],
       noAlerts: Object.entries(alerts).map(([reason, count]) => `${count} times ${reason}`),
       reconcileFindsNothingFalse: await stubborn(() => reconcileBreaches(ground)),
+      nothingAfterTheEnd: await stubborn(() => afterTheEnd(ground.sql)),
+      whatEndedStaysEnded: await stubborn(() =>
+        revived(ground.sql, { asked: ground.asked, registerUnclaimed: halfPrice }),
+      ),
     };
     const elapsedMs = Date.now() - startedAt;
     const named = Object.entries(all).flatMap(([name, list]) =>

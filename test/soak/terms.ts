@@ -6,6 +6,7 @@ import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
+import { reinstate } from '../../src/domain/subscribing/cancel.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
 import { askRefund, readRefundGround } from '../../src/domain/subscribing/refunds.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -70,6 +71,20 @@ export async function goOn({ sql }: Ground, found: Registration, now: bigint): P
     return 'unpause';
   } catch (error) {
     if (error instanceof ServiceError) return `unpause ${error.code}`;
+    throw error;
+  }
+}
+
+/** The merchant lifts the forced end of the newest registration at an address. */
+export async function reinstateNewest({ sql }: Ground, pda: string): Promise<string> {
+  const [newest] = await sql<{ id: string }[]>`
+    select id from subscriptions where subscription_pda = ${pda} order by id desc limit 1`;
+  if (newest === undefined) return 'reinstate nothing';
+  try {
+    await sql.begin((tx) => reinstate(tx, newest));
+    return 'reinstate';
+  } catch (error) {
+    if (error instanceof ServiceError) return `reinstate ${error.code}`;
     throw error;
   }
 }

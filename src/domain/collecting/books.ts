@@ -1,6 +1,6 @@
 // The books: which on-chain payments are recorded in the database, and which periods they paid. The
 // books are read in the database transaction that writes new payments.
-import { type PaymentRow, readPulled, readRecorded } from '../../db/payments.ts';
+import { type PaymentRow, readPaidByCredit, readPulled, readRecorded } from '../../db/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
 import type { KnownPull } from './pulls.ts';
@@ -21,6 +21,11 @@ export class Books {
     const period = `${subscriptionPda} ${periodStart.getTime() / 1000}`;
     this.#periods.add(period);
     if (amountCredited !== null) this.#credited.add(period);
+  }
+
+  /** Adds a period that a credit has paid. A pull in the period is a further payment. */
+  addPeriod({ subscriptionPda, periodStart }: Pick<PaymentRow, 'subscriptionPda' | 'periodStart'>) {
+    this.#periods.add(`${subscriptionPda} ${periodStart.getTime() / 1000}`);
   }
 
   include(other: Books): void {
@@ -84,6 +89,8 @@ export async function readBooks(
       !further && paidThrough !== null && paidThrough > periodStart,
   );
   for (const one of await readRecorded(sql, [...new Set(signatures)])) books.add(one);
-  if (covered.length > 0) for (const one of await readPulled(sql, covered)) books.add(one);
+  if (covered.length === 0) return books;
+  for (const one of await readPulled(sql, covered)) books.add(one);
+  for (const one of await readPaidByCredit(sql, covered)) books.addPeriod(one);
   return books;
 }

@@ -1,0 +1,135 @@
+// What must hold after a random walk: books against the chain, and rules that no single act can
+// break. Each check returns what is wrong, in words.
+import bs58 from 'bs58';
+import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
+import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { keeperPullsIn } from '../../src/domain/collecting/differences.ts';
+import type { Stage } from '../fixtures/billing.ts';
+import { afterTheEnd, ofSameAccount, revived } from '../fixtures/ends.ts';
+import type { Walk } from './party.ts';
+
+const FAR = new Date('2200-01-01');
+const PAGE = 1000;
+
+/** Judges the walk; its keepers have done what was due, and are stopped. */
+export async function judge(walk: Walk): Promise<string[]> {
+  const { stage, alerts, breaches } = walk;
+  const checks: Record<string, Promise<string[]>> = {
+    creditsAddUp: creditFaults(stage),
+    creditIsTakenOver: creditLeftBehind(stage),
+    reconcile: differences(stage),
+    noPullTwice: pullsTwice(stage),
+    noTimeChargedTwice: chargedTwice(stage),
+    nothingAfterTheEnd: afterTheEnd(stage.sql),
+    whatEndedStaysEnded: revived(stage.sql, walk),
+    givenBackOnce: givenBackTwice(stage),
+  };
+  const found = [...breaches, ...Object.entries(alerts).map(([reason]) => `noAlerts: ${reason}`)];
+  for (const [name, check] of Object.entries(checks))
+    for (const breach of await check) found.push(`${name}: ${breach}`);
+  return found;
+}
+
+const creditFaults = async ({ sql }: Stage) =>
+  (await listCreditFaults(sql)).map(
+    ({ subscriberWallet, made, spent, unspent }) =>
+      `${subscriberWallet}: ${made} made, ${spent} spent, ${unspent} left`,
+  );
+
+/** Credit of an ended registration whose account has a later one. */
+async function creditLeftBehind(stage: Stage): Promise<string[]> {
+  const rows = await stage.sql<{ id: string; credit: bigint; by: string }[]>`
+    select s.id, s.credit, later.id as by
+    from subscriptions s join subscriptions later on ${ofSameAccount(stage.sql)}
+    where s.credit > 0`;
+  return rows.map(({ id, credit, by }) => `${credit} stays with ${id}, its account is now ${by}`);
+}
+
+async function differences({ sql, rpc, net, keeper }: Stage): Promise<string[]> {
+  const reconciler = { sql, rpc, programId: net.programId, keepers: [keeper.address] };
+  const found = await reconcile(reconciler, { since: new Date(0), until: FAR, repair: false });
+  return found.differences.map(({ kind, detail }) => `${kind}: ${detail}`);
+}
+
+/** Pulls of the keeper: each has its attempt, and an on-chain period has one. */
+async function pullsTwice({ sql, rpc, net, keeper, treasury }: Stage): Promise<string[]> {
+  const parties = {
+    ...{ programId: net.programId, keepers: [keeper.address], treasuries: [treasury.address] },
+  };
+  const attempts = new Set(
+    (
+      await sql<{ key: string }[]>`
+        select encode(t.signature, 'hex') || a.subscription_pda || a.amount_gross as key
+        from payment_attempts a join transactions t on t.id = a.transaction_id`
+    ).map(({ key }) => key),
+  );
+  const wrong: string[] = [];
+  const seen = new Map<string, string>();
+  for (const { signature, err } of await listed(rpc, keeper.address)) {
+    if (err !== null) continue;
+    const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
+    const pulls = 'unreadable' in transaction ? transaction : keeperPullsIn(transaction, parties);
+    if ('unreadable' in pulls) {
+      wrong.push(`unreadable: ${signature}`);
+      continue;
+    }
+    for (const { subscriptionPda, pull } of pulls) {
+      const hex = Buffer.from(bs58.decode(signature)).toString('hex');
+      if (!attempts.has(`${hex}${subscriptionPda}${pull.gross}`))
+        wrong.push(`${pull.gross} was pulled without such an attempt: ${signature}`);
+      const period = `${subscriptionPda} ${pull.periodStart}`;
+      const first = seen.get(period);
+      if (first !== undefined) wrong.push(`${period} was pulled by ${first} and ${signature}`);
+      seen.set(period, signature);
+    }
+  }
+  return wrong;
+}
+
+async function listed(rpc: Stage['rpc'], address: string) {
+  const found = [];
+  for (let before: string | undefined; ;) {
+    const options = { before, limit: PAGE, commitment: 'finalized' } as const;
+    const page = await rpc.getSignaturesForAddress(address, options);
+    found.push(...page);
+    before = page.at(-1)?.signature;
+    if (page.length < PAGE) return found;
+  }
+}
+
+/**
+ * Charged parts of payments of one account that overlap. The part of a payment whose rest became
+ * credit ends when its subscription was replaced.
+ */
+async function chargedTwice({ sql }: Stage): Promise<string[]> {
+  const rows = await sql<{ id: string; other: string; pda: string; from: Date; to: Date }[]>`
+    with parts as (
+      select p.id, p.subscription_pda as pda, coalesce(p.covers_from, p.period_start) as starts_at,
+        case when p.amount_credited is null then p.period_end else least(p.period_end, (
+          select min(r.replaced_at) from subscriptions r
+          where r.subscription_pda = p.subscription_pda
+            and r.replaced_at >= coalesce(p.covers_from, p.period_start)
+        )) end as ends_at, s.chain_init_id as init,
+        extract(epoch from s.chain_period_start)::int8 % (s.period_hours * 3600) as phase
+      from payments p join subscriptions s on s.id = p.subscription_id
+      where p.status = 'succeeded' and not p.further
+    )
+    select a.id, b.id as other, a.pda, greatest(a.starts_at, b.starts_at) as from,
+      least(a.ends_at, b.ends_at) as to
+    from parts a join parts b using (pda, init, phase)
+    where a.id < b.id and a.starts_at < b.ends_at and b.starts_at < a.ends_at`;
+  return rows.map(
+    ({ id, other, pda, from, to }) =>
+      `${from.toISOString()} to ${to.toISOString()} of ${pda} by ${id} and ${other}`,
+  );
+}
+
+/** Payments of which more was refunded and credited than was paid. */
+async function givenBackTwice({ sql }: Stage): Promise<string[]> {
+  const rows = await sql<{ id: string; refunded: bigint; credited: bigint }[]>`
+    select id, amount_refunded as refunded, amount_credited as credited from payments
+    where amount_refunded + amount_credited > amount_gross + credit_spent`;
+  return rows.map(
+    ({ id, refunded, credited }) => `payment ${id}: ${refunded} refunded, ${credited} credited`,
+  );
+}
