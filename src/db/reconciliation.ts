@@ -48,6 +48,8 @@ export interface RecordedRefundRow {
   appId: string;
   subscriptionPda: string;
   amount: bigint;
+  /** The part of the transfer beyond what was left of the payment. */
+  excess: bigint;
   reference: string;
   txSignature: string;
   occurredAt: Date;
@@ -62,15 +64,18 @@ export function listRecordedRefunds(
   { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
 ): Promise<RecordedRefundRow[]> {
   return sql<RecordedRefundRow[]>`
-    select r.id, plans.app_id, p.subscription_pda, r.amount, r.reference, r.tx_signature,
-      r.occurred_at, plans.mint, plans.owner as merchant_wallet, p.subscriber_wallet
+    select r.id, plans.app_id, p.subscription_pda, r.amount, r.excess, r.reference,
+      r.tx_signature, r.occurred_at, plans.mint, plans.owner as merchant_wallet, p.subscriber_wallet
     from refunds r join payments p on p.id = r.payment_id join plans on plans.id = p.plan_id
     where r.status = 'succeeded' and r.occurred_at >= ${since} and r.occurred_at < ${until}
       and (${after}::uuid is null or r.id > ${after}::uuid)
     order by r.id limit ${limit}`;
 }
 
-/** A payment whose amount_refunded differs from the sum of its refunds. Amounts are base units. */
+/**
+ * A payment whose amount_refunded differs from the sum of its refunds without their excess. Amounts
+ * are base units.
+ */
 interface RefundFault {
   id: string;
   subscriptionPda: string;
@@ -80,8 +85,8 @@ interface RefundFault {
 }
 
 /**
- * Lists up to 100 payments whose amount_refunded differs from the sum of their succeeded refunds.
- * Reads the payments that were made or refunded in [since, until).
+ * Lists up to 100 payments whose amount_refunded differs from the sum of their succeeded refunds
+ * without their excess. Reads the payments that were made or refunded in [since, until).
  */
 export function listRefundFaults(
   sql: Queryable,
@@ -95,7 +100,7 @@ export function listRefundFaults(
         and occurred_at < ${until}
     ), sums as (
       select p.id, p.subscription_pda, p.tx_signature, p.amount_refunded, coalesce((
-        select sum(amount) from refunds where payment_id = p.id and status = 'succeeded'
+        select sum(amount - excess) from refunds where payment_id = p.id and status = 'succeeded'
       ), 0)::int8 as refunded
       from touched join payments p using (id)
     )

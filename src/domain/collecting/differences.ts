@@ -29,6 +29,8 @@ export interface Difference {
     | 'credits_differ'
     /** A refund is recorded, but the chain has no such transfer. */
     | 'refund_not_on_chain'
+    /** The recorded transfer of a refund moved more than was left of its payment. */
+    | 'refund_excess'
     /** A payment's refunded sum in the database differs from the sum of its refunds. */
     | 'refunds_differ'
     /** The sums of a day in an app's statement differ from the sums on chain. */
