@@ -125,6 +125,19 @@ export async function findPlans(sql: Queryable, planPdas: readonly string[]): Pr
   return new Set(rows.map(({ planPda }) => planPda));
 }
 
+/** Lists the addresses of all plans that were seen on chain, ended ones included. */
+export async function listPublishedPlans(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ planPda: string }[]>`
+    select plan_pda from plans where chain_created_at is not null`;
+  return rows.map(({ planPda }) => planPda);
+}
+
+/** Returns the platform fee of merchants without a fee of their own, in basis points. */
+export async function readFeeBps(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ feeBps: number }[]>`select fee_bps from installation`;
+  return row?.feeBps ?? 0;
+}
+
 /** Returns the given addresses that have or had a registration. */
 export async function findSubscribed(
   sql: Queryable,
@@ -258,6 +271,24 @@ export async function findOwner(
       select from transactions t join payment_attempts a on a.transaction_id = t.id
       where t.signature = decode(${hexOf(signature)}, 'hex') and a.subscription_id = s.id
     ) desc, s.id desc limit 1`;
+  return row?.id;
+}
+
+/**
+ * Finds the newest registration of the account from which another puller pulled in the period that
+ * starts at `periodStart`. Returns undefined when the account was registered later or never.
+ */
+export async function findPulledFrom(
+  sql: Queryable,
+  subscriptionPda: string,
+  periodStart: Date,
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from subscriptions where subscription_pda = ${subscriptionPda}
+      and coalesce(period_anchor, chain_period_start) <= ${periodStart}
+      and extract(epoch from ${periodStart}::timestamptz
+        - coalesce(period_anchor, chain_period_start))::int8 % (period_hours * 3600) = 0
+    order by id desc limit 1`;
   return row?.id;
 }
 

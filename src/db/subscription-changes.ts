@@ -97,9 +97,9 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now. due_at becomes paid_through or the present, whichever is later. At
- * that time, the keeper may have to close the on-chain account. Returns undefined when the
- * subscription has already ended.
+ * Ends the subscription now and makes it due, so that a keeper reads its account at once: pulls
+ * that it finds later were made after the end. Returns undefined when the subscription has already
+ * ended.
  */
 export async function forceCancellation(
   sql: Transaction,
@@ -111,7 +111,7 @@ export async function forceCancellation(
       cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
         past_due_since = null,
       ended_at = ${endedNow(sql, id)},
-      next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null,
+      next_payment_due = null, due_at = now(), lease_until = null,
         claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
     returning cancelled_at`;

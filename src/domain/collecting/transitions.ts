@@ -50,6 +50,8 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     earlyTries: row.earlyTries,
     discountPeriods: row.discountPeriods,
     credit: row.credit,
+    pullable: row.pullable,
+    pulledThrough: row.pulledThrough,
   };
   return { row, state, events: [], payments: [] };
 }
