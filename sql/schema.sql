@@ -936,7 +936,9 @@ create table refunds (
   blockhash text,
   last_valid_block_height bigint,
   blockhash_slot bigint,
+  excess bigint not null default 0,
   constraint blockhash_is_whole CHECK ((num_nulls(blockhash, last_valid_block_height, blockhash_slot) = ANY (ARRAY[0, 3]))),
+  constraint excess_is_of_transfer CHECK ((((excess >= 0) AND (excess <= amount)) AND ((excess = 0) OR (status = 'succeeded'::text)))) NOT VALID,
   constraint refunds_amount_check CHECK ((amount > 0)),
   constraint refunds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'expired'::text]))),
   constraint succeeded_is_whole CHECK ((((status = 'succeeded'::text) = (tx_signature IS NOT NULL)) AND ((status = 'succeeded'::text) = (occurred_at IS NOT NULL)))),
@@ -951,6 +953,7 @@ comment on column refunds.occurred_at is 'block time of the transfer';
 comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded, or a day after the request of an expired one';
 comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
+comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
 CREATE INDEX refunds_by_app ON public.refunds USING btree (app_id, id);
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
@@ -1191,6 +1194,8 @@ create table subscriptions (
   starts_at timestamp with time zone,
   credit bigint not null default 0,
   stopped_at timestamp with time zone,
+  pullable boolean not null default true,
+  pulled_through timestamp with time zone,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -1260,6 +1265,8 @@ comment on column subscriptions.replaced_at is 'chain time at which replaced_by 
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
 comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; ended_at is chain time';
+comment on column subscriptions.pullable is 'false once the account of an ended subscription is gone, expired or registered anew: nothing can be pulled from it for this row';
+comment on column subscriptions.pulled_through is 'end of the last period in which another puller than a keeper pulled after the end; null: no keeper has read the account since the end. It gives no access';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (
@@ -1278,6 +1285,7 @@ CREATE INDEX subscriptions_by_plan ON public.subscriptions USING btree (plan_id,
 CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (subscriber_wallet, id);
 CREATE INDEX subscriptions_by_wallet_part ON public.subscriptions USING gin (grams(subscriber_wallet));
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
+CREATE INDEX subscriptions_ended_pullable ON public.subscriptions USING btree (id) WHERE (pullable AND (status = ANY (ARRAY['cancelled'::text, 'expired'::text])));
 CREATE INDEX subscriptions_past_due ON public.subscriptions USING btree (app_id, id) WHERE (status = 'past_due'::text);
 CREATE INDEX subscriptions_reinstated ON public.subscriptions USING btree (reinstated_at) WHERE (reinstated_at IS NOT NULL);
 CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);

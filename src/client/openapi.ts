@@ -1934,6 +1934,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless a transfer landed that counted as lost. */
+            excess: string;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -3055,6 +3057,8 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
+            /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless a transfer landed that counted as lost. */
+            excess: string;
             /**
              * Format: uuid
              * UUIDv7 in lower case.

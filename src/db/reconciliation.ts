@@ -49,6 +49,8 @@ export interface RecordedRefundRow {
   appId: string;
   subscriptionPda: string;
   amount: bigint;
+  /** The part of the transfer beyond what was left of the payment. */
+  excess: bigint;
   reference: string;
   txSignature: string;
   occurredAt: Date;
@@ -63,15 +65,18 @@ export function listRecordedRefunds(
   { since, until, after, limit }: { since: Date; until: Date; after: string | null; limit: number },
 ): Promise<RecordedRefundRow[]> {
   return sql<RecordedRefundRow[]>`
-    select r.id, plans.app_id, p.subscription_pda, r.amount, r.reference, r.tx_signature,
-      r.occurred_at, plans.mint, plans.owner as merchant_wallet, p.subscriber_wallet
+    select r.id, plans.app_id, p.subscription_pda, r.amount, r.excess, r.reference,
+      r.tx_signature, r.occurred_at, plans.mint, plans.owner as merchant_wallet, p.subscriber_wallet
     from refunds r join payments p on p.id = r.payment_id join plans on plans.id = p.plan_id
     where r.status = 'succeeded' and r.occurred_at >= ${since} and r.occurred_at < ${until}
       and (${after}::uuid is null or r.id > ${after}::uuid)
     order by r.id limit ${limit}`;
 }
 
-/** A payment whose amount_refunded differs from the sum of its refunds. Amounts are base units. */
+/**
+ * A payment whose amount_refunded differs from the sum of its refunds without their excess. Amounts
+ * are base units.
+ */
 interface RefundFault {
   id: string;
   subscriptionPda: string;
@@ -81,8 +86,8 @@ interface RefundFault {
 }
 
 /**
- * Lists up to 100 payments whose amount_refunded differs from the sum of their succeeded refunds.
- * Reads the payments that were made or refunded in [since, until).
+ * Lists up to 100 payments whose amount_refunded differs from the sum of their succeeded refunds
+ * without their excess. Reads the payments that were made or refunded in [since, until).
  */
 export function listRefundFaults(
   sql: Queryable,
@@ -96,7 +101,7 @@ export function listRefundFaults(
         and occurred_at < ${until}
     ), sums as (
       select p.id, p.subscription_pda, p.tx_signature, p.amount_refunded, coalesce((
-        select sum(amount) from refunds where payment_id = p.id and status = 'succeeded'
+        select sum(amount - excess) from refunds where payment_id = p.id and status = 'succeeded'
       ), 0)::int8 as refunded
       from touched join payments p using (id)
     )
@@ -119,6 +124,19 @@ export async function findPlans(sql: Queryable, planPdas: readonly string[]): Pr
   const rows = await sql<{ planPda: string }[]>`
     select plan_pda from plans where plan_pda = any(${[...planPdas]})`;
   return new Set(rows.map(({ planPda }) => planPda));
+}
+
+/** Lists the addresses of all plans that were seen on chain, ended ones included. */
+export async function listPublishedPlans(sql: Queryable): Promise<string[]> {
+  const rows = await sql<{ planPda: string }[]>`
+    select plan_pda from plans where chain_created_at is not null`;
+  return rows.map(({ planPda }) => planPda);
+}
+
+/** Returns the platform fee of merchants without a fee of their own, in basis points. */
+export async function readFeeBps(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ feeBps: number }[]>`select fee_bps from installation`;
+  return row?.feeBps ?? 0;
 }
 
 /** Returns the given addresses that have or had a registration. */
@@ -271,6 +289,25 @@ export async function findOwner(
     ) as attempt
     where s.subscription_pda = ${subscriptionPda}
     order by attempt.committed_at is not null desc, s.id desc limit 1`;
+  return row;
+}
+
+/**
+ * Finds the newest registration of the account from which another puller pulled in the period that
+ * starts at `periodStart`. Returns undefined when the account was registered later or never.
+ */
+export async function findPulledFrom(
+  sql: Queryable,
+  subscriptionPda: string,
+  periodStart: Date,
+): Promise<PullOwner | undefined> {
+  const [row] = await sql<PullOwner[]>`
+    select id, plan_id, subscriber_wallet, false as is_after_end
+    from subscriptions where subscription_pda = ${subscriptionPda}
+      and coalesce(period_anchor, chain_period_start) <= ${periodStart}
+      and extract(epoch from ${periodStart}::timestamptz
+        - coalesce(period_anchor, chain_period_start))::int8 % (period_hours * 3600) = 0
+    order by id desc limit 1`;
   return row;
 }
 

@@ -20,6 +20,11 @@ export interface RefundRow {
   txSignature: string | null;
   /** Block time of the transfer. */
   occurredAt: Date | null;
+  /**
+   * The part of a landed transfer that exceeds what was left of the payment. 0 unless two transfers
+   * landed of which one was believed to be lost.
+   */
+  excess: bigint;
   createdAt: Date;
 }
 
@@ -27,7 +32,7 @@ type Nullable<T> = { [Key in keyof T]: T[Key] | null };
 
 const columns = (sql: Queryable) => sql`
   id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status,
-    tx_signature, occurred_at, created_at`;
+    tx_signature, occurred_at, excess, created_at`;
 
 /**
  * Returns the amount of a payment that can still be refunded, in base units. Excludes the amount
@@ -176,11 +181,13 @@ export interface RecordedRefund {
   transactionId: string;
   subscriptionId: string;
   amount: bigint;
+  excess: bigint;
 }
 
 /**
- * Records the finalized transfer of a refund. Returns undefined when the refund is already
- * recorded, or when the sum of refunds would exceed the payment's net amount.
+ * Records the finalized transfer of a refund. What the transfer moved beyond the rest of the
+ * payment is recorded as `excess`, and is not part of the payment's amount_refunded. Returns
+ * undefined when the refund is already recorded.
  */
 export async function recordRefund(
   sql: Transaction,
@@ -192,13 +199,16 @@ export async function recordRefund(
       select r.id, r.payment_id, r.amount from refunds r where r.id = ${id}
         and r.status <> 'succeeded' for update
     ), paid as (
-      update payments p set amount_refunded = p.amount_refunded + open.amount from open
-      where p.id = open.payment_id and p.amount_refunded + open.amount <= p.amount_net
-      returning p.id
+      select p.id, least(open.amount, greatest(0,
+        p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0))) as fits
+      from open join payments p on p.id = open.payment_id for no key update of p
+    ), raised as (
+      update payments p set amount_refunded = p.amount_refunded + paid.fits from paid
+      where p.id = paid.id and paid.fits > 0
     )
     update refunds r set status = 'succeeded', tx_signature = ${txSignature},
-      occurred_at = ${occurredAt}, look_at = null
+      occurred_at = ${occurredAt}, excess = r.amount - paid.fits, look_at = null
     from paid where r.id = ${id}
-    returning r.payment_id as transaction_id, r.subscription_id, r.amount`;
+    returning r.payment_id as transaction_id, r.subscription_id, r.amount, r.excess`;
   return row;
 }

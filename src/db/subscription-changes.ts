@@ -97,9 +97,9 @@ export async function requestCancellation(
 }
 
 /**
- * Ends the subscription now. `chainNow` is the chain's time if it was read. due_at becomes
- * paid_through or the present, whichever is later. At that time, the keeper may have to close the
- * on-chain account. Returns undefined when the subscription has already ended.
+ * Ends the subscription now and makes it due, so that a keeper reads its account at once: pulls
+ * that it finds later were made after the end. `chainNow` is the chain's time if it was read.
+ * Returns undefined when the subscription has already ended.
  */
 export async function forceCancellation(
   sql: Transaction,
@@ -113,7 +113,7 @@ export async function forceCancellation(
         past_due_since = null,
       ended_at = ${endedNow(sql, id, chainNow)},
       stopped_at = coalesce(stopped_at, clock_timestamp()),
-      next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null,
+      next_payment_due = null, due_at = now(), lease_until = null,
         claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
     returning cancelled_at`;

@@ -96,6 +96,21 @@ export async function readNextDue(sql: Queryable, chainNow: Date): Promise<Date 
   return row?.dueAt ?? null;
 }
 
+/**
+ * Returns the oldest due_at, and the number of due subscriptions without a lease (up to 10,000).
+ */
+export async function readBacklog(
+  sql: Queryable,
+  chainNow: Date,
+): Promise<{ oldest: Date | null; waiting: number }> {
+  const [row] = await sql<{ oldest: Date | null; waiting: number }[]>`
+    select min(due_at) as oldest, count(*)::int as waiting from (
+      select due_at from subscriptions where due_at <= ${chainNow}
+        and (lease_until is null or lease_until < now()) order by due_at, id limit 10000
+    ) as waiting`;
+  return row ?? { oldest: null, waiting: 0 };
+}
+
 /** Leases subscriptions with an open attempt and an expired lease. Returns their ids. */
 export async function claimOrphans(
   sql: Queryable,

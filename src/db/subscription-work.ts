@@ -53,6 +53,16 @@ export interface SubscriptionState {
   discountPeriods: number | null;
   /** Credit from a replaced subscription that no payment has spent yet, in base units. */
   credit: bigint;
+  /**
+   * False once the account of an ended subscription is gone, expired or registered anew, or its
+   * plan is gone. Until then the sweep reads it.
+   */
+  pullable: boolean;
+  /**
+   * End of the last period in which another puller pulled after the end. Null while no keeper has
+   * read the account since the end.
+   */
+  pulledThrough: Date | null;
 }
 
 export interface KeeperSubscription extends SubscriptionState {
@@ -108,6 +118,8 @@ export interface KeeperSubscription extends SubscriptionState {
   /** The installation's collection window in seconds (domain/collecting/window.ts). */
   collectionWindow: number;
   notices: number;
+  /** Chain time of the end; null while the subscription is live. */
+  endedAt: Date | null;
   /**
    * Set when the subscription has ended and its address has a newer registration. `same_account`:
    * both registrations belong to one on-chain account. `other_account`: the account was closed and
@@ -154,7 +166,8 @@ export function readSubscriptions(
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
-        s.replaced_by, s.replaced_at, ${isChanging(sql)} as is_changing,
+        s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
+      ${isChanging(sql)} as is_changing,
       case when s.cancel_requested_at is not null and s.paid_through is not null
         then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
@@ -233,6 +246,8 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     refunded_through: state.refundedThrough,
     charged_from: state.chargedFrom,
     credit: state.credit.toString(),
+    pullable: state.pullable,
+    pulled_through: state.pulledThrough,
   };
 }
 
@@ -264,7 +279,8 @@ export async function writeStates(
         setbacks = v.setbacks, period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods, chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
-        charged_from = v.charged_from, credit = v.credit,
+        charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
+        pulled_through = v.pulled_through,
       lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
         claim_id = case when v.keeps_lease then s.claim_id end,
       event_sequence = s.event_sequence + v.with_event::int,
@@ -284,16 +300,17 @@ export async function writeStates(
       period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
         period_pulled int8, discount_periods int,
       chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
-      announced_notices int, charged_from timestamptz, credit int8)
+      announced_notices int, charged_from timestamptz, credit int8, pullable bool,
+        pulled_through timestamptz)
     where s.id = v.id and s.claim_id = v.claim_id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;
 }
 
 /**
- * Makes subscriptions due now (chain time) after an on-chain change at `slot`. Raises `notices`, so
- * that a keeper with a lease reads the subscription again. Raises observed_slot to `slot`, so that
- * the keeper ignores older chain state.
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`. Leaves out ended
+ * ones that a keeper need not read any more. Raises `notices`, so that a keeper with a lease reads
+ * the subscription again. Raises observed_slot to `slot`, so that the keeper ignores older state.
  */
 export async function makeDue(
   sql: Queryable,
@@ -302,8 +319,8 @@ export async function makeDue(
 ): Promise<void> {
   await sql`
     with changed as (
-      select id from subscriptions where id = any(${ids}::uuid[]) and due_at is not null order by id
-        for update
+      select id from subscriptions where id = any(${ids}::uuid[])
+        and (due_at is not null or pullable) order by id for update
     )
     update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}),
       observed_slot = greatest(s.observed_slot, ${slot})
@@ -360,10 +377,7 @@ export function readCollectable(
       and s.paused_at is null`;
 }
 
-/**
- * Finds subscriptions by address or by wallet. Leaves out subscriptions without a due_at. Returns
- * their ids.
- */
+/** Finds subscriptions that a keeper still reads, by address or by wallet. Returns their ids. */
 export async function findFollowed(
   sql: Queryable,
   { pdas, wallets }: { pdas: string[]; wallets: string[] },
@@ -371,21 +385,6 @@ export async function findFollowed(
   const rows = await sql<{ id: string }[]>`
     select s.id from subscriptions s
     where (s.subscription_pda = any(${pdas}::text[])
-      or s.subscriber_wallet = any(${wallets}::text[])) and s.due_at is not null`;
+      or s.subscriber_wallet = any(${wallets}::text[])) and (s.due_at is not null or s.pullable)`;
   return rows.map(({ id }) => id);
-}
-
-/**
- * Returns the oldest due_at, and the number of due subscriptions without a lease (up to 10,000).
- */
-export async function readBacklog(
-  sql: Queryable,
-  chainNow: Date,
-): Promise<{ oldest: Date | null; waiting: number }> {
-  const [row] = await sql<{ oldest: Date | null; waiting: number }[]>`
-    select min(due_at) as oldest, count(*)::int as waiting from (
-      select due_at from subscriptions where due_at <= ${chainNow}
-        and (lease_until is null or lease_until < now()) order by due_at, id limit 10000
-    ) as waiting`;
-  return row ?? { oldest: null, waiting: 0 };
 }

@@ -1,5 +1,6 @@
-// The keepers' sweep over all subscriptions. One lap visits every subscription once. All keepers
-// together run one sweep and share its position.
+// The keepers' sweep over all subscriptions. One lap visits every subscription once: first those
+// with a due time, in its order, then the ended ones without one from whose accounts can still be
+// pulled, at the place ENDED. All keepers together run one sweep and share its position.
 import type { Queryable } from './postgres/connect.ts';
 import { FIRST_ID } from './postgres/ids.ts';
 import type { DuePlace } from './subscription-leases.ts';
@@ -32,6 +33,13 @@ export interface SweepStep {
   waitSeconds: number | null;
 }
 
+/** The due time that an ended subscription without a due time has in the order of the sweep. */
+const ENDED = new Date('9999-01-01T00:00:00Z');
+
+/** SQL condition: an ended subscription without a due time that the sweep reads. */
+const isPullable = (sql: Queryable) => sql`
+  pullable and status in ('cancelled', 'expired') and due_at is null`;
+
 /**
  * Returns the position of the last subscription in the order of the sweep. If the sweep later finds
  * a subscription beyond this position, that subscription was registered or rescheduled in the
@@ -39,8 +47,12 @@ export interface SweepStep {
  */
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
-    select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc
-      limit 1`;
+    (select ${ENDED}::timestamptz as due_at, id from subscriptions where ${isPullable(sql)}
+      order by id desc limit 1)
+    union all
+    (select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc
+      limit 1)
+    order by due_at desc limit 1`;
   return last ?? { dueAt: new Date(0), id: FIRST_ID };
 }
 
@@ -65,9 +77,14 @@ export async function stepSweep(
     ),
     batch as (
       select s.due_at, s.id from walk w cross join lateral (
-        select due_at, id from subscriptions where due_at is not null
+        (select due_at, id from subscriptions where due_at is not null
           and (due_at, id) > (w.due_at, w.id)
-        order by due_at, id limit ${limit}
+        order by due_at, id limit ${limit})
+        union all
+        (select ${ENDED}::timestamptz, id from subscriptions where ${isPullable(sql)}
+          and id > case when w.due_at < ${ENDED} then ${FIRST_ID}::uuid else w.id end
+        order by id limit ${limit})
+        order by 1, 2 limit ${limit}
       ) s
     ),
     taken as (

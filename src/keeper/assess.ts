@@ -2,6 +2,8 @@
 // decision also needs past payments (pulls), the pulls are looked up in the database, then on
 // chain. If an account is missing at one RPC endpoint, the other endpoints are asked too.
 import { pullPeriod } from '../chain/program/period.ts';
+import { witnessAbsence } from '../chain/rpc/absence.ts';
+import { ACCOUNTS_AT_ONCE } from '../chain/rpc/accounts.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import { readTried } from '../db/payment-attempts.ts';
@@ -17,6 +19,7 @@ import { isDueSoon } from '../domain/collecting/look-ahead.ts';
 import { owedBefore } from '../domain/collecting/owed.ts';
 import { type LookupResult, type LookupEntry, findInBooks } from '../domain/collecting/pulls.ts';
 import { updateOf, isLive } from '../domain/collecting/transitions.ts';
+import { chunks } from '../each.ts';
 import type { Closed } from './close.ts';
 import type { Context } from './context.ts';
 import { findPulls, partiesOf, type PullHistory } from './pull-history.ts';
@@ -222,28 +225,57 @@ const RECEIVING = ['merchantTokens', 'treasuryTokens'] as const;
  * another RPC endpoint. Leaves out accounts that the keeper has just closed.
  */
 async function findDoubted(
-  { programId, absence }: Context,
+  context: Context,
   rows: readonly KeeperSubscription[],
   snapshot: Snapshot,
   closed: Closed | undefined,
 ): Promise<LookupEntry[]> {
+  const { programId, absence } = context;
   const missing = rows.flatMap((row) => {
     const view = snapshot.of(row);
     // No keeper has read the accounts of a new subscription yet. `decide` waits until these
     // accounts exist, so a missing account needs no check here.
     const isNew = row.periodAnchor === null && row.ageSeconds <= YOUNG_SECONDS;
     if (view instanceof Error || closed?.has(row.id) === true) return [];
+    if (!isLive(row)) return [];
     return [...(isNew ? [] : ENDING), ...RECEIVING]
       .filter((name) => view[name] === null)
       .map((name) => ({ id: row.id, name, address: addressesOf(row, programId)[name] }));
   });
-  if (missing.length === 0) return [];
+  const ended = await doubtEnded(context, rows, snapshot, closed);
+  if (missing.length === 0) return ended;
   const gone = await absence.gone([...new Set(missing.map(({ address }) => address))]);
   const isEnding = (name: string) => (ENDING as readonly string[]).includes(name);
-  return missing
+  const doubted = missing
     .filter(({ address }) => !gone.has(address))
-    .map(({ id, name }) => [
+    .map(({ id, name }): LookupEntry => [
       id,
       isEnding(name) ? { absenceDoubted: true } : { receiverDoubted: true },
     ]);
+  return [...doubted, ...ended];
+}
+
+/**
+ * Does the same for ended subscriptions. Nothing but the account is asked for, of every endpoint.
+ * That many ended subscriptions lose their accounts is normal, so it raises no alarm.
+ */
+async function doubtEnded(
+  { rpc }: Context,
+  rows: readonly KeeperSubscription[],
+  snapshot: Snapshot,
+  closed: Closed | undefined,
+): Promise<LookupEntry[]> {
+  const missing = rows.filter((row) => {
+    const view = snapshot.of(row);
+    if (isLive(row) || view instanceof Error || closed?.has(row.id) === true) return false;
+    return view.subscription === null;
+  });
+  const doubted: LookupEntry[] = [];
+  for (const some of chunks(missing, ACCOUNTS_AT_ONCE)) {
+    const addresses = some.map(({ subscriptionPda }) => subscriptionPda);
+    const { absent } = await witnessAbsence(rpc, [...new Set(addresses)]);
+    for (const { id, subscriptionPda } of some)
+      if (!absent.has(subscriptionPda)) doubted.push([id, { absenceDoubted: true }]);
+  }
+  return doubted;
 }

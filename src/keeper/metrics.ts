@@ -8,7 +8,7 @@ import { measureOpenAttempts } from '../db/payment-attempts.ts';
 import { countBlockedPlans } from '../db/plans.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { readLastReconciliation } from '../db/reconciliation.ts';
-import { readBacklog } from '../db/subscription-work.ts';
+import { readBacklog } from '../db/subscription-leases.ts';
 import { sponsorMetrics } from './sponsor-metrics.ts';
 
 /** Alert reasons that do not come from the error of a failed payment. */
@@ -27,6 +27,7 @@ const otherAlerts = [
   'history_missing',
   'slot_not_believed',
   'sponsored_unregistered',
+  'refund_excess',
 ];
 
 const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'accountSubscribe'];

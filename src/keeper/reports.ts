@@ -5,7 +5,7 @@ import { transactionFee } from '../chain/transactions/collection.ts';
 import type { Notifier } from '../db/postgres/notify.ts';
 import { isCharged } from '../domain/collecting/attempt-end.ts';
 import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
-import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
+import { isLive, type SubscriptionUpdate } from '../domain/collecting/transitions.ts';
 import { collectAt } from '../domain/collecting/window.ts';
 import type { Log } from '../log.ts';
 import type { InFlight, InFlightPayment, InFlightTransaction } from './in-flight.ts';
@@ -38,7 +38,9 @@ export function report(
         { subscription: row.id, signature, amount, feeOwed: feeOwed.toString() },
         further
           ? 'foreign pull in a period that was paid already'
-          : 'foreign pull under our plan; it pays the period, and its fee is owed',
+          : isLive(row)
+            ? 'foreign pull under our plan; it pays the period, and its fee is owed'
+            : 'foreign pull for a subscription that has ended; its fee is owed',
       );
       continue;
     }

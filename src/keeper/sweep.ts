@@ -1,7 +1,8 @@
 // The sweep finds changes that the streams missed. It reads every subscription once per
-// SWEEP_MINUTES, or sooner after a stream was interrupted or lost messages (stream-check.ts). The
-// sweep only marks changed subscriptions as due. A collect loop then claims each due subscription
-// and decides what to do (claim.ts).
+// SWEEP_MINUTES, or sooner after a stream was interrupted or lost messages (stream-check.ts). Ended
+// subscriptions are read too, while something can still be pulled from their accounts. The sweep
+// only marks changed subscriptions as due. A collect loop then claims each due subscription and
+// decides what to do (claim.ts).
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
 import { timeOf } from '../chain/time.ts';
@@ -11,6 +12,7 @@ import type { DuePlace } from '../db/subscription-leases.ts';
 import { type KeeperSubscription, makeDue, readSubscriptions } from '../db/subscription-work.ts';
 import { lastPlace, stepSweep, type SweepStep } from '../db/sweeps.ts';
 import { hasChanged, withPayment } from '../domain/collecting/changes.ts';
+import { isLive } from '../domain/collecting/transitions.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
 import { readSnapshot } from './snapshot.ts';
@@ -143,8 +145,9 @@ export class Sweep {
     const { sql, rules, log, clock, absence, onRead } = this.#context;
     const rows = await readSubscriptions(sql, [...ids]);
     if (rows.length === 0) return;
-    onRead(rows);
-    const snapshot = await readSnapshot(this.#context, rows, { minSlot });
+    onRead(rows.filter(({ dueAt }) => dueAt !== null));
+    const periodsOnly = (row: KeeperSubscription) => !isLive(row);
+    const snapshot = await readSnapshot(this.#context, rows, { minSlot, periodsOnly });
     clock.observe(snapshot.now);
     absence.read(rows.length);
     const isChanged = (row: KeeperSubscription) => hasChanged(row, snapshot.of(row), rules);

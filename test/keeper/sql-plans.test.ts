@@ -269,7 +269,7 @@ void t.test(
             wallets: pdas.map((pda) => `livewallet${pda.slice(4)}`),
           }),
       ],
-      readBacklog: [500, (sql) => subscriptions.readBacklog(sql, NOW)],
+      readBacklog: [500, (sql) => leases.readBacklog(sql, NOW)],
       readOpenAttempts: [BATCH, (sql) => readOpenAttempts(sql, ids)],
       readUnderWay: [BATCH, (sql) => readUnderWay(sql, ids)],
       // Payments, their transactions, and the other payments of these.

@@ -81,7 +81,7 @@ export async function reinstateNewest({ sql }: Ground, pda: string): Promise<str
     select id from subscriptions where subscription_pda = ${pda} order by id desc limit 1`;
   if (newest === undefined) return 'reinstate nothing';
   try {
-    await sql.begin((tx) => reinstate(tx, newest));
+    await sql.begin((tx) => reinstate(tx, newest, { anyEnd: false }));
     return 'reinstate';
   } catch (error) {
     if (error instanceof ServiceError) return `reinstate ${error.code}`;

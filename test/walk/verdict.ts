@@ -3,7 +3,7 @@
 import bs58 from 'bs58';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { listCreditFaults } from '../../src/db/reconciliation.ts';
-import { keeperPullsIn } from '../../src/domain/collecting/differences.ts';
+import { planPullsIn } from '../../src/domain/collecting/differences.ts';
 import type { Stage } from '../fixtures/billing.ts';
 import { afterTheEnd, ofSameAccount, revived } from '../fixtures/ends.ts';
 import type { Walk } from './party.ts';
@@ -68,12 +68,13 @@ async function pullsTwice({ sql, rpc, net, keeper, treasury }: Stage): Promise<s
   for (const { signature, err } of await listed(rpc, keeper.address)) {
     if (err !== null) continue;
     const transaction = await rpc.getTransaction(signature, { commitment: 'finalized' });
-    const pulls = 'unreadable' in transaction ? transaction : keeperPullsIn(transaction, parties);
+    const pulls = 'unreadable' in transaction ? transaction : planPullsIn(transaction, parties);
     if ('unreadable' in pulls) {
       wrong.push(`unreadable: ${signature}`);
       continue;
     }
     for (const { subscriptionPda, pull } of pulls) {
+      if (pull.source !== 'keeper') continue;
       const hex = Buffer.from(bs58.decode(signature)).toString('hex');
       if (!attempts.has(`${hex}${subscriptionPda}${pull.gross}`))
         wrong.push(`${pull.gross} was pulled without such an attempt: ${signature}`);

@@ -135,7 +135,10 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       app_logos: ['app_id'],
       plans: planTerms,
       payments: [...notRefunded, 'amount_refunded'],
-      subscriptions: [...subscriptionTerms, 'charged_from', 'paid_through', 'period_pulled'],
+      subscriptions: [
+        ...subscriptionTerms,
+        ...['charged_from', 'paid_through', 'period_pulled', 'pullable', 'pulled_through'],
+      ],
       webhook_endpoints: ['id', 'app_id', 'url'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],
       idempotency_keys: ['scope', 'key'],

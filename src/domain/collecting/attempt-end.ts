@@ -16,7 +16,7 @@ import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { Pull, View } from './chain-view.ts';
 import { registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
-import { closingDue } from './ending.ts';
+import { closingDue, noteRead } from './ending.ts';
 import { keeperRetryAt } from './keeper-backoff.ts';
 import { type KnownPull, nextAfter, recordPull } from './pulls.ts';
 import type { Assessment } from './settlement.ts';
@@ -191,7 +191,10 @@ function applyFailedAttempt(
       { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature },
       rules.pastDueDays,
     );
-    if (!isLive(state)) state.dueAt = closingDue({ now }, account, rules);
+    if (!isLive(state)) {
+      state.dueAt = closingDue({ now }, account, rules);
+      if (account !== null) noteRead(update, { plan, now }, account);
+    }
     return undefined;
   }
   if (failure.kind === 'ours' || failure.kind === 'unknown') {

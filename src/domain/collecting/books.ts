@@ -3,7 +3,7 @@
 import { type PaymentRow, readPaidByCredit, readPulled, readRecorded } from '../../db/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
-import type { KnownPull } from './pulls.ts';
+import { bookedThrough, type KnownPull } from './pulls.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 
 /**
@@ -68,9 +68,10 @@ interface Recorded {
 }
 
 /**
- * Reads the recorded payments and paid periods that concern `updates`. Only periods before
- * paidThrough are queried. Every later period is unpaid, because a payment and paidThrough are
- * written together.
+ * Reads the recorded payments and paid periods that concern `updates`. Periods after the last
+ * recorded one are not queried: they are unpaid, because a payment and the end of its period are
+ * written together. For a registration without a payment every period is queried, because an
+ * earlier registration of the account may have recorded its payments.
  */
 export async function readBooks(
   sql: Queryable,
@@ -80,13 +81,12 @@ export async function readBooks(
   const succeeded = updates.flatMap(({ row, payments }) =>
     payments
       .filter(({ status }) => status === 'succeeded')
-      .map((payment) => ({ ...payment, paidThrough: row.paidThrough })),
+      .map((payment) => ({ ...payment, booked: bookedThrough(row) })),
   );
   const signatures = succeeded.flatMap(({ txSignature }) => txSignature ?? []);
   if (signatures.length === 0) return books;
   const covered = succeeded.filter(
-    ({ further, periodStart, paidThrough }) =>
-      !further && paidThrough !== null && paidThrough > periodStart,
+    ({ further, periodStart, booked }) => !further && (booked === null || booked > periodStart),
   );
   for (const one of await readRecorded(sql, [...new Set(signatures)])) books.add(one);
   if (covered.length === 0) return books;

@@ -10,6 +10,7 @@ import type { View } from './chain-view.ts';
 import { decide, registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';
 import { hasUnknownPull } from './pulls.ts';
+import { isLive } from './transitions.ts';
 
 /**
  * Returns whether the accounts show a change that the subscription's row does not have yet. Pure.
@@ -35,7 +36,8 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
     (row.nextPaymentDue === null || nextPaymentDue < row.nextPaymentDue);
   const isOnChain =
     row.cancelRequestedBy === 'subscriber_here' && cancelRequestedBy !== row.cancelRequestedBy;
-  return hasEvent || repaired || payable || isOnChain;
+  const isOver = update.state.pullable !== row.pullable;
+  return hasEvent || repaired || payable || isOnChain || isOver;
 }
 
 /**
@@ -64,9 +66,10 @@ export function withPayment(
  */
 export function accountChanged(row: KeeperSubscription, account: SubscriptionTerms): boolean {
   if (registeredAccount(row, account) === null) return true;
+  if (hasUnknownPull(row, account)) return true;
+  if (!isLive(row)) return false;
   const isCancelled = account.expiresAt !== 0n;
   if (isCancelled && row.cancelRequestedBy === 'subscriber_here') return true;
-  if (isCancelled !== (row.cancelRequestedAt !== null))
-    return row.cancelRequestedBy === 'subscriber' || isCancelled;
-  return hasUnknownPull(row, account);
+  if (isCancelled === (row.cancelRequestedAt !== null)) return false;
+  return row.cancelRequestedBy === 'subscriber' || isCancelled;
 }

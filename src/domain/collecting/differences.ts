@@ -5,7 +5,7 @@ import type { ConfirmedTransaction, UnreadableTransaction } from '../../chain/rp
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { RecordedPayment } from '../../db/reconciliation.ts';
 import type { Pull } from './chain-view.ts';
-import { pullsIn } from './pulls.ts';
+import { pullsIn, type PullParties } from './pulls.ts';
 
 export interface Difference {
   kind:
@@ -13,7 +13,7 @@ export interface Difference {
     | 'failed_on_chain'
     | 'other_amounts'
     | 'other_period'
-    /** A payment that a keeper collected on chain is missing in the database. */
+    /** A payment that a keeper or another puller collected is missing in the database. */
     | 'not_recorded'
     /**
      * A payment that a keeper collected on chain is missing in the database, and another payment
@@ -35,6 +35,8 @@ export interface Difference {
     | 'credits_differ'
     /** A refund is recorded, but the chain has no such transfer. */
     | 'refund_not_on_chain'
+    /** The recorded transfer of a refund moved more than was left of its payment. */
+    | 'refund_excess'
     /** A payment's refunded sum in the database differs from the sum of its refunds. */
     | 'refunds_differ'
     /** The sums of a day in an app's statement differ from the sums on chain. */
@@ -51,33 +53,30 @@ export interface Difference {
   repaired: boolean;
 }
 
-export interface KeeperPull {
+/** A payment that a keeper or another puller collected on chain. */
+export interface PlanPull {
   subscriptionPda: string;
   planPda: string;
   pull: Pull;
 }
 
 /**
- * Returns the payments that keepers collected in one transaction. If an event of the transaction
+ * Returns the payments that were collected in one transaction. If an event of the transaction
  * cannot be decoded, returns the transaction as unreadable.
  */
-export function keeperPullsIn(
+export function planPullsIn(
   transaction: ConfirmedTransaction,
-  {
-    programId,
-    keepers,
-    treasuries,
-  }: { programId: string; keepers: readonly string[]; treasuries: readonly string[] },
-): KeeperPull[] | UnreadableTransaction {
+  parties: Omit<PullParties, 'subscriptionPda'>,
+): PlanPull[] | UnreadableTransaction {
   return decoded(transaction.signature, () => {
-    const transfers = programEvents(transaction, programId).filter(
+    const transfers = programEvents(transaction, parties.programId).filter(
       (event) => event.kind === 'transfer',
     );
     const plans = new Map(transfers.map(({ subscription, plan }) => [subscription, plan]));
     return [...plans].flatMap(([subscriptionPda, planPda]) =>
-      pullsIn(transaction, { programId, keepers, treasuries, subscriptionPda })
-        .filter(({ source }) => source === 'keeper')
-        .map((pull) => ({ subscriptionPda, planPda, pull })),
+      pullsIn(transaction, { ...parties, subscriptionPda }).map((pull) => ({
+        ...{ subscriptionPda, planPda, pull },
+      })),
     );
   });
 }

@@ -104,14 +104,38 @@ export function end(
     accountClosed: account === null,
     dueAt: closingDue(view, account, rules),
   });
+  noteRead(update, view, account);
   return { update };
 }
 
 /**
- * Decides about a subscription that has ended. The keeper still records on-chain payments from
- * before the end. If the same account has a newer registration, that registration records these
- * payments instead. If the account was closed, the payments are read from the history of the
- * account's address.
+ * Records that the account of an ended subscription was read and its pulls are recorded: whether
+ * anything can still be pulled from it for this subscription.
+ */
+export function noteRead(
+  { row, state }: SubscriptionUpdate,
+  { plan, now }: Pick<ChainView, 'plan' | 'now'>,
+  account: SubscriptionAccount | null,
+): void {
+  state.pulledThrough ??= state.paidThrough ?? timeOf(account === null ? now : account.periodStart);
+  state.pullable =
+    account !== null &&
+    row.successor !== 'same_account' &&
+    !NEVER_AGAIN.has(pullPeriod(account, plan, now).verdict);
+}
+
+/** Verdicts after which the program never allows another pull from the account. */
+const NEVER_AGAIN: ReadonlySet<PullPeriod['verdict']> = new Set([
+  'plan_closed',
+  'plan_ended',
+  'plan_changed',
+  'cancelled',
+]);
+
+/**
+ * Decides about a subscription that has ended. The keeper still records on-chain payments. If the
+ * same account has a newer registration, that registration records these payments instead. If the
+ * account was closed, the payments are read from the history of the account's address.
  */
 export function afterTheEnd(
   update: SubscriptionUpdate,
@@ -132,6 +156,7 @@ export function afterTheEnd(
       if (!isGivenUp(update.row)) return keeperFailure(update, view);
     }
   }
+  noteRead(update, view, account);
   const { paidThrough } = update.state;
   if (
     account !== null &&

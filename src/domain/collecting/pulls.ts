@@ -9,8 +9,8 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
-import { applyCover, applyFurther, applyPayment } from './paying.ts';
-import type { SubscriptionUpdate } from './transitions.ts';
+import { applyAfterEnd, applyCover, applyFurther, applyPayment } from './paying.ts';
+import { isLive, type SubscriptionUpdate } from './transitions.ts';
 
 /**
  * An on-chain payment, and what the database has recorded about the payment and its period
@@ -81,19 +81,31 @@ export function pullLookup(row: KeeperSubscription, result: LookupResult): PullL
 }
 
 /**
- * Returns whether the on-chain account counts a payment that is not recorded: the current period of
- * the account is unpaid in the database, or paid in the database with a smaller amount.
+ * End of the last period whose pulls are recorded. After the end of the subscription, pulls of
+ * other pullers are recorded without moving paidThrough.
+ */
+export function bookedThrough({
+  paidThrough,
+  pulledThrough,
+}: Pick<KeeperSubscription, 'paidThrough' | 'pulledThrough'>): Date | null {
+  if (paidThrough === null || pulledThrough === null) return paidThrough ?? pulledThrough;
+  return pulledThrough > paidThrough ? pulledThrough : paidThrough;
+}
+
+/**
+ * Returns whether the on-chain account counts a payment that is not recorded: no payment is
+ * recorded for the current period of the account, or payments with a smaller sum.
  */
 export function hasUnknownPull(
-  state: Pick<KeeperSubscription, 'paidThrough' | 'periodPulled'>,
+  state: Pick<KeeperSubscription, 'paidThrough' | 'pulledThrough' | 'periodPulled'>,
   account: SubscriptionTerms,
 ): boolean {
   if (account.amountPulled === 0n) return false;
-  if (!isPaid(state, account)) return true;
+  const booked = bookedThrough(state);
+  if (booked === null || unixSeconds(booked) <= account.periodStart) return true;
   // If the database has recorded a payment of a later period, the account came from an RPC endpoint
   // that lags behind. The amount in such an account is out of date.
-  const paidFor =
-    state.paidThrough === null ? 0n : unixSeconds(state.paidThrough) - account.periodStart;
+  const paidFor = unixSeconds(booked) - account.periodStart;
   return paidFor <= periodSeconds(account.periodHours) && account.amountPulled > state.periodPulled;
 }
 
@@ -113,9 +125,22 @@ export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /**
+ * Whether another puller made this payment after the subscription had ended. The subscription's end
+ * may have been recorded by the database's clock. Therefore a payment counts as made before the end
+ * if it is found by the first read of the account after the end (pulledThrough is null).
+ */
+const isAfterEnd = ({ row, state }: SubscriptionUpdate, { source, at }: KnownPull): boolean =>
+  source === 'foreign' &&
+  !isLive(row) &&
+  row.endedAt !== null &&
+  at >= unixSeconds(row.endedAt) &&
+  state.pulledThrough !== null;
+
+/**
  * Records an on-chain payment of any puller in `update`. The first payment of a period pays the
- * period, whatever its amount. Every other payment of the same period is recorded as `further`.
- * `next` is the due time of the following payment.
+ * period, whatever its amount. Every other payment of the same period is recorded as `further`. A
+ * payment that another puller made after the end pays for nothing. `next` is the due time of the
+ * following payment.
  */
 export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
   const { paidThrough } = update.state;
@@ -124,7 +149,8 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
     ({ status, periodStart }) =>
       status === 'succeeded' && unixSeconds(periodStart) === pull.periodStart,
   );
-  if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
+  if (isAfterEnd(update, pull)) applyAfterEnd(update, pull, pull.isPeriodPaid || isPaidHere);
+  else if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
     if (!isCovered) applyCover(update, pull, next);
     if (!pull.recorded) applyFurther(update, pull);
   } else applyPayment(update, pull, next);
@@ -139,7 +165,8 @@ export function recordPulls(
 ): void {
   for (const pull of oldestFirst(pulls))
     recordPull(update, pull, nextAfter(pull.periodStart, account, period));
-  if (!isPaid(update.state, account)) return;
+  const booked = bookedThrough(update.state);
+  if (booked === null || unixSeconds(booked) <= account.periodStart) return;
   const found = pulls.reduce(
     (sum, { periodStart, gross }) => (periodStart === account.periodStart ? sum + gross : sum),
     0n,

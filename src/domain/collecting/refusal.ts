@@ -6,7 +6,7 @@ import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
 import type { ChainView } from './chain-view.ts';
 import { type Collectable, type Decision, keeperFailure, type Rules } from './decision.ts';
-import { closingDue } from './ending.ts';
+import { closingDue, noteRead } from './ending.ts';
 import { startOfNext } from './pulls.ts';
 import { applyFailure, type SubscriptionUpdate, isLive } from './transitions.ts';
 
@@ -32,7 +32,10 @@ export function failUnsent(
     { reason, now, periodStart, periodEnd, nextPeriod, amounts, signature: null },
     rules.pastDueDays,
   );
-  if (!isLive(update.state)) update.state.dueAt = closingDue(view, account, rules);
+  if (!isLive(update.state)) {
+    update.state.dueAt = closingDue(view, account, rules);
+    noteRead(update, view, account);
+  }
   return { update };
 }
 

@@ -51,6 +51,8 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     chargedFrom: row.chargedFrom,
     discountPeriods: row.discountPeriods,
     credit: row.credit,
+    pullable: row.pullable,
+    pulledThrough: row.pulledThrough,
   };
   return { row, state, events: [], payments: [] };
 }

@@ -1,6 +1,6 @@
-// Finds the time from which a registration is charged for the current period of its account. If the
-// account was opened for the registration, the whole period is charged. If the account was resumed
-// or registered late, only the rest of the period is charged.
+// Finds the time from which a registration is charged. If the account was opened for the
+// registration, the whole period is charged. If the account was resumed or registered late, only
+// the rest of the period is charged, and a period that was over by then costs nothing.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
@@ -30,11 +30,11 @@ interface Registered {
 }
 
 /**
- * Returns the chain time from which the current period is charged. For an account that an offer
- * resumed, this is the time of the resume; otherwise it is the time of the registration. Null means
- * that the whole period is charged. This is so (1) if a new account is registered promptly, (2) if
- * an offer opened the account in this period, (3) if the account was resumed before this period.
- * Throws INTERNAL_ERROR when the chain is unreachable.
+ * Returns the chain time from which the registration is charged. For an account that an offer
+ * resumed, this is the time of the resume, which may lie in an earlier period; otherwise it is the
+ * time of the registration. Null means that whole periods are charged. This is so (1) if a new
+ * account is registered promptly, (2) if an offer opened the account in this period. Throws
+ * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function startOfCharge(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
@@ -53,8 +53,7 @@ export async function startOfCharge(
   const resumedAt = isResumed
     ? await findResume(chain, network, { plan, subscriber, subscriptionPda })
     : undefined;
-  const from = resumedAt ?? now;
-  return from > period.start ? timeOf(from) : null;
+  return timeOf(resumedAt ?? now);
 }
 
 /**

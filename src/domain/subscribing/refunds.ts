@@ -5,6 +5,9 @@
 //   pending -> expired (the transfer is not on chain, and its blockhash has expired)
 //   expired -> succeeded (the transfer is found on chain later)
 //
+// The transfer of an expired refund may be found after the payment was refunded or credited again.
+// What exceeds the rest of the payment is recorded as `excess`.
+//
 // Each transfer contains an address of its own, the refund's reference. If the history of the
 // reference cannot be read completely, the refund stays pending, because the transfer may be in the
 // unread part.
@@ -157,7 +160,10 @@ interface RecordingParts {
     | 'getHistoriesEverywhere'
     | 'endpoints'
   >;
-  readonly log: Pick<Log, 'warn'>;
+  readonly log: Pick<Log, 'warn' | 'error'>;
+  readonly metrics: {
+    readonly alerts: { inc: (labels: { reason: 'refund_excess' }) => void };
+  };
   /** Wakes the dispatchers. */
   readonly deliveries: Notifier;
 }
@@ -262,27 +268,31 @@ async function listOldest(
 }
 
 /**
- * Records a finalized transfer and queues its event. Resolves with false when the transfer is
- * already recorded, or when the refunds would exceed the payment's net amount.
+ * Records a finalized transfer and queues its event. Raises an alert if the transfer exceeds what
+ * was left of the payment. Resolves with false when the transfer is already recorded.
  */
 async function record(
-  { sql, log, deliveries }: RecordingParts,
+  { sql, log, metrics, deliveries }: RecordingParts,
   { id }: AwaitedRefund,
   transfer: Transfer,
 ): Promise<boolean> {
   const { txSignature } = transfer;
-  const queued = await sql.begin(async (tx) => {
+  const done = await sql.begin(async (tx) => {
     const recorded = await recordRefund(tx, id, transfer);
     if (recorded === undefined) return undefined;
     const { subscriptionId, transactionId, amount } = recorded;
     const extra = { refundId: id, transactionId, amount, txSignature };
-    return appendEvents(tx, [{ subscriptionId, type: 'refund_recorded', extra }]);
+    const queued = await appendEvents(tx, [{ subscriptionId, type: 'refund_recorded', extra }]);
+    return { recorded, queued };
   });
-  if (queued === undefined)
-    log.warn(
-      { refund: id, txSignature },
-      'refund is not recorded: more than the net would be refunded',
-    );
-  else deliveries.notify(queued);
-  return queued !== undefined;
+  if (done === undefined) return false;
+  deliveries.notify(done.queued);
+  const { transactionId: payment, excess } = done.recorded;
+  if (excess > 0n) {
+    const reason = 'refund_excess';
+    metrics.alerts.inc({ reason });
+    const amount = excess.toString();
+    log.error({ refund: id, payment, txSignature, amount, reason }, 'refunded beyond the payment');
+  }
+  return true;
 }

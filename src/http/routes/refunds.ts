@@ -45,6 +45,11 @@ const fields = {
     Type.String({ description: 'Signature of the transfer on chain, in Base58.' }),
   ),
   occurredAt: nullable({ ...Time, description: 'Block time of the transfer.' }),
+  excess: {
+    ...Amount,
+    description:
+      'The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless a transfer landed that counted as lost.',
+  },
   createdAt: Time,
 };
 const Refund = Type.Object(fields, { title: 'Refund' });

@@ -7,6 +7,8 @@ import { generateKeypair, type Keypair } from '../../../src/chain/keypair.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { addSignature, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { refundTransaction } from '../../../src/chain/transactions/refund.ts';
+import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
+import { readStatementDays } from '../../../src/db/statements.ts';
 import {
   askRefund,
   readRefundGround,
@@ -54,6 +56,15 @@ async function send(stage: Stage, keypair: Keypair, transaction: string) {
   const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
   assert.equal(statuses[0]?.commitment, 'finalized');
   return signature;
+}
+
+const DAY_MS = 86_400_000;
+
+/** Everything that `billing reconcile` names. */
+async function differences({ sql, rpc, net, keeper }: Stage) {
+  const reconciler = { sql, rpc, programId: net.programId, keepers: [keeper.address] };
+  const range = { since: new Date(0), until: new Date(4e12), repair: false };
+  return (await reconcile(reconciler, range)).differences;
 }
 
 /** Sends `count` transactions that name an address, and makes the blocks that finalize them. */
@@ -109,27 +120,68 @@ void t.test(
   },
 );
 
-void t.test(
-  'an expired refund whose transfer landed later is recorded, but never beyond the payment’s net amount',
-  async (t) => {
-    const { stage, subscription } = await start(t);
-    const { context } = stage.parts();
-    const first = await ask(stage, subscription, null);
-    // An earlier release expired refunds by their age alone.
-    await stage.sql`
-      update refunds set created_at = now() - interval '6 minutes', blockhash = null, last_valid_block_height = null, blockhash_slot = null`;
-    await recordRefunds(context);
-    t.match(await refunds(stage), [{ status: 'expired' }]);
-    const second = await ask(stage, subscription, null);
-    for (const { unsigned } of [first, second])
-      await send(stage, subscription.plan.merchant, unsigned.transaction);
-    await lookNow(stage);
-    await recordRefunds(context);
-    const statuses = (await refunds(stage)).map(({ status }) => status).sort();
-    t.equal(statuses.filter((status) => status === 'succeeded').length, 1);
-    t.equal(await refunded(stage), 5_000_000n - 50_000n);
-  },
-);
+const late = [
+  { title: 'the whole refund is excess', lost: null, other: null, excess: 4_950_000n },
+  { title: 'a part of it is excess', lost: 2_500_000n, other: 3_000_000n, excess: 550_000n },
+  { title: 'it still fits', lost: 2_500_000n, other: 2_450_000n, excess: 0n },
+];
+for (const { title, lost, other, excess } of late)
+  void t.test(
+    `the transfer of an expired refund is found after another refund: ${title}`,
+    async (t) => {
+      const { stage, subscription } = await start(t);
+      const { context } = stage.parts();
+      const { merchant } = subscription.plan;
+      const asked = await ask(stage, subscription, lost);
+      await stage.sql`update refunds set status = 'expired', look_at = null`;
+      const second = await ask(stage, subscription, other);
+      await send(stage, merchant, second.unsigned.transaction);
+      await lookNow(stage);
+      await recordRefunds(context);
+      const txSignature = await send(stage, merchant, asked.unsigned.transaction);
+      await stage.sql`update refunds set look_at = now() where id = ${asked.refund.id}`;
+      await recordRefunds(context);
+      await recordRefunds(context);
+      const [row] = await stage.sql<{ amount: bigint }[]>`
+        select amount, status, tx_signature, excess from refunds where id = ${asked.refund.id}`;
+      t.match(row, { status: 'succeeded', txSignature, excess });
+      const moved = row!.amount + second.refund.amount;
+      t.equal(await refunded(stage), moved - excess, 'at most the net amount');
+      const told = (await stage.events(subscription)).filter(
+        ({ type }) => type === 'refund_recorded',
+      );
+      t.equal(told.length, 2);
+      t.equal(told[1]?.data.amount, String(row!.amount), 'with what was moved');
+      const { values } = await context.metrics.alerts.get();
+      const raised = values.find(({ labels }) => labels.reason === 'refund_excess')?.value;
+      t.equal(raised, excess === 0n ? 0 : 1);
+      t.same(
+        (await differences(stage)).map(({ kind, signature }) => [kind, signature]),
+        excess === 0n ? [] : [['refund_excess', txSignature]],
+        'and no other difference',
+      );
+      const [app] = await stage.sql<{ appId: string }[]>`select app_id from payments`;
+      const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+      const range = { from: new Date(today - DAY_MS), to: new Date(today + 2 * DAY_MS) };
+      const days = await readStatementDays(stage.sql, app!.appId, range);
+      const stated = days.reduce((sum, day) => sum + BigInt(day.refunded), 0n);
+      t.equal(stated, moved, 'the statement has what was moved');
+    },
+  );
+
+void t.test('a part that became credit is not refunded again by a late transfer', async (t) => {
+  const { stage, subscription } = await start(t);
+  const { context } = stage.parts();
+  const { unsigned } = await ask(stage, subscription, null);
+  await stage.sql`update payments set amount_credited = 4000000`;
+  await send(stage, subscription.plan.merchant, unsigned.transaction);
+  await lookNow(stage);
+  await recordRefunds(context);
+  t.match(await stage.sql`select status, excess from refunds`, [
+    { status: 'succeeded', excess: 4_000_000n },
+  ]);
+  t.equal(await refunded(stage), 950_000n);
+});
 
 void t.test(
   'a refund expires only when both endpoints show its blockhash dead, and no second transfer is offered before',

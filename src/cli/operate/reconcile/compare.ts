@@ -1,20 +1,14 @@
-// The comparison of `billing reconcile`: (1) each recorded payment must be on chain, (2) each
-// payment that a keeper pulled on chain must be recorded (missing.ts), (3) the sums in the
-// statements must equal the sums on chain (statements.ts). With `repair`, missing payments are
-// recorded. No recorded payment is changed or deleted.
+// The comparison of `billing reconcile`: (1) each recorded payment must be on chain, (2) each pull
+// on chain must be recorded, by a keeper or by another puller (on-chain.ts, missing.ts), (3) the
+// sums in the statements must equal the sums on chain (statements.ts). With `repair`, missing
+// payments are recorded. No recorded payment is changed or deleted.
 import bs58 from 'bs58';
-import type {
-  ConfirmedTransaction,
-  FoundTransaction,
-  SignatureInfo,
-  UnreadableTransaction,
-} from '../../../chain/rpc/responses.ts';
+import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
 import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import {
-  findPlans,
   listCreditFaults,
   listRecorded,
   listTreasuries,
@@ -25,20 +19,19 @@ import {
   decoded,
   type Difference,
   differenceOf,
-  type KeeperPull,
-  keeperPullsIn,
   unreadableRecord,
 } from '../../../domain/collecting/differences.ts';
 import { pullsIn } from '../../../domain/collecting/pulls.ts';
 import { each } from '../../../each.ts';
 import { compareOnChain, nameUnexplained, nameUnknown } from './missing.ts';
+import { byPlans, pullsOnChain, type Seen } from './on-chain.ts';
 import { registerLost, type Unregistered } from './registrations.ts';
 import { compareRefunds, compareStatements, ShownDays } from './statements.ts';
 
 export interface Reconciliation {
   /** Number of recorded payments that were compared with the chain. */
   recorded: number;
-  /** Number of payments that keepers pulled and that were looked up in the recorded payments. */
+  /** Number of pulls on chain, of keepers and others, that were looked up in the payments. */
   onChain: number;
   /**
    * Payments that keepers pulled for plans that are not in this database. Such payments occur when
@@ -77,13 +70,6 @@ export interface Range {
   onProgress?: (progress: { onChain: number; recorded: number }) => void;
 }
 
-/** The treasuries, and the transactions that were read so far, by signature. */
-interface Seen {
-  readonly treasuries: readonly string[];
-  readonly transactions: Map<string, ConfirmedTransaction>;
-  readonly unreadable: Map<string, UnreadableTransaction>;
-}
-
 /**
  * Compares all payments from `since` (inclusive) to `until` (exclusive), by block time. With
  * `repair`, registers lost subscriptions and records missing payments with their events. Reports a
@@ -95,12 +81,13 @@ export async function reconcile(
 ): Promise<Reconciliation> {
   const treasuries = await listTreasuries(reconciler.sql);
   const seen: Seen = { treasuries, transactions: new Map(), unreadable: new Map() };
-  const all = await keeperPulls(reconciler, seen, { since, until }, (onChain) =>
+  const all = await pullsOnChain(reconciler, seen, { since, until }, (onChain) =>
     onProgress?.({ onChain, recorded: 0 }),
   );
   const { ours, elsewhere } = await byPlans(reconciler.sql, all);
+  const collected = ours.filter(({ pull }) => pull.source === 'keeper');
   const listed = [...seen.unreadable.keys()];
-  const unregistered = repair ? await registerLost(reconciler, ours) : [];
+  const unregistered = repair ? await registerLost(reconciler, collected) : [];
   const shown = new ShownDays();
   const range = { since, until };
   const { recorded, differences } = await compareRecorded(reconciler, seen, range, shown, (count) =>
@@ -138,91 +125,6 @@ async function nameCredits(sql: Sql): Promise<Difference[]> {
     detail: `wallet ${subscriberWallet} in app ${appId}: ${made} credited, ${spent} spent, ${unspent} unspent`,
     repaired: false,
   }));
-}
-
-/**
- * Splits the pulls into pulls of plans in this database (`ours`) and other pulls, which are only
- * counted.
- */
-async function byPlans(
-  sql: Sql,
-  pulls: readonly KeeperPull[],
-): Promise<{ ours: KeeperPull[]; elsewhere: Reconciliation['elsewhere'] }> {
-  const plans = new Set(pulls.map(({ planPda }) => planPda));
-  const known = await findPlans(sql, [...plans]);
-  const ours = pulls.filter(({ planPda }) => known.has(planPda));
-  return {
-    ours,
-    elsewhere: { pulls: pulls.length - ours.length, plans: plans.size - known.size },
-  };
-}
-
-/**
- * Returns the pulls by the keeper wallets between `range.since` and `range.until`. Transactions
- * without a block time are included.
- */
-async function keeperPulls(
-  reconciler: Reconciler,
-  seen: Seen,
-  range: { since: Date; until: Date },
-  onPulls: (count: number) => void,
-): Promise<KeeperPull[]> {
-  const { rpc, programId, keepers } = reconciler;
-  const { treasuries } = seen;
-  const found: KeeperPull[] = [];
-  const take = async ({ signature }: SignatureInfo) => {
-    // A transaction that names several keeper wallets is listed for each of them, but is read once.
-    if (seen.transactions.has(signature) || seen.unreadable.has(signature)) return;
-    const transaction = await readListed(rpc, signature);
-    const pulls =
-      'unreadable' in transaction
-        ? transaction
-        : keeperPullsIn(transaction, { programId, keepers, treasuries });
-    if ('unreadable' in pulls) {
-      seen.unreadable.set(signature, pulls);
-      return;
-    }
-    if (!('unreadable' in transaction)) seen.transactions.set(signature, transaction);
-    found.push(...pulls);
-    onPulls(found.length);
-  };
-  for (const keeper of keepers) await eachListed(rpc, keeper, range, take);
-  return found;
-}
-
-/**
- * Calls `work` for each successful transaction that names `wallet`. Transactions with a block time
- * before `since`, or at or after `until`, are left out.
- */
-async function eachListed(
-  rpc: Rpc,
-  wallet: string,
-  { since, until }: { since: Date; until: Date },
-  work: (listed: SignatureInfo) => Promise<void>,
-): Promise<void> {
-  let before: string | undefined;
-  for (;;) {
-    const page = await rpc.getSignaturesForAddress(wallet, {
-      before,
-      limit: 1000,
-      commitment: 'finalized',
-      everywhere: true,
-    });
-    const wanted = page.filter(
-      ({ err, blockTime }) =>
-        err === null &&
-        (blockTime === null || (timeOf(blockTime) >= since && timeOf(blockTime) < until)),
-    );
-    await each(wanted, AT_ONCE, work);
-    const last = page.at(-1);
-    if (
-      last === undefined ||
-      page.length < 1000 ||
-      (last.blockTime !== null && last.blockTime < unixSeconds(since))
-    )
-      return;
-    before = last.signature;
-  }
 }
 
 async function compareRecorded(

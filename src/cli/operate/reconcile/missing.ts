@@ -1,18 +1,26 @@
-// Finds payments on chain that were never recorded. Reports (1) payments that a keeper pulled and
-// that are not recorded, (2) unreadable transactions, (3) payment attempts whose outcome no
+// Finds payments on chain that were never recorded. Reports (1) payments that were pulled and that
+// are not recorded, (2) unreadable transactions, (3) payment attempts whose outcome no
 // transaction history shows. With `repair`, records the payments of (1).
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
 import { readPulled } from '../../../db/payments.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
-import { claimOne, findOwner, listKnown, listUnexplained } from '../../../db/reconciliation.ts';
+import {
+  claimOne,
+  findOwner,
+  findPulledFrom,
+  listKnown,
+  listUnexplained,
+  readFeeBps,
+} from '../../../db/reconciliation.ts';
 import { readSubscriptions } from '../../../db/subscription-work.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
-import type { Difference, KeeperPull } from '../../../domain/collecting/differences.ts';
+import type { Difference, PlanPull } from '../../../domain/collecting/differences.ts';
 import { recordPull } from '../../../domain/collecting/pulls.ts';
 import { rowByRow, settleRows } from '../../../domain/collecting/settlement.ts';
 import { updateOf, isLive } from '../../../domain/collecting/transitions.ts';
+import { split } from '../../../domain/money.ts';
 import { chunks } from '../../../each.ts';
 
 const PAGE = 500;
@@ -31,7 +39,7 @@ interface Repair {
  */
 export async function compareOnChain(
   sql: Sql,
-  pulls: readonly KeeperPull[],
+  pulls: readonly PlanPull[],
   how: Repair,
 ): Promise<Difference[]> {
   const differences: Difference[] = [];
@@ -45,24 +53,35 @@ export async function compareOnChain(
       known.map(({ signature, subscriptionPda }) => `${signature} ${subscriptionPda}`),
     );
     for (const one of page)
-      if (!have.has(`${one.pull.signature} ${one.subscriptionPda}`))
-        differences.push(await missing(sql, one, how));
+      if (!have.has(`${one.pull.signature} ${one.subscriptionPda}`)) {
+        const difference = await missing(sql, one, how);
+        if (difference !== undefined) differences.push(difference);
+      }
   }
   return differences;
 }
 
-/** Returns the difference of one unrecorded pull. With `repair`, records the pull first. */
+/**
+ * Returns the difference of one unrecorded pull. With `repair`, records the pull first. Returns
+ * undefined for a pull of another puller from an account that was not registered then: its merchant
+ * collects for it without this service.
+ */
 async function missing(
   sql: Sql,
-  { subscriptionPda, pull }: KeeperPull,
+  { subscriptionPda, pull }: PlanPull,
   { repair, publicUrl, unfounded }: Repair,
-): Promise<Difference> {
-  const { signature } = pull;
+): Promise<Difference | undefined> {
+  const { signature, source } = pull;
   const periodStart = timeOf(pull.periodStart);
-  const moved = `the keeper pulled ${pull.gross.toString()} for the period from ${periodStart.toISOString()}`;
+  const puller = source === 'keeper' ? 'the keeper' : 'another puller';
+  const moved = `${puller} pulled ${pull.gross.toString()} for the period from ${periodStart.toISOString()}`;
   const about = { signature, subscriptionPda };
-  const owner = await findOwner(sql, subscriptionPda, signature);
+  const owner =
+    source === 'keeper'
+      ? await findOwner(sql, subscriptionPda, signature)
+      : await findPulledFrom(sql, subscriptionPda, periodStart);
   if (owner === undefined) {
+    if (source === 'foreign') return undefined;
     const detail = `${moved}, and no subscription is registered`;
     return { ...about, kind: 'no_subscription', detail, repaired: false };
   }
@@ -78,7 +97,7 @@ async function missing(
     : `${moved}, and it is not recorded`;
   const [paid] = isDoubtful ? [] : recorded;
   const kind = isAfterEnd ? 'after_end' : 'not_recorded';
-  if (paid === undefined) return { ...about, kind, detail, repaired };
+  if (paid === undefined || source === 'foreign') return { ...about, kind, detail, repaired };
   const twice = `${detail}; ${paid.txSignature} paid this period`;
   return { ...about, kind: 'charged_twice', detail: twice, repaired };
 }
@@ -97,7 +116,7 @@ export async function nameUnknown(sql: Sql, unreadable: readonly string[]): Prom
       signature,
       subscriptionPda: '',
       detail:
-        'it names the keeper and succeeded, but no RPC endpoint returns it readable: it may be a payment that is not recorded',
+        'it names the keeper or a plan and succeeded, but no RPC endpoint returns it readable: it may be a payment that is not recorded',
       repaired: false,
     }));
 }
@@ -113,11 +132,12 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
     if (tries >= 60) return false;
     await pause(1000);
   }
+  const feeBps = await readFeeBps(sql);
   const { written } = await settleRows(sql, await readSubscriptions(sql, [id]), {
     chainNow: timeOf(pull.at),
     assess: rowByRow([{ id, claimId, notices: 0 }], (row, mark) => {
       const update = updateOf(row);
-      recordPull(update, mark(pull), timeOf(pull.periodEnd));
+      recordPull(update, mark(withFee(pull, row.feeBps ?? feeBps)), timeOf(pull.periodEnd));
       // The subscription becomes due at once, so that a keeper soon works on the subscription and
       // updates the rest of its state.
       if (isLive(update.state)) update.state.dueAt = timeOf(pull.at);
@@ -127,6 +147,10 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
   return written.length > 0;
 }
 
+/** Adds to a pull of another puller the fee that its merchant owes. */
+const withFee = (pull: Pull, feeBps: number): Pull =>
+  pull.source === 'foreign' ? { ...pull, feeOwed: split(pull.gross, feeBps).fee } : pull;
+
 /**
  * Returns a difference for each attempt that became `unexplained` in `range`, unless the attempt's
  * payment is recorded or is in `onChain`. An attempt is `unexplained` when no transaction history
@@ -135,7 +159,7 @@ async function record(sql: Sql, id: string, pull: Pull): Promise<boolean> {
 export async function nameUnexplained(
   sql: Sql,
   range: { since: Date; until: Date },
-  onChain: readonly KeeperPull[],
+  onChain: readonly PlanPull[],
 ): Promise<Difference[]> {
   const attempts = await listUnexplained(sql, range);
   const recorded = await listKnown(

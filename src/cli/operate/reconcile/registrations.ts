@@ -12,7 +12,7 @@ import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { findPlansAt, listActivePlanPdas, type PlanRow } from '../../../db/plans.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import { findSubscribed, listTreasuries } from '../../../db/reconciliation.ts';
-import type { KeeperPull } from '../../../domain/collecting/differences.ts';
+import type { PlanPull } from '../../../domain/collecting/differences.ts';
 import { checkRegistration, storeRegistration } from '../../../domain/subscribing/registration.ts';
 import { ServiceError } from '../../../errors.ts';
 
@@ -46,7 +46,7 @@ const NEVER_COLLECTED =
  */
 export async function registerLost(
   parts: Parts,
-  pulls: readonly KeeperPull[],
+  pulls: readonly PlanPull[],
 ): Promise<Unregistered[]> {
   const collected = await unknownOf(parts.sql, new Set(pulls.map((one) => one.subscriptionPda)));
   const others = await unknownOf(parts.sql, await liveAddresses(parts));

@@ -132,7 +132,7 @@ function describeUnregistered({ unregistered }: Reconciliation): string {
 
 function describe(result: Reconciliation, repair: boolean): string {
   const { recorded, onChain, differences } = result;
-  const compared = `${recorded} recorded payments and ${onChain} pulls of the keeper on chain were compared`;
+  const compared = `${recorded} recorded payments and ${onChain} pulls on chain were compared`;
   const { pulls, plans } = result.elsewhere;
   const others =
     pulls === 0

@@ -90,7 +90,8 @@ export async function compareRefunds(
 ): Promise<Difference[]> {
   const differences: Difference[] = [];
   const compare = async (refund: RecordedRefundRow) => {
-    const { appId, amount, occurredAt, txSignature: signature, subscriptionPda } = refund;
+    const { id, appId, amount, excess, occurredAt, subscriptionPda } = refund;
+    const { txSignature: signature } = refund;
     const found = await read(signature);
     const difference = refundDifference(refund, found);
     if (difference !== undefined) {
@@ -101,6 +102,11 @@ export async function compareRefunds(
     const seconds = found !== null && 'blockTime' in found ? found.blockTime : null;
     const at = seconds === null ? occurredAt : new Date(Number(seconds) * 1000);
     shown.add(appId, at, occurredAt, { refunded: amount });
+    if (excess > 0n) {
+      const kind = 'refund_excess';
+      const detail = `refund ${id} returned ${amount}, ${excess} more than was left of its payment`;
+      differences.push({ kind, signature, subscriptionPda, detail, repaired: false });
+    }
   };
   let after: string | null = null;
   for (;;) {

@@ -31,7 +31,7 @@ import {
   type PaymentFacts,
   type RecentError,
 } from '../../../db/status.ts';
-import { readBacklog } from '../../../db/subscription-work.ts';
+import { readBacklog } from '../../../db/subscription-leases.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 import type { SponsorLimits } from '../../../domain/sponsoring/limits.ts';
 
