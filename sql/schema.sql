@@ -1181,6 +1181,7 @@ create table subscriptions (
   replaced_at timestamp with time zone,
   starts_at timestamp with time zone,
   credit bigint not null default 0,
+  without_offer boolean not null default false,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -1248,6 +1249,7 @@ comment on column subscriptions.replaces is 'the subscription that this one repl
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
+comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

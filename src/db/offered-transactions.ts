@@ -1,4 +1,5 @@
 import type { Queryable } from './postgres/connect.ts';
+import type { DiscountTerms } from './subscription-changes.ts';
 
 export type Purpose =
   | 'subscribe'
@@ -55,28 +56,6 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
 }
 
 /**
- * Stores a copy of the subscribe offer that the wallet has signed, so that this offer becomes the
- * newest offer for the address. Does nothing if the newest offer makes the same change of plan.
- * When a transaction lands, the newest offer decides which change of plan is registered.
- */
-export async function repeatSignedOffer(sql: Queryable, offerId: string): Promise<void> {
-  await sql`
-    insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
-      plan_id, subscription_pda, checkout_session_id, resumes, replaces, change_when)
-    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
-      checkout_session_id, resumes, replaces, change_when
-    from offered_transactions o
-    where id = ${offerId} and purpose = 'subscribe' and registered_at is null and exists (
-      select from (
-        select replaces, change_when from offered_transactions
-        where subscription_pda = o.subscription_pda and wallet = o.wallet
-          and purpose = 'subscribe' and registered_at is null order by id desc limit 1
-      ) as newest
-      where (replaces, change_when) is distinct from (o.replaces, o.change_when)
-    )`;
-}
-
-/**
  * Stores the signature (Base58) of the transaction that the relay takes for this offer. Call it
  * before the transaction is first sent. A later transaction of the same offer replaces the
  * signature.
@@ -108,6 +87,50 @@ export function findOffers(
     where wallet = ${wallet} and message is not null
       ${offerId === undefined ? sql`` : sql`and id = ${offerId}`}
     order by blockhash = ${blockhash} desc, id desc limit 50`;
+}
+
+/** An offer to subscribe that no registration has used, with the terms of its checkout session. */
+export interface OpenOffer extends DiscountTerms {
+  id: string;
+  blockhash: string;
+  /** The signature of the transaction that the relay took for this offer; null before. */
+  signature: string | null;
+  checkoutSessionId: string | null;
+  /** The session's customer. */
+  externalId: string | null;
+  /** Length of the session's trial; null means the plan's trial. */
+  trialHours: number | null;
+  replaces: string | null;
+  changeWhen: ChangeWhen | null;
+  /** Whether the session expired before the relay bound it to the wallet. */
+  isLapsed: boolean;
+}
+
+/**
+ * Maximum number of offers that are read for an address. Only the wallet itself can ask for more.
+ */
+const MAX_OFFERS = 1000;
+
+/**
+ * Reads the wallet's offers to subscribe at this address that no registration has used: those that
+ * the relay took first, then the newest first. Leaves out offers whose session is complete or bound
+ * to another wallet.
+ */
+export function readOpenOffers(
+  sql: Queryable,
+  wallet: string,
+  subscriptionPda: string,
+): Promise<OpenOffer[]> {
+  return sql<OpenOffer[]>`
+    select o.id, o.blockhash, o.signature, o.checkout_session_id, o.replaces, o.change_when,
+      c.external_id, c.trial_hours, c.discount_percent, c.discount_amount, c.discount_periods,
+      coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed
+    from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
+    where o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
+      and o.purpose = 'subscribe' and o.registered_at is null and c.subscription_id is null
+      and coalesce(c.subscriber_wallet, ${wallet}) = ${wallet}
+      and coalesce(c.for_wallet, ${wallet}) = ${wallet}
+    order by o.signature is null, o.id desc limit ${MAX_OFFERS}`;
 }
 
 /**

@@ -117,6 +117,12 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    * wallet gets the keeper's registration.
    */
   isUnclaimed?: boolean;
+  /**
+   * True for a registration by a keeper that no offer fits. The first payment is then due
+   * WAIT_FOR_WALLET_SECONDS after `dueAt`, so that the wallet's own registration can set the terms
+   * of its checkout session before.
+   */
+  isWithoutOffer?: boolean;
   ownIdsFrom?: OwnIdsSource | null;
   /**
    * Whether a sponsored transaction has opened the account and made the first payment. The
@@ -125,6 +131,9 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   hasLanded?: boolean;
 }
+
+/** See isWithoutOffer. */
+const WAIT_FOR_WALLET_SECONDS = 120;
 
 /** The newest existing registration of an address. */
 export interface EarlierRegistration {
@@ -229,28 +238,6 @@ export async function lockRegistrations(sql: Transaction, subscriptionPda: strin
 }
 
 /**
- * Marks a keeper's registration as claimed by its wallet. Returns false when the registration was
- * claimed before or was not made by a keeper.
- */
-export async function claimRegistration(sql: Queryable, id: string): Promise<boolean> {
-  const { count } = await sql`
-    update subscriptions set unclaimed = false where id = ${id} and unclaimed`;
-  return count === 1;
-}
-
-/** Tells whether a keeper made this registration and the wallet has not claimed it yet. */
-export async function isUnclaimed(
-  sql: Queryable,
-  id: string,
-  subscriptionPda: string,
-): Promise<boolean> {
-  const rows = await sql`
-    select 1 from subscriptions
-    where id = ${id} and subscription_pda = ${subscriptionPda} and unclaimed`;
-  return rows.length > 0;
-}
-
-/**
  * Sets refunded_through of an ended registration if its last paid period was refunded, so that this
  * period gives no access. Called when the wallet has resumed the account.
  */
@@ -262,9 +249,10 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 
 /**
  * Stores a registration with the plan's terms and returns its id. Returns undefined if the plan is
- * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app. The
- * trial does not delay due_at, so that a keeper reads the account at once. If the address has a
- * live registration, throws a PostgresError for the constraint one_live_registration_per_pda.
+ * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app.
+ * Neither the trial nor isWithoutOffer delays due_at, so that a keeper reads the account at once. The
+ * payment for which isWithoutOffer waits is not announced, because it is no renewal. If the address
+ * has a live registration, throws a PostgresError for the constraint one_live_registration_per_pda.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -281,7 +269,8 @@ export async function insertRegistration(
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
-  const { replaces, trialHours = null } = registration;
+  const { replaces, trialHours = null, isWithoutOffer = false } = registration;
+  const due = new Date(dueAt.getTime() + (isWithoutOffer ? WAIT_FOR_WALLET_SECONDS * 1000 : 0));
   const startsAt = replaces?.startsAt ?? null;
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
   await sql`
@@ -292,14 +281,17 @@ export async function insertRegistration(
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
-        credit, starts_at)
+        credit, starts_at, without_offer, announced_due, announced_notices)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
-      trial.ends_at, greatest(${dueAt}, trial.ends_at, ${startsAt}::timestamptz), ${dueAt}, ${observedSlot},
+      trial.ends_at, greatest(${due}, trial.ends_at, ${startsAt}::timestamptz), ${dueAt},
+      ${observedSlot},
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
       ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
-      ${replaces?.id ?? null}::uuid, ${replaces?.credit ?? 0n}::int8, ${startsAt}::timestamptz
+      ${replaces?.id ?? null}::uuid, ${replaces?.credit ?? 0n}::int8, ${startsAt}::timestamptz,
+      ${isWithoutOffer}, case when ${isWithoutOffer} then ${due}::timestamptz end,
+      case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + coalesce(${trialHours}::int, trial_hours)
         * interval '1 hour' as ends_at

@@ -89,26 +89,6 @@ export async function findRegistered(
 }
 
 /**
- * Returns the checkout sessions of the offers from which the account at this address may come; null
- * stands for an offer without a session. Leaves out offers whose session is complete or bound to
- * another wallet.
- */
-export async function findOfferedSessions(
-  sql: Queryable,
-  wallet: string,
-  subscriptionPda: string,
-): Promise<(string | null)[]> {
-  const rows = await sql<{ checkoutSessionId: string | null }[]>`
-    select distinct o.checkout_session_id
-    from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
-    where o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
-      and o.purpose = 'subscribe' and o.registered_at is null and c.subscription_id is null
-      and coalesce(c.subscriber_wallet, ${wallet}) = ${wallet}
-      and coalesce(c.for_wallet, ${wallet}) = ${wallet}`;
-  return rows.map(({ checkoutSessionId }) => checkoutSessionId);
-}
-
-/**
  * Marks the offers for this address as used, so that they do not match a later account at the same
  * address.
  */

@@ -3,7 +3,7 @@
 import { Type } from '@sinclair/typebox';
 import { timeOf } from '../chain/time.ts';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
-import { type PaymentRun, scheduleOf } from '../domain/collecting/schedule.ts';
+import { type Beginning, type PaymentRun, scheduleOf } from '../domain/collecting/schedule.ts';
 import type { RunningPeriod } from '../domain/subscribing/first-payment.ts';
 import { Amount, nullable, Time } from './fields.ts';
 
@@ -34,13 +34,15 @@ const undiscounted: DiscountTerms = {
 
 /**
  * Returns the future payments of a new subscription. If subscribing resumes an on-chain account in
- * the middle of a billing period, `running` is that period. `minimum` is PLAN_MINIMUM_AMOUNT.
+ * the middle of a billing period, `running` is that period. `beginning` is what a change of plan
+ * takes over. `minimum` is PLAN_MINIMUM_AMOUNT.
  */
 export function scheduleView(
   plan: { amount: bigint; periodHours: number; trialHours: number | null; endsAt: Date | null },
   minimum: bigint,
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms = undiscounted,
   running: RunningPeriod | null = null,
+  beginning: Pick<Beginning, 'startsAt' | 'credit'> = { startsAt: null, credit: 0n },
 ): PaymentRun[] {
   const { amount, periodHours, trialHours, endsAt: planEndsAt } = plan;
   const price = { amount, periodHours, trialHours, planEndsAt };
@@ -48,8 +50,7 @@ export function scheduleView(
   const terms = { ...price, ...discount };
   if (running === null) return scheduleOf(terms, new Date(), minimum);
   return scheduleOf(terms, timeOf(running.chargedFrom), minimum, {
-    startsAt: null,
-    credit: 0n,
+    ...beginning,
     running: { start: timeOf(running.start), state: 'unpaid' },
   });
 }

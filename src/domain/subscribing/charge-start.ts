@@ -1,14 +1,12 @@
 // Finds the time from which a registration is charged for the current period of its account. If the
 // account was opened for the registration, the whole period is charged. If the account was resumed
 // or registered late, only the rest of the period is charged.
-import { subscriptionAddress } from '../../chain/program/addresses.ts';
-import { programEvents } from '../../chain/program/events.ts';
-import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
 import { readOffered } from '../../db/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { type ChainReader, type Network, reaching } from './chain-reads.ts';
+import type { Landing } from './landing.ts';
 
 /**
  * If a wallet opens an account with its own client, the account is registered some seconds later.
@@ -16,12 +14,6 @@ import { type ChainReader, type Network, reaching } from './chain-reads.ts';
  * period is charged.
  */
 const MAX_PROMPT_SECONDS = 600n;
-/**
- * Number of the account's newest transactions that are searched for the resume. A few transactions
- * are enough, because the wallet has just resumed. The number is limited, because anyone can make
- * the history longer.
- */
-const MAX_READ = 10;
 
 interface Registered {
   readonly account: SubscriptionAccount;
@@ -30,6 +22,8 @@ interface Registered {
   readonly now: bigint;
   /** Whether the account has an earlier registration that has ended. */
   readonly isRenewed: boolean;
+  readonly subscriptionPda: string;
+  readonly landing: () => Promise<Landing | undefined>;
 }
 
 /**
@@ -39,21 +33,14 @@ interface Registered {
  * an offer opened the account in this period, (3) if the account was resumed before this period.
  * Throws INTERNAL_ERROR when the chain is unreachable.
  */
-export async function startOfCharge(
-  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
-  registered: Registered,
-): Promise<Date | null> {
-  const { account, period, now } = registered;
-  const { plan, subscriber } = account;
+export async function startOfCharge(sql: Queryable, registered: Registered): Promise<Date | null> {
+  const { account, period, now, subscriptionPda, landing } = registered;
   if (isPrompt(registered)) return null;
-  const subscriptionPda = subscriptionAddress(network.programId, plan, subscriber).address;
-  const offered = await readOffered(sql, subscriber, subscriptionPda);
+  const offered = await readOffered(sql, account.subscriber, subscriptionPda);
   if (!registered.isRenewed)
     return offered.opening && period.start === account.periodStart ? null : timeOf(now);
-  const resumedAt = offered.resuming
-    ? await findResume(chain, network, { plan, subscriber, subscriptionPda })
-    : undefined;
-  const from = resumedAt ?? now;
+  const landed = offered.resuming ? await landing() : undefined;
+  const from = landed?.kind === 'resumed' ? landed.at : now;
   return from > period.start ? timeOf(from) : null;
 }
 
@@ -63,35 +50,4 @@ function isPrompt({ account, period, now, isRenewed }: Registered): boolean {
   const share = periodSeconds(account.periodHours) / 60n;
   const limit = share < MAX_PROMPT_SECONDS ? share : MAX_PROMPT_SECONDS;
   return now - period.start <= limit;
-}
-
-/**
- * Chain time of the account's newest resume; undefined when the newest transactions have no resume.
- */
-async function findResume(
-  chain: ChainReader,
-  { programId }: Network,
-  {
-    plan,
-    subscriber,
-    subscriptionPda,
-  }: { plan: string; subscriber: string; subscriptionPda: string },
-): Promise<bigint | undefined> {
-  const listed = await reaching(
-    chain.getSignaturesForAddress(subscriptionPda, { limit: MAX_READ }),
-  );
-  for (const { signature } of listed.filter(({ err }) => err === null)) {
-    const found = await reaching(chain.getTransaction(signature));
-    if ('unreadable' in found) continue;
-    try {
-      const resumed = programEvents(found, programId).findLast(
-        (event) =>
-          event.kind === 'resumed' && event.plan === plan && event.subscriber === subscriber,
-      );
-      if (resumed?.kind === 'resumed') return resumed.at;
-    } catch (error) {
-      if (!(error instanceof ChainDataError)) throw error;
-    }
-  }
-  return undefined;
 }

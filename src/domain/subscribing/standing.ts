@@ -34,6 +34,7 @@ import {
   type SessionTerms,
   trialOf,
 } from './first-payment.ts';
+import { type LiveStanding, readLiveStanding } from './live-standing.ts';
 import { isSameAccount } from './registration.ts';
 import { blockOf } from './selling.ts';
 
@@ -90,9 +91,9 @@ export interface Standing {
   /** USDC base units. */
   usdc: bigint;
   /**
-   * The first payment in USDC base units. For a cancelled account, this is the price of the rest of
-   * the running period. 0 if the wallet would get a trial, or if the running period is already
-   * paid.
+   * The first payment in USDC base units. For a cancelled account, and for a live account that is
+   * not registered, this is what is due for the rest of the running period. 0 if the wallet would
+   * get a trial, or if the running period is already paid.
    */
   usdcNeeded: bigint;
   /**
@@ -102,6 +103,8 @@ export interface Standing {
   running: RunningPeriod | null;
   /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
   trialHours: number | null;
+  /** The terms under which a live account would be registered; null for any other account. */
+  live: Pick<LiveStanding, 'terms' | 'beginning'> | null;
   lamports: bigint;
   /** Rent of the missing accounts, the transaction fee, and the minimum balance of a wallet. */
   lamportsNeeded: bigint;
@@ -116,7 +119,7 @@ export async function readStanding(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   wallet: string,
-  session?: SessionTerms,
+  session?: SessionTerms & { readonly id: string },
 ): Promise<Standing> {
   const { programId } = network;
   const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
@@ -149,7 +152,10 @@ export async function readStanding(
   const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
   const merchantTokens = tokenAccountIn(merchants);
-  const running = runningPeriod(subscription, onPlan, now);
+  const live = await liveStanding({ sql, chain, network }, plan, session, {
+    ...{ subscriptionPda, earlier, account: subscription, onPlan, now },
+  });
+  const running = live?.running ?? runningPeriod(subscription, onPlan, now);
   const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
   return {
     subscriptionPda,
@@ -163,9 +169,11 @@ export async function readStanding(
     planBlocked,
     frozen: token?.state === 'frozen',
     usdc: token?.amount ?? 0n,
-    usdcNeeded: trialHours === null ? firstPayment(plan, session, running) : 0n,
+    usdcNeeded:
+      live?.usdcNeeded ?? (trialHours === null ? firstPayment(plan, session, running) : 0n),
+    trialHours: live === undefined ? trialHours : live.trialHours,
     running,
-    trialHours,
+    live: live ?? null,
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
       networkFee +
@@ -174,6 +182,32 @@ export async function readStanding(
       (authority === null ? rents.authority : 0n) +
       (subscription === null ? rents.subscription : 0n),
   };
+}
+
+/** The standing of a live account without a live registration; undefined for any other account. */
+async function liveStanding(
+  parts: { sql: Queryable; chain: ChainReader; network: Network },
+  plan: PlanRow,
+  session: (SessionTerms & { readonly id: string }) | undefined,
+  {
+    earlier,
+    account,
+    ...seen
+  }: {
+    subscriptionPda: string;
+    earlier: EarlierRegistration | undefined;
+    account: SubscriptionAccount | null;
+    onPlan: PlanAccount | null;
+    now: bigint;
+  },
+): Promise<LiveStanding | undefined> {
+  if (account?.expiresAt !== 0n) return undefined;
+  const { initId, periodStart } = account;
+  const isRenewed =
+    earlier !== undefined && isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) });
+  const isOpen = earlier?.status === 'active' || earlier?.status === 'past_due';
+  if (isRenewed && isOpen && earlier.replacedBy === null) return undefined;
+  return readLiveStanding(parts, plan, { ...seen, account, isRenewed }, session);
 }
 
 /** Reads the rent of each account, and the minimum balance of a wallet, in lamports. */

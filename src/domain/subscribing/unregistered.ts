@@ -3,21 +3,29 @@
 // service has made for a wallet to sign, perhaps in a checkout session. For an account that is live
 // on chain:
 //
-//   one offer fits the account -> registered with the session of the offer
-//   no offer fits, the app has registerUnclaimed -> registered without ids of the merchant
-//   no offer fits, a change of plan has replaced the subscription -> in the merchant's list. If it
+//   open offers for two customers -> in the merchant's list
+//   other open offers -> registered with the terms of the offer from which the account comes
+//     (landed-offer.ts)
+//   no open offer, the app has registerUnclaimed -> registered without ids of the merchant, if what
+//     is charged is no more than what the plan's public terms show to the wallet. Its own
+//     registration may set the terms of its checkout session before the first payment
+//     (claiming.ts)
+//   no open offer, a change of plan has replaced the subscription -> in the merchant's list. If it
 //     were registered again, the wallet would pay for both plans
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { findApp } from '../../db/apps.ts';
+import { readOpenOffers } from '../../db/offered-transactions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { isSignupOpen } from '../../db/sponsorships.ts';
 import { findNewestRegistration } from '../../db/subscriptions.ts';
-import { findOfferedSessions, insertUnregistered } from '../../db/unregistered.ts';
+import { insertUnregistered } from '../../db/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
+import { firstPayment, trialOf } from './first-payment.ts';
+import { areOfTwoCustomers } from './landed-offer.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
 import { checkRegistration, isSameAccount, storeRegistration } from './registration.ts';
 
@@ -50,14 +58,13 @@ export async function registerSeen(
   const wallet = account.subscriber;
   // A keeper registers an open sponsored sign-up itself, together with the payment.
   if (await isSignupOpen(sql, subscriptionPda)) return 'absent';
-  const sessions = await findOfferedSessions(sql, wallet, subscriptionPda);
-  const [session = null] = sessions;
+  const offers = await readOpenOffers(sql, wallet, subscriptionPda);
   const list = async () => {
     await insertUnregistered(sql, { appId, planId, subscriptionPda, subscriberWallet: wallet });
     return 'listed' as const;
   };
-  if (sessions.length > 1) return list();
-  if (sessions.length === 0) {
+  if (areOfTwoCustomers(offers)) return list();
+  if (offers.length === 0) {
     const isWanted = (await findApp(sql, appId))?.registerUnclaimed === true;
     if (!isWanted || (await isReplaced(sql, subscriptionPda, account))) return list();
   }
@@ -67,15 +74,24 @@ export async function registerSeen(
       planId,
       subscriptionPda,
       wallet,
-      ...(session !== null && { checkoutSessionId: session }),
+      offers,
     });
-    await sql.begin((tx) => storeRegistration(tx, { ...registration, isUnclaimed: true }));
+    const { dueWithoutOffer: due } = registration;
+    if (due !== null && due > (await publiclyShown(sql, plan, wallet))) return await list();
+    const how = { isUnclaimed: true, isWithoutOffer: offers.length === 0 };
+    await sql.begin((tx) => storeRegistration(tx, { ...registration, ...how }));
     return 'registered';
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;
     if (error.code === 'NOT_FOUND' || error instanceof PaymentUnderWay) return 'absent';
     return list();
   }
+}
+
+/** What the plan's public terms show to the wallet as due at once, in base units. */
+async function publiclyShown(sql: Sql, plan: PlanRow, wallet: string): Promise<bigint> {
+  const trialHours = await trialOf(sql, plan, wallet);
+  return trialHours === null ? firstPayment(plan, undefined, null) : 0n;
 }
 
 /** Returns whether a change of plan has replaced the registration of this account. */

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
 import { claimCheckoutSession } from '../../db/checkout-sessions.ts';
-import { recordRelayed, repeatSignedOffer } from '../../db/offered-transactions.ts';
+import { recordRelayed } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
@@ -91,9 +91,6 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
         !(await claimCheckoutSession(sql, checkoutSessionId, wallet))
       )
         throw refusedCheckout();
-      // A keeper may register the new subscription before this process does. The newest offer tells
-      // the keeper which change of plan to register, so the signed offer must be the newest offer.
-      await repeatSignedOffer(sql, signed.offer.id);
       await recordRelayed(sql, signed.offer.id, signed.signature);
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';
@@ -158,8 +155,6 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
-  const { replaces, changeWhen: when } = offer;
-  const change = replaces === null || when === null ? null : { replaces, when };
   if (subscriptionPda === null || planId === null) return undefined;
   const found = async () => {
     const id = await findLiveRegistration(sql, subscriptionPda);
@@ -178,7 +173,7 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
           planId,
           subscriptionPda,
           wallet,
-          change,
+          landed: offer,
           ...(checkoutSessionId !== null && { checkoutSessionId }),
         }),
       { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },
