@@ -674,7 +674,7 @@ create table offered_transactions (
   constraint offered_transactions_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
   constraint offered_transactions_pkey PRIMARY KEY (id)
 );
-comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, offers to subscribe after 24 hours';
+comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, offers to subscribe and relayed offers to resume after 24 hours';
 comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
@@ -1181,6 +1181,7 @@ create table subscriptions (
   replaced_at timestamp with time zone,
   starts_at timestamp with time zone,
   credit bigint not null default 0,
+  stopped_at timestamp with time zone,
   without_offer boolean not null default false,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
@@ -1189,13 +1190,14 @@ create table subscriptions (
   constraint early_tries_follow_a_failure CHECK (((early_tries = 0) OR (chain_failure_period IS NOT NULL))),
   constraint ended_has_time CHECK (((status = ANY (ARRAY['cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL))),
   constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
+  constraint live_is_not_stopped CHECK (((stopped_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])) OR (replaced_by IS NOT NULL))) NOT VALID,
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
   constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
+  constraint reinstated_has_ended CHECK (((reinstated_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])))) NOT VALID,
   constraint replaced_is_whole CHECK (((replaced_by IS NULL) = (replaced_at IS NULL))),
   constraint subscriptions_amount_check CHECK ((amount > 0)),
   constraint subscriptions_announced_notices_check CHECK ((announced_notices >= 0)),
   constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'subscriber_here'::text, 'merchant'::text]))) NOT VALID,
-  constraint subscriptions_check CHECK (((reinstated_at IS NULL) OR (end_reason = 'forced'::text))),
   constraint subscriptions_credit_check CHECK ((credit >= 0)),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
@@ -1240,7 +1242,7 @@ comment on column subscriptions.chain_failure_period is 'start of the on-chain p
 comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
 comment on column subscriptions.charged_from is 'chain time of a resume or a registration inside an on-chain period: only the rest of that period is charged';
 comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
-comment on column subscriptions.reinstated_at is 'the merchant lifted its force-cancel: the wallet may register the same account again';
+comment on column subscriptions.reinstated_at is 'the merchant lifted the end: the wallet may register the same account again, and a keeper registers it for a wallet that cannot sign in';
 comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
 comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
 comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
@@ -1249,6 +1251,7 @@ comment on column subscriptions.replaces is 'the subscription that this one repl
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
+comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; ended_at is chain time';
 comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
@@ -1269,6 +1272,7 @@ CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (su
 CREATE INDEX subscriptions_by_wallet_part ON public.subscriptions USING gin (grams(subscriber_wallet));
 CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
 CREATE INDEX subscriptions_past_due ON public.subscriptions USING btree (app_id, id) WHERE (status = 'past_due'::text);
+CREATE INDEX subscriptions_reinstated ON public.subscriptions USING btree (reinstated_at) WHERE (reinstated_at IS NOT NULL);
 CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
 CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);

@@ -89,6 +89,43 @@ export function findOffers(
     order by blockhash = ${blockhash} desc, id desc limit 50`;
 }
 
+/** Offers to `wallet` for this address. Null `after`: there is no earlier registration. */
+export interface OffersOf {
+  wallet: string;
+  subscriptionPda: string;
+  /**
+   * Only offers that the wallet asked for after this time of the database count
+   * (domain/subscribing/ended.ts).
+   */
+  after: Date | null;
+}
+
+/** SQL condition: `offered_transactions o` is a subscribe offer that is open and counts. */
+const isOpenOffer = (
+  sql: Queryable,
+  { wallet, subscriptionPda, after }: OffersOf,
+) => sql`(o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
+  and o.purpose = 'subscribe' and o.registered_at is null
+  and (${after}::timestamptz is null or o.created_at > ${after}
+    or (o.resumes and o.relayed_at > ${after})))`;
+
+/**
+ * Tells whether the wallet has handed over, after `after`, a signed transaction that resumes this
+ * account: to the relay, or as a sponsored transaction.
+ */
+export async function isResumeTaken(
+  sql: Queryable,
+  { wallet, subscriptionPda, after }: OffersOf & { after: Date },
+): Promise<boolean> {
+  const [row] = await sql<[{ taken: boolean }]>`
+    select exists (select from offered_transactions where wallet = ${wallet}
+        and subscription_pda = ${subscriptionPda} and purpose = 'resume' and relayed_at > ${after})
+      or exists (select from sponsorships s join sponsored_offers o on o.id = s.offer_id
+        where s.subscription_pda = ${subscriptionPda} and s.wallet = ${wallet}
+          and s.purpose = 'resume' and o.signed_at > ${after}) as taken`;
+  return row.taken;
+}
+
 /** An offer to subscribe that no registration has used, with the terms of its checkout session. */
 export interface OpenOffer extends DiscountTerms {
   id: string;
@@ -112,24 +149,18 @@ export interface OpenOffer extends DiscountTerms {
 const MAX_OFFERS = 1000;
 
 /**
- * Reads the wallet's offers to subscribe at this address that no registration has used: those that
- * the relay took first, then the newest first. Leaves out offers whose session is complete or bound
- * to another wallet.
+ * Reads the offers to subscribe that are open and count: those that the relay took first, then the
+ * newest first. Leaves out offers whose session is complete or bound to another wallet.
  */
-export function readOpenOffers(
-  sql: Queryable,
-  wallet: string,
-  subscriptionPda: string,
-): Promise<OpenOffer[]> {
+export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`
     select o.id, o.blockhash, o.signature, o.checkout_session_id, o.replaces, o.change_when,
       c.external_id, c.trial_hours, c.discount_percent, c.discount_amount, c.discount_periods,
       coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed
     from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
-    where o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
-      and o.purpose = 'subscribe' and o.registered_at is null and c.subscription_id is null
-      and coalesce(c.subscriber_wallet, ${wallet}) = ${wallet}
-      and coalesce(c.for_wallet, ${wallet}) = ${wallet}
+    where ${isOpenOffer(sql, of)} and c.subscription_id is null
+      and coalesce(c.subscriber_wallet, ${of.wallet}) = ${of.wallet}
+      and coalesce(c.for_wallet, ${of.wallet}) = ${of.wallet}
     order by o.signature is null, o.id desc limit ${MAX_OFFERS}`;
 }
 
@@ -139,20 +170,18 @@ export function readOpenOffers(
  */
 export async function readOffered(
   sql: Queryable,
-  wallet: string,
-  subscriptionPda: string,
+  of: OffersOf,
 ): Promise<{ opening: boolean; resuming: boolean }> {
   const [row] = await sql<{ opening: boolean; resuming: boolean }[]>`
     select coalesce(bool_or(not resumes), false) as opening,
       coalesce(bool_or(resumes), false) as resuming
-    from offered_transactions
-    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'
-      and registered_at is null`;
+    from offered_transactions o where ${isOpenOffer(sql, of)}`;
   return row ?? { opening: false, resuming: false };
 }
 
 /**
- * Deletes up to 1,000 old offers: subscribe offers after 24 hours, other offers after ten minutes.
+ * Deletes up to 1,000 old offers: subscribe offers, and resume offers that the relay took, after 24
+ * hours, other offers after ten minutes.
  * Also clears up to 1,000 messages older than ten minutes, because their blockhashes have expired.
  * Returns the larger of the two numbers. If it is 1,000, more rows may be left.
  */
@@ -160,7 +189,8 @@ export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`
     delete from offered_transactions where id in (
       select id from offered_transactions where created_at < now() - interval '10 minutes'
-        and (purpose <> 'subscribe' or created_at < now() - interval '24 hours')
+        and (created_at < now() - interval '24 hours'
+          or not (purpose = 'subscribe' or (purpose = 'resume' and relayed_at is not null)))
         order by created_at limit 1000
     )`;
   const emptied = await sql`

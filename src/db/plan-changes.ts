@@ -196,6 +196,7 @@ export async function markReplaced(
       select id, cancel_requested_at is null as is_first from subscriptions where id = ${id}
     )
     update subscriptions s set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+      stopped_at = coalesce(stopped_at, clock_timestamp()),
       cancel_requested_at = coalesce(cancel_requested_at, ${at}),
       cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'), next_payment_due = null,
       due_at = coalesce(greatest(paid_through, trial_ends_at), created_at), lease_until = null,

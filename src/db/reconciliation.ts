@@ -4,6 +4,7 @@ import bs58 from 'bs58';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy, type PaymentRow } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
+import { stoppedAt } from './subscriptions.ts';
 
 type Fields =
   | 'occurredAt'
@@ -237,6 +238,18 @@ export async function listUnexplained(
   return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
 }
 
+/** The registration to which a pulled payment belongs. */
+export interface PullOwner {
+  id: string;
+  planId: string;
+  subscriberWallet: string;
+  /**
+   * Whether the registration has ended or was replaced, and no attempt of the payment was committed
+   * before that.
+   */
+  isAfterEnd: boolean;
+}
+
 /**
  * Finds the registration to which the transaction belongs: the registration whose payment attempt
  * sent the transaction, otherwise the newest registration of the address. Returns undefined when
@@ -246,14 +259,19 @@ export async function findOwner(
   sql: Queryable,
   subscriptionPda: string,
   signature: string,
-): Promise<string | undefined> {
-  const [row] = await sql<{ id: string }[]>`
-    select s.id from subscriptions s where s.subscription_pda = ${subscriptionPda}
-    order by exists (
-      select from transactions t join payment_attempts a on a.transaction_id = t.id
+): Promise<PullOwner | undefined> {
+  const [row] = await sql<PullOwner[]>`
+    select s.id, s.plan_id, s.subscriber_wallet,
+      ${stoppedAt(sql)} is not null and (attempt.committed_at is null
+        or attempt.committed_at > ${stoppedAt(sql)}) as is_after_end
+    from subscriptions s cross join lateral (
+      select min(a.created_at) as committed_at
+      from transactions t join payment_attempts a on a.transaction_id = t.id
       where t.signature = decode(${hexOf(signature)}, 'hex') and a.subscription_id = s.id
-    ) desc, s.id desc limit 1`;
-  return row?.id;
+    ) as attempt
+    where s.subscription_pda = ${subscriptionPda}
+    order by attempt.committed_at is not null desc, s.id desc limit 1`;
+  return row;
 }
 
 /** Leases one subscription in any state. Returns false while the subscription is already leased. */

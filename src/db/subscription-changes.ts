@@ -110,7 +110,7 @@ export async function forceCancellation(
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
       cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
         past_due_since = null,
-      ended_at = ${endedNow(sql, id)},
+      ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
       next_payment_due = null, due_at = greatest(paid_through, now()), lease_until = null,
         claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
@@ -119,18 +119,20 @@ export async function forceCancellation(
 }
 
 /**
- * Lifts a force-cancel, so that the wallet may register the same account again. A repeated call
- * changes nothing. Returns undefined when the subscription was not cancelled by force.
+ * Lifts a force-cancel, or with `anyEnd` any end, so that the same account may be registered again.
+ * A repeated call changes nothing. Returns undefined when there is no such end.
  */
 export async function reinstateSubscription(
   sql: Transaction,
   id: string,
+  { anyEnd }: { anyEnd: boolean },
 ): Promise<{ reinstatedAt: Date } | undefined> {
   const [row] = await sql<{ reinstatedAt: Date }[]>`
     update subscriptions set
       reinstated_at = coalesce(reinstated_at, date_trunc('milliseconds', now())),
       updated_at = case when reinstated_at is null then now() else updated_at end
-    where id = ${id} and status = 'cancelled' and end_reason = 'forced'
+    where id = ${id} and status in ('cancelled', 'expired')
+      and (end_reason = 'forced' or ${anyEnd})
     returning reinstated_at`;
   return row;
 }

@@ -123,6 +123,11 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    * of its checkout session before.
    */
   isWithoutOffer?: boolean;
+  /**
+   * With `isUnclaimed`: the ended or replaced registration of the same account after which
+   * `isUnclaimed` may register it again (domain/subscribing/ended.ts). Undefined for none.
+   */
+  renews?: string | undefined;
   ownIdsFrom?: OwnIdsSource | null;
   /**
    * Whether a sponsored transaction has opened the account and made the first payment. The
@@ -142,8 +147,8 @@ export interface EarlierRegistration {
   periodHours: number;
   /**
    * True if the merchant force-cancelled the registration and has not allowed a new one since. To
-   * allow it, the merchant reinstates the registration, or creates a checkout session for the
-   * registration's externalId or wallet.
+   * allow it, the merchant reinstates the registration, or creates a checkout session of its plan
+   * for the registration's externalId or wallet.
    */
   isBarred: boolean;
   /** The subscription that replaced this registration in a change of plan. */
@@ -151,6 +156,15 @@ export interface EarlierRegistration {
   /** Null when the account was not read at registration. */
   chainInitId: bigint | null;
   chainPeriodStart: Date | null;
+  subscriberWallet: string;
+  createdAt: Date;
+  /**
+   * The database's time at which the registration ended or was replaced, whichever was first. Null
+   * while it is live and not replaced.
+   */
+  stoppedAt: Date | null;
+  /** Time at which the merchant lifted the end. */
+  reinstatedAt: Date | null;
 }
 
 /** The columns of a SubscriptionRow, selected from `subscriptions s`. */
@@ -172,6 +186,24 @@ export const columns = (
     order by failed.occurred_at desc, failed.id desc limit 1) end as last_failure_reason`;
 
 /**
+ * SQL for the time at which the registration `s` ended or was replaced. A daemon of a release
+ * without the column stopped_at leaves it null; updated_at is then no earlier than the end.
+ */
+export const stoppedAt = (sql: Queryable) => sql`
+  case when s.status in ('cancelled', 'expired') or s.replaced_by is not null
+    then coalesce(s.stopped_at, s.updated_at) end`;
+
+/** The columns of an EarlierRegistration, selected from `subscriptions s`. */
+const earlierColumns = (sql: Queryable) => sql`
+  s.id, s.status, s.period_hours, s.chain_init_id, s.chain_period_start, s.replaced_by,
+    s.subscriber_wallet, s.created_at, ${stoppedAt(sql)} as stopped_at, s.reinstated_at,
+  coalesce(s.end_reason = 'forced', false) and s.reinstated_at is null and not exists (
+    select from checkout_sessions c where c.app_id = s.app_id and c.plan_id = s.plan_id
+      and c.id >= id_at(s.cancelled_at) and c.created_at > s.cancelled_at
+      and (c.external_id = s.external_id or c.for_wallet = s.subscriber_wallet)
+  ) as is_barred`;
+
+/**
  * Finds the newest registration of an address. `forUpdate` locks its row until the transaction
  * ends.
  */
@@ -181,16 +213,22 @@ export async function findNewestRegistration(
   { forUpdate = false } = {},
 ): Promise<EarlierRegistration | undefined> {
   const [row] = await sql<EarlierRegistration[]>`
-    select id, status, period_hours, chain_init_id, chain_period_start, replaced_by,
-      coalesce(end_reason = 'forced', false) and reinstated_at is null and not exists (
-        select from checkout_sessions c where c.app_id = s.app_id and c.id >= id_at(s.cancelled_at)
-          and c.created_at > s.cancelled_at
-          and (c.external_id = s.external_id or c.for_wallet = s.subscriber_wallet)
-      ) as is_barred
-      from subscriptions s
-    where subscription_pda = ${subscriptionPda} order by id desc limit 1
+    select ${earlierColumns(sql)} from subscriptions s
+    where s.subscription_pda = ${subscriptionPda} order by s.id desc limit 1
     ${forUpdate ? sql`for no key update` : sql``}`;
   return row;
+}
+
+/** Finds the newest registration of each of these addresses, by address. */
+export async function findNewestRegistrations(
+  sql: Queryable,
+  pdas: readonly string[],
+): Promise<Map<string, EarlierRegistration>> {
+  const rows = await sql<(EarlierRegistration & { subscriptionPda: string })[]>`
+    select distinct on (s.subscription_pda) s.subscription_pda, ${earlierColumns(sql)}
+    from subscriptions s where s.subscription_pda = any(${[...pdas]}::text[])
+    order by s.subscription_pda, s.id desc`;
+  return new Map(rows.map((row) => [row.subscriptionPda, row]));
 }
 
 /**
@@ -208,7 +246,7 @@ export async function endReplacedRegistration(
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
       cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
         end_reason = ${endReason}, past_due_since = null,
-      ended_at = ${endedNow(sql, id)},
+      ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
       next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
         updated_at = now()
     where id = ${id} and status in ('active', 'past_due')
@@ -249,10 +287,10 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 
 /**
  * Stores a registration with the plan's terms and returns its id. Returns undefined if the plan is
- * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app.
- * Neither the trial nor isWithoutOffer delays due_at, so that a keeper reads the account at once. The
- * payment for which isWithoutOffer waits is not announced, because it is no renewal. If the address
- * has a live registration, throws a PostgresError for the constraint one_live_registration_per_pda.
+ * not active and `hasLanded` is not set. Adds a trial if the wallet has had none in the app. Trial
+ * and isWithoutOffer do not delay due_at, so that a keeper reads the account at once. The payment
+ * for which isWithoutOffer waits is not announced, because it is no renewal. If the address has a
+ * live registration, throws a PostgresError for the constraint one_live_registration_per_pda.
  */
 export async function insertRegistration(
   sql: Queryable,

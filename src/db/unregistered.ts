@@ -13,14 +13,19 @@ export interface UnregisteredRow {
   createdAt: Date;
 }
 
-/** Stores an unregistered subscription unless it is already stored. */
+/**
+ * Stores an unregistered subscription unless it is already stored. Does nothing if its wallet has
+ * registered it in the meantime.
+ */
 export async function insertUnregistered(
   sql: Queryable,
   row: Omit<UnregisteredRow, 'id' | 'createdAt'>,
 ): Promise<void> {
   await sql`
     insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
-    values (${row.appId}, ${row.planId}, ${row.subscriptionPda}, ${row.subscriberWallet})
+    select ${row.appId}::uuid, ${row.planId}::uuid, ${row.subscriptionPda}, ${row.subscriberWallet}
+    where not exists (select from subscriptions where subscription_pda = ${row.subscriptionPda}
+      and status in ('active', 'past_due') and replaced_by is null)
     on conflict do nothing`;
 }
 
@@ -55,9 +60,10 @@ export function listUnregistered(
 
 /**
  * Returns addresses that a keeper reads again: (1) of the newest unregistered subscriptions, (2) of
- * the newest offers whose subscription is not registered, (3) of subscriptions that a change of
- * plan replaced in the last hour. The wallet may have resumed a replaced subscription before the
- * change of plan was recorded.
+ * the newest offers whose subscription is not registered, (3) of the newest offers to resume that a
+ * wallet has handed over, (4) of subscriptions that their merchant reinstated in the last day, (5)
+ * of subscriptions that a change of plan replaced in the last hour. The wallet may have resumed a
+ * replaced subscription before the change of plan was recorded.
  */
 export async function readAwaited(sql: Queryable, limit: number): Promise<string[]> {
   const rows = await sql<{ subscriptionPda: string }[]>`
@@ -66,6 +72,16 @@ export async function readAwaited(sql: Queryable, limit: number): Promise<string
       union
       (select subscription_pda from offered_transactions
         where purpose = 'subscribe' and registered_at is null order by id desc limit ${limit})
+      union
+      (select subscription_pda from offered_transactions
+        where purpose = 'resume' and relayed_at is not null order by id desc limit ${limit})
+      union
+      (select subscription_pda from sponsored_offers
+        where purpose = 'resume' and signed is not null order by signed_at desc limit ${limit})
+      union
+      (select subscription_pda from subscriptions
+        where reinstated_at > now() - interval '24 hours'
+        order by reinstated_at desc limit ${limit})
       union
       (select o.subscription_pda from subscriptions n join subscriptions o on o.id = n.replaces
         where n.id >= first_id_at(now() - interval '1 hour') order by n.id desc limit ${limit})

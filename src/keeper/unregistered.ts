@@ -2,11 +2,15 @@
 // (1) The stream reports addresses. (2) Every 5 minutes, the database returns the addresses of
 // offers, of unregistered subscriptions that were found before, and of subscriptions that a change
 // of plan has replaced. (3) After a start or an interruption of a stream, all live accounts of each
-// active plan are read, at most once an hour. domain/subscribing/unregistered.ts registers each
-// found subscription or adds it to the merchant's list of unregistered subscriptions.
+// active plan are listed, at most once an hour. Accounts that only their wallets can register again
+// are left out (domain/subscribing/ended.ts). domain/subscribing/unregistered.ts registers each
+// found subscription, or adds it to the merchant's list of unregistered subscriptions.
 import { subscriptionIn } from '../chain/program/accounts.ts';
 import {
+  type AccountIdentity,
   ChainDataError,
+  decodeIdentity,
+  IDENTITY,
   liveSubscriptionFilter,
   type SubscriptionAccount,
 } from '../chain/program/layouts.ts';
@@ -14,6 +18,7 @@ import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { findPlansAt, listActivePlanPdas } from '../db/plans.ts';
 import { deleteUnregistered, findRegistered, readAwaited } from '../db/unregistered.ts';
+import { withoutKnown } from '../domain/subscribing/ended.ts';
 import { registerSeen } from '../domain/subscribing/unregistered.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
@@ -36,6 +41,16 @@ const MAX_PENDING = 10_000;
 interface Seen {
   readonly address: string;
   readonly account: SubscriptionAccount;
+}
+
+/** Decodes the account's identity. Undefined if an endpoint returned other data than requested. */
+function identityOf(data: Uint8Array): AccountIdentity | undefined {
+  try {
+    return decodeIdentity(data);
+  } catch (error) {
+    if (error instanceof ChainDataError) return undefined;
+    throw error;
+  }
 }
 
 export class Unregistered {
@@ -108,13 +123,13 @@ export class Unregistered {
     if (plan === undefined) return;
     try {
       const filter = liveSubscriptionFilter(plan);
-      const found = await rpc.getProgramAccounts(programId, filter, {
-        slice: { offset: 0, length: 0 },
-      });
+      const found = await rpc.getProgramAccounts(programId, filter, { slice: IDENTITY });
       for (const batch of chunks(found, MAX_READ)) {
-        const addresses = batch.map(({ address }) => address);
-        const registered = await findRegistered(sql, addresses);
-        for (const address of addresses) if (!registered.has(address)) this.see(address, 0n);
+        const accounts = batch.map(({ address, account }) => ({
+          address,
+          identity: identityOf(account.data),
+        }));
+        for (const address of await withoutKnown(sql, accounts)) this.see(address, 0n);
       }
       this.#plans.pop();
     } catch (error) {
@@ -145,6 +160,7 @@ export class Unregistered {
         .filter(({ status }) => status === 'active')
         .map((plan) => [plan.planPda, plan]),
     );
+    await this.#leave(live.filter(({ account }) => !plans.has(account.plan)));
     for (const { address, account } of live) {
       const plan = plans.get(account.plan);
       if (plan === undefined) continue;
@@ -156,6 +172,20 @@ export class Unregistered {
       this.#context.deliveries.notify();
       this.#onRegistered();
     }
+  }
+
+  /**
+   * Removes ended subscriptions to plans that take no new subscriptions from the merchants' lists.
+   */
+  async #leave(closed: readonly Seen[]): Promise<void> {
+    const { sql } = this.#context;
+    const accounts = closed.map(({ address, account }) => ({ address, identity: account }));
+    const wanted = new Set(await withoutKnown(sql, accounts));
+    const others = accounts.filter(({ address }) => !wanted.has(address));
+    await deleteUnregistered(
+      sql,
+      others.map(({ address }) => address),
+    );
   }
 
   /** Returns the account if it is a live subscription, otherwise null. */

@@ -23,6 +23,14 @@ function bytesOf(text: string): Uint8Array | undefined {
 }
 
 /**
+ * Whether an address is on the Ed25519 curve. An address off the curve (of a program or a multisig)
+ * has no private key, so it cannot sign in.
+ */
+export function isOnCurve(address: string): boolean {
+  return PublicKey.isOnCurve(addressBytes(address));
+}
+
+/**
  * Returns the cached value for `key`. If the cache has none, creates the value with `make` and
  * caches it. A cache that has `maxEntries` entries is emptied before a value is added.
  */

@@ -62,6 +62,9 @@ export type SubscriptionTerms = Pick<
   'amount' | 'periodHours' | 'planCreatedAt' | 'amountPulled' | 'periodStart' | 'expiresAt'
 >;
 
+/** The fields that distinguish a subscription account from other accounts at the same address. */
+export type AccountIdentity = Pick<SubscriptionAccount, 'initId' | 'periodStart'>;
+
 /**
  * A wallet's SubscriptionAuthority for a mint. `initId` is the slot in which the authority was
  * created.
@@ -171,6 +174,9 @@ const EXPIRES_AT_OFFSET = 147;
 /** The part of a subscription account's data that holds its `SubscriptionTerms`. */
 export const TERMS = { offset: 107, length: 48 };
 
+/** The part of a subscription account's data that holds its `AccountIdentity`. */
+export const IDENTITY = { offset: 99, length: 48 };
+
 /** Filter for the subscriptions to a plan. */
 export function subscriptionFilter(planPda: string) {
   return [
@@ -235,7 +241,7 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
     subscriber: addressAt(bytes, 3),
     plan: addressAt(bytes, PLAN_OFFSET),
     payer: addressAt(bytes, 67),
-    initId: bytes.readBigInt64LE(99),
+    initId: bytes.readBigInt64LE(IDENTITY.offset),
     ...decodeTerms(bytes.subarray(TERMS.offset, TERMS.offset + TERMS.length)),
   };
 }
@@ -251,6 +257,12 @@ export function decodeTerms(data: Uint8Array): SubscriptionTerms {
     periodStart: bytes.readBigInt64LE(32),
     expiresAt: bytes.readBigInt64LE(EXPIRES_AT_OFFSET - TERMS.offset),
   };
+}
+
+/** Decodes the `IDENTITY` part of a subscription account. Throws ChainDataError. */
+export function decodeIdentity(data: Uint8Array): AccountIdentity {
+  const bytes = view(data, 'SubscriptionDelegation part', IDENTITY.length);
+  return { initId: bytes.readBigInt64LE(0), periodStart: bytes.readBigInt64LE(40) };
 }
 
 /** Decodes a SubscriptionAuthority (docs/chain.md). Throws ChainDataError. */

@@ -20,6 +20,12 @@ export interface Difference {
      * has paid the same period. The subscriber was charged twice.
      */
     | 'charged_twice'
+    /**
+     * A payment that a keeper collected on chain is missing in the database, its subscription has
+     * ended, and no attempt of the payment was committed before the end. The database may have lost
+     * a newer registration of the account.
+     */
+    | 'after_end'
     | 'no_subscription'
     /** No RPC history shows how an attempt ended, so its payment may be missing in the database. */
     | 'unexplained'

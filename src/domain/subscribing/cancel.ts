@@ -1,13 +1,18 @@
 // Cancellation through the API (docs/contract.md, Subscription status). A keeper reads the row
 // again each time before it sends a payment, so a cancellation also stops signed payments.
-import type { Transaction } from '../../db/postgres/connect.ts';
+import { subscriptionIn } from '../../chain/program/accounts.ts';
+import { isOnCurve } from '../../chain/program/addresses.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import {
   forceCancellation,
   reinstateSubscription,
   requestCancellation,
 } from '../../db/subscription-changes.ts';
+import { findNewestRegistration, type SubscriptionRow } from '../../db/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
+import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
+import { isSameAccount } from './ended.ts';
 
 /**
  * Cancels for the merchant at the end of the paid time; no further payment is collected. Writes
@@ -62,12 +67,34 @@ export async function forceCancel(
 }
 
 /**
- * Lifts a force-cancel. The subscription stays cancelled, but its wallet may subscribe again.
- * Throws CONFLICT when the subscription was not cancelled by force.
+ * Lifts a force-cancel. The subscription stays cancelled, but its wallet may subscribe again. With
+ * `anyEnd` (see livesOffCurve), lifts any end. Throws CONFLICT when there is no such end.
  */
-export async function reinstate(sql: Transaction, { id }: { id: string }): Promise<void> {
-  if ((await reinstateSubscription(sql, id)) === undefined)
+export async function reinstate(
+  sql: Transaction,
+  { id }: { id: string },
+  { anyEnd }: { anyEnd: boolean },
+): Promise<void> {
+  if ((await reinstateSubscription(sql, id, { anyEnd })) === undefined)
     throw new ServiceError('CONFLICT', 'The subscription was not cancelled by force.');
+}
+
+/**
+ * Whether the subscription is the newest of a wallet that cannot sign in, and its account is live
+ * on chain. Such a wallet cannot register the account again, so a keeper does once the merchant has
+ * reinstated the subscription. A force-cancel can be lifted without this, so the chain is not read
+ * for it. Throws INTERNAL_ERROR when the chain is unreachable.
+ */
+export async function livesOffCurve(
+  { sql, chain, network }: { sql: Sql; chain: ChainReader; network: Network },
+  { id, subscriberWallet, subscriptionPda, endReason }: SubscriptionRow,
+): Promise<boolean> {
+  if (endReason === 'forced' || isOnCurve(subscriberWallet)) return false;
+  const { accounts } = await readAccounts(chain, [subscriptionPda]);
+  const account = subscriptionIn(accounts[0] ?? null, network.programId);
+  if (account?.expiresAt !== 0n) return false;
+  const newest = await findNewestRegistration(sql, subscriptionPda);
+  return newest?.id === id && isSameAccount(newest, account);
 }
 
 function ended(status: string): ServiceError {

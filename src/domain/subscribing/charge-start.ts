@@ -4,7 +4,7 @@
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
-import { readOffered } from '../../db/offered-transactions.ts';
+import { isResumeTaken, readOffered } from '../../db/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Landing } from './landing.ts';
 
@@ -24,6 +24,8 @@ interface Registered {
   readonly isRenewed: boolean;
   readonly subscriptionPda: string;
   readonly landing: () => Promise<Landing | undefined>;
+  /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
+  readonly offersAfter: Date | null;
 }
 
 /**
@@ -34,12 +36,15 @@ interface Registered {
  * Throws INTERNAL_ERROR when the chain is unreachable.
  */
 export async function startOfCharge(sql: Queryable, registered: Registered): Promise<Date | null> {
-  const { account, period, now, subscriptionPda, landing } = registered;
+  const { account, period, now, subscriptionPda, landing, offersAfter: after } = registered;
   if (isPrompt(registered)) return null;
-  const offered = await readOffered(sql, account.subscriber, subscriptionPda);
+  const of = { wallet: account.subscriber, subscriptionPda, after };
+  const offered = await readOffered(sql, of);
   if (!registered.isRenewed)
     return offered.opening && period.start === account.periodStart ? null : timeOf(now);
-  const landed = offered.resuming ? await landing() : undefined;
+  const isResumed =
+    offered.resuming || (after !== null && (await isResumeTaken(sql, { ...of, after })));
+  const landed = isResumed ? await landing() : undefined;
   const from = landed?.kind === 'resumed' ? landed.at : now;
   return from > period.start ? timeOf(from) : null;
 }

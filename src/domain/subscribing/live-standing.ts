@@ -28,6 +28,8 @@ interface Live {
   readonly now: bigint;
   /** Whether the account has an earlier registration that has ended. */
   readonly isRenewed: boolean;
+  /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
+  readonly offersAfter: Date | null;
 }
 
 /** The terms under which a live account would be registered now. */
@@ -57,7 +59,8 @@ export async function readLiveStanding(
   const { account, now, subscriptionPda } = live;
   const { subscriber: wallet } = account;
   const period = pullPeriod(account, onPlan, now);
-  const offers = await readUsableOffers(sql, wallet, subscriptionPda);
+  const of = { wallet, subscriptionPda, after: live.offersAfter };
+  const offers = await readUsableOffers(sql, of);
   const running = await readRunning(parts, offers);
   try {
     const seen = { plan, ...live, period };

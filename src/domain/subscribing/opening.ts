@@ -37,8 +37,9 @@ import {
   readBlockhash,
   type Unsigned,
 } from './chain-reads.ts';
+import { isSameAccount } from './ended.ts';
 import { partiesOf, planFaults } from './plans.ts';
-import { endedByMerchant, isSameAccount, OWN_PLAN_FAULT } from './registration.ts';
+import { endedByMerchant, OWN_PLAN_FAULT } from './registration.ts';
 import { blockedPlan, blockOf, frozenWallet } from './selling.ts';
 
 /**
@@ -243,9 +244,7 @@ async function checkResumable(
   { plan, authority, isChange }: OpeningGround & { isChange: boolean },
 ): Promise<void> {
   const earlier = await findNewestRegistration(sql, subscriptionPda);
-  const isRegistered =
-    earlier !== undefined &&
-    isSameAccount(earlier, { ...account, periodStart: timeOf(account.periodStart) });
+  const isRegistered = earlier !== undefined && isSameAccount(earlier, account);
   const subscribed = (next: string) =>
     new ServiceError(
       'CONFLICT',

@@ -3,7 +3,7 @@
 // own registration, a keeper's, and what a page shows before it (standing.ts) take them from here.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { PullPeriod } from '../../chain/program/period.ts';
-import { type OpenOffer, readOpenOffers } from '../../db/offered-transactions.ts';
+import { type OffersOf, type OpenOffer, readOpenOffers } from '../../db/offered-transactions.ts';
 import { readReplaced, type ReplacedRow } from '../../db/plan-changes.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
@@ -31,6 +31,8 @@ interface SeenAccount {
   readonly now: bigint;
   /** Whether the account has an earlier registration that has ended. */
   readonly isRenewed: boolean;
+  /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
+  readonly offersAfter: Date | null;
 }
 
 /** What the wallet's own registration names. */
@@ -50,12 +52,8 @@ export interface RegistrationTerms {
  * Reads the open offers to which a wallet's own registration may refer. An offer whose checkout
  * session has expired does not count, because the session cannot be completed.
  */
-export async function readUsableOffers(
-  sql: Queryable,
-  wallet: string,
-  subscriptionPda: string,
-): Promise<OpenOffer[]> {
-  const offers = await readOpenOffers(sql, wallet, subscriptionPda);
+export async function readUsableOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
+  const offers = await readOpenOffers(sql, of);
   return offers.filter(({ isLapsed }) => !isLapsed);
 }
 
@@ -79,15 +77,16 @@ export async function readReplacedBy(
  */
 export async function registrationTerms(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
-  { plan, subscriptionPda, account, period, now, isRenewed }: SeenAccount,
+  { plan, ...seen }: SeenAccount,
   { offers, running }: { offers: readonly OpenOffer[]; running: ReadonlySet<string> },
   { session, offerId }: Named,
 ): Promise<RegistrationTerms> {
+  const { subscriptionPda, account, period, now } = seen;
   const { plan: planPda, subscriber: wallet } = account;
   const addresses = { plan: planPda, subscriber: wallet, subscriptionPda };
   const landing = landingOf(chain, network, addresses);
-  const charge = { account, period, now, isRenewed, subscriptionPda, landing };
-  const live = { plan, wallet, period, chargedFrom: await startOfCharge(sql, charge), now };
+  const chargedFrom = await startOfCharge(sql, { ...seen, landing });
+  const live = { plan, wallet, period, chargedFrom, now };
   const termsOf = (offer: OpenOffer): LiveTerms => {
     const { replaces, changeWhen } = offer;
     const change =

@@ -23,7 +23,6 @@ import {
   findNewestRegistration,
   insertRegistration,
   lockRegistrations,
-  type NewRegistration,
 } from '../../db/subscriptions.ts';
 import { deleteUnregistered, endOffers } from '../../db/unregistered.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
@@ -31,6 +30,7 @@ import { lockSuspended } from '../accounts/suspended.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
+import { isSameAccount, offersCountAfter } from './ended.ts';
 import { dueAtOnce } from './first-payment.ts';
 import { keptIds } from './kept-ids.ts';
 import { noteDuplicate } from './one-per-customer.ts';
@@ -93,20 +93,23 @@ export async function checkRegistration(
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
   const own = await ownTermsOf(sql, app, request);
-  const offers =
+  const of = { wallet, subscriptionPda };
+  const open =
     landed === undefined
-      ? (request.offers ?? (await readUsableOffers(sql, wallet, subscriptionPda)))
-      : [];
-  const replaced = await readReplacedBy(sql, landed === undefined ? offers : [landed]);
+      ? (request.offers ?? (await readUsableOffers(sql, { ...of, after: null })))
+      : [landed];
+  const replaced = await readReplacedBy(sql, open);
   const seen = await readLive(chain, network, plan, request, replaced);
   const { account, period, slot, now, running } = seen;
-  const periodStart = timeOf(account.periodStart);
   const earlier = await findNewestRegistration(sql, subscriptionPda);
-  const isSame = earlier !== undefined && isSameAccount(earlier, { ...account, periodStart });
+  const isSame = earlier !== undefined && isSameAccount(earlier, account);
+  const after = offersCountAfter(earlier, account);
+  const offers =
+    landed === undefined ? (request.offers ?? (await readUsableOffers(sql, { ...of, after }))) : [];
   if (!isSame || !isOpen(earlier)) checkNamed(request, offers);
   const { live, terms, ...chosen } = await registrationTerms(
     { sql, chain, network },
-    { plan, subscriptionPda, account, period, now, isRenewed: isSame },
+    { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after },
     { offers, running },
     { session: own.session, offerId: request.offerId },
   );
@@ -124,7 +127,7 @@ export async function checkRegistration(
     chargedFrom,
     observedSlot: slot,
     initId: account.initId,
-    periodStart,
+    periodStart: timeOf(account.periodStart),
     ...taken,
     dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
   };
@@ -278,7 +281,11 @@ async function endEarlierRegistration(
   });
   if (earlier === undefined) return undefined;
   const open = isOpen(earlier);
-  if (isSameAccount(earlier, registration)) {
+  const { initId, isUnclaimed = false, renews } = registration;
+  const periodStart = unixSeconds(registration.periodStart);
+  if (isSameAccount(earlier, { initId, periodStart })) {
+    const isStopped = earlier.stoppedAt !== null;
+    if (isStopped && isUnclaimed && renews !== earlier.id) throw onlyByItsWallet();
     if (open && earlier.replacedBy !== null) {
       await endReplaced(sql, earlier, 'replaced');
       return undefined;
@@ -327,18 +334,12 @@ export function endedByMerchant(): ServiceError {
   );
 }
 
-/**
- * Whether a registration belongs to this on-chain account: it has the same init_id and the same
- * period boundaries.
- */
-export function isSameAccount(
-  earlier: EarlierRegistration,
-  now: Pick<NewRegistration, 'initId' | 'periodStart'>,
-): boolean {
-  const { chainInitId, chainPeriodStart, periodHours } = earlier;
-  if (chainInitId === null || chainPeriodStart === null) return true;
-  const apart = unixSeconds(now.periodStart) - unixSeconds(chainPeriodStart);
-  return chainInitId === now.initId && apart % (BigInt(periodHours) * 3600n) === 0n;
+/** The error when a registration has ended, and only its wallet may register the account again. */
+function onlyByItsWallet(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The subscription of this account has ended: its wallet has to subscribe again.',
+  );
 }
 
 const isOpen = ({ status }: Pick<EarlierRegistration, 'status'>): boolean =>

@@ -27,6 +27,7 @@ import { type EarlierRegistration, findNewestRegistration } from '../../db/subsc
 import { amountDisplay, formatSol } from '../../format.ts';
 import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
+import { isSameAccount, offersCountAfter } from './ended.ts';
 import {
   firstPayment,
   type RunningPeriod,
@@ -35,7 +36,6 @@ import {
   trialOf,
 } from './first-payment.ts';
 import { type LiveStanding, readLiveStanding } from './live-standing.ts';
-import { isSameAccount } from './registration.ts';
 import { blockOf } from './selling.ts';
 
 /**
@@ -202,12 +202,11 @@ async function liveStanding(
   },
 ): Promise<LiveStanding | undefined> {
   if (account?.expiresAt !== 0n) return undefined;
-  const { initId, periodStart } = account;
-  const isRenewed =
-    earlier !== undefined && isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) });
+  const isRenewed = earlier !== undefined && isSameAccount(earlier, account);
   const isOpen = earlier?.status === 'active' || earlier?.status === 'past_due';
   if (isRenewed && isOpen && earlier.replacedBy === null) return undefined;
-  return readLiveStanding(parts, plan, { ...seen, account, isRenewed }, session);
+  const offersAfter = offersCountAfter(earlier, account);
+  return readLiveStanding(parts, plan, { ...seen, account, isRenewed, offersAfter }, session);
 }
 
 /** Reads the rent of each account, and the minimum balance of a wallet, in lamports. */
@@ -238,8 +237,7 @@ function isEndedByMerchant(
   now: bigint,
 ): boolean {
   if (earlier === undefined || account === null || stateOf(account, now) === 'ended') return false;
-  const { initId, periodStart } = account;
-  return earlier.isBarred && isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) });
+  return earlier.isBarred && isSameAccount(earlier, account);
 }
 
 const isOpen = (plan: PlanAccount | null, now: bigint): boolean =>

@@ -6,28 +6,26 @@
 //   open offers for two customers -> in the merchant's list
 //   other open offers -> registered with the terms of the offer from which the account comes
 //     (landed-offer.ts)
-//   no open offer, the app has registerUnclaimed -> registered without ids of the merchant, if what
-//     is charged is no more than what the plan's public terms show to the wallet. Its own
-//     registration may set the terms of its checkout session before the first payment
-//     (claiming.ts)
-//   no open offer, a change of plan has replaced the subscription -> in the merchant's list. If it
-//     were registered again, the wallet would pay for both plans
+//   no offer, the account's registration has ended or was replaced -> as ended.ts says
+//   no offer, the app has registerUnclaimed -> registered without ids of the merchant, if what is
+//     charged is no more than what the plan's public terms show to the wallet. Its own registration
+//     may set the terms of its checkout session before the first payment (claiming.ts)
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
-import { timeOf } from '../../chain/time.ts';
 import { findApp } from '../../db/apps.ts';
-import { readOpenOffers } from '../../db/offered-transactions.ts';
+import { isResumeTaken, readOpenOffers } from '../../db/offered-transactions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { isSignupOpen } from '../../db/sponsorships.ts';
 import { findNewestRegistration } from '../../db/subscriptions.ts';
-import { insertUnregistered } from '../../db/unregistered.ts';
+import { deleteUnregistered, insertUnregistered } from '../../db/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
+import { endOf, offersCountAfter } from './ended.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
 import { areOfTwoCustomers } from './landed-offer.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
-import { checkRegistration, isSameAccount, storeRegistration } from './registration.ts';
+import { checkRegistration, storeRegistration } from './registration.ts';
 
 interface Parts {
   sql: Sql;
@@ -38,14 +36,15 @@ interface Parts {
 /**
  * `absent`: the account was not registered, and the caller must try again later. The cause is one
  * of these: the RPC endpoint lacks the account, a sponsored sign-up is open, or a payment or a
- * refund of the replaced subscription may still land.
+ * refund of the replaced subscription may still land. `ended`: the account's registration has
+ * ended, and only its wallet can register the account again.
  */
-export type SeenOutcome = 'registered' | 'listed' | 'absent';
+export type SeenOutcome = 'registered' | 'listed' | 'absent' | 'ended';
 
 /**
  * Registers the live account at `subscriptionPda`, or adds the account to the merchant's list of
- * unregistered subscriptions. The account is a subscription to `plan`. Throws as the RPC client and
- * the database do.
+ * unregistered subscriptions, or leaves an ended subscription as it is. The account is a
+ * subscription to `plan`. Throws as the RPC client and the database do.
  */
 export async function registerSeen(
   parts: Parts,
@@ -58,15 +57,27 @@ export async function registerSeen(
   const wallet = account.subscriber;
   // A keeper registers an open sponsored sign-up itself, together with the payment.
   if (await isSignupOpen(sql, subscriptionPda)) return 'absent';
-  const offers = await readOpenOffers(sql, wallet, subscriptionPda);
-  const list = async () => {
+  const earlier = await findNewestRegistration(sql, subscriptionPda);
+  const ended = endOf(earlier, account);
+  const of = { wallet, subscriptionPda };
+  const after = offersCountAfter(earlier, account);
+  const offers = await readOpenOffers(sql, { ...of, after });
+  const isUnclear = areOfTwoCustomers(offers);
+  const leave = async () => {
+    if (ended !== undefined && !ended.isReplaced && !isUnclear) {
+      await deleteUnregistered(sql, [subscriptionPda]);
+      return 'ended' as const;
+    }
     await insertUnregistered(sql, { appId, planId, subscriptionPda, subscriberWallet: wallet });
     return 'listed' as const;
   };
-  if (areOfTwoCustomers(offers)) return list();
+  if (isUnclear) return leave();
   if (offers.length === 0) {
-    const isWanted = (await findApp(sql, appId))?.registerUnclaimed === true;
-    if (!isWanted || (await isReplaced(sql, subscriptionPda, account))) return list();
+    const isWanted =
+      ended === undefined
+        ? (await findApp(sql, appId))?.registerUnclaimed === true
+        : ended.isReinstated || (await isResumeTaken(sql, { ...of, after: ended.at }));
+    if (!isWanted) return leave();
   }
   try {
     const registration = await checkRegistration(sql, chain, network, {
@@ -76,15 +87,19 @@ export async function registerSeen(
       wallet,
       offers,
     });
+    // A keeper waits for the wallet, and keeps to the public terms, only where the wallet has not
+    // asked the service for anything.
+    const isWithoutOffer = offers.length === 0 && ended === undefined;
     const { dueWithoutOffer: due } = registration;
-    if (due !== null && due > (await publiclyShown(sql, plan, wallet))) return await list();
-    const how = { isUnclaimed: true, isWithoutOffer: offers.length === 0 };
-    await sql.begin((tx) => storeRegistration(tx, { ...registration, ...how }));
+    if (isWithoutOffer && due !== null && due > (await publiclyShown(sql, plan, wallet)))
+      return await leave();
+    const keepers = { isUnclaimed: true, isWithoutOffer, renews: ended?.id };
+    await sql.begin((tx) => storeRegistration(tx, { ...registration, ...keepers }));
     return 'registered';
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;
     if (error.code === 'NOT_FOUND' || error instanceof PaymentUnderWay) return 'absent';
-    return list();
+    return leave();
   }
 }
 
@@ -92,18 +107,4 @@ export async function registerSeen(
 async function publiclyShown(sql: Sql, plan: PlanRow, wallet: string): Promise<bigint> {
   const trialHours = await trialOf(sql, plan, wallet);
   return trialHours === null ? firstPayment(plan, undefined, null) : 0n;
-}
-
-/** Returns whether a change of plan has replaced the registration of this account. */
-async function isReplaced(
-  sql: Sql,
-  subscriptionPda: string,
-  { initId, periodStart }: SubscriptionAccount,
-): Promise<boolean> {
-  const earlier = await findNewestRegistration(sql, subscriptionPda);
-  return (
-    earlier !== undefined &&
-    earlier.replacedBy !== null &&
-    isSameAccount(earlier, { initId, periodStart: timeOf(periodStart) })
-  );
 }

@@ -9,7 +9,12 @@ import {
 } from '../../db/subscription-lists.ts';
 import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
 import { cancelRequesters, endReasons, failureReasons } from '../../domain/reasons.ts';
-import { forceCancel, reinstate, requestCancel } from '../../domain/subscribing/cancel.ts';
+import {
+  forceCancel,
+  livesOffCurve,
+  reinstate,
+  requestCancel,
+} from '../../domain/subscribing/cancel.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
 import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
@@ -284,7 +289,8 @@ function reinstateRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Lift a force-cancel',
         description:
-          'The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.',
+          'The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its externalId or wallet does the same. ' +
+          'For a wallet that cannot sign in (an address off the Ed25519 curve) it lifts any end while the account is live on chain: a keeper then registers the account, and collects from then on.',
         tags,
         params,
         headers: idempotencyHeaders,
@@ -294,10 +300,13 @@ function reinstateRoute(api: Api, deps: ApiDeps): void {
     },
     async (request, reply) => {
       const subscription = await ownSubscription(deps, request);
-      return respondOnce(deps, request, reply, 200, async () => async (tx) => {
-        await reinstate(tx, subscription);
-        const row = (await findSubscription(tx, subscription.id)) ?? subscription;
-        return subscriptionView(row, deps.planMinimumAmount);
+      return respondOnce(deps, request, reply, 200, async () => {
+        const anyEnd = await livesOffCurve(deps, subscription);
+        return async (tx) => {
+          await reinstate(tx, subscription, { anyEnd });
+          const row = (await findSubscription(tx, subscription.id)) ?? subscription;
+          return subscriptionView(row, deps.planMinimumAmount);
+        };
       });
     },
   );

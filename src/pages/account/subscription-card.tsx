@@ -213,15 +213,17 @@ const ownStanding = (standing: Standing | undefined, { id }: Subscription) =>
   (standing?.subscriptionId ?? id) === id ? standing : undefined;
 
 /**
- * Whether the user can resume a subscription account that is cancelled on chain but has not reached
- * its end. The service no longer collects payments from this account. To resume it, the user
- * subscribes again on the plan's page, which shows the costs.
+ * Whether the user can subscribe again with the same account: the service no longer collects
+ * payments from the account, and the account is live on chain, or cancelled but not at its end. The
+ * user subscribes again on the plan's page, which shows the costs.
  */
 const canSubscribeAgain = (standing: Standing | undefined, { status, replacedBy }: Subscription) =>
-  standing?.onChain === 'cancelled' &&
+  standing !== undefined &&
+  (standing.onChain === 'live'
+    ? !isLive(status)
+    : standing.onChain === 'cancelled' && status !== 'active') &&
   standing.planOpen &&
   !standing.endedByMerchant &&
-  status !== 'active' &&
   replacedBy === null;
 
 const isChangeable = ({ status, replacedBy, cancelRequestedBy }: Subscription) =>

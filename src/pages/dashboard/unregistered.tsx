@@ -45,8 +45,8 @@ export function Unregistered({
       <div className="card">
         <p>
           These wallets opened a subscription on chain without this service, or two of your checkout
-          links fit it. Nothing is collected from them, and they give no access here. The chain has
-          no name of the customer.
+          links fit it, or the wallet changed its plan and resumed the old one on chain. Nothing is
+          collected from them, and they give no access here. The chain has no name of the customer.
         </p>
         <p>
           <strong>One by one:</strong> send the wallet’s owner the plan’s page, or a checkout link
@@ -56,7 +56,7 @@ export function Unregistered({
         <p>
           <strong>All of them, without ids:</strong>{' '}
           {app.registerUnclaimed ? (
-            'your app’s rules register them already. What stays here for more than some minutes does not register by itself: two checkout links fit it, its terms are not the plan’s, or you ended it.'
+            'your app’s rules register them already. What stays here for more than some minutes does not register by itself: two checkout links fit it, its terms are not the plan’s, or its wallet changed to another plan.'
           ) : (
             <>
               switch on “Register subscriptions that this service did not offer” in the{' '}

@@ -4,6 +4,7 @@ import { createRpc } from '../../../src/chain/rpc/client.ts';
 import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
 import { readLastReconciliation } from '../../../src/db/reconciliation.ts';
+import { forceCancellation } from '../../../src/db/subscription-changes.ts';
 import { paidOnce } from '../../fixtures/agreement.ts';
 import { HOUR, silent, type Stage, startStage } from '../../fixtures/billing.ts';
 import { runShared } from '../../fixtures/command.ts';
@@ -266,6 +267,48 @@ void t.test(
       2,
       'once for each time that it was written',
     );
+  },
+);
+
+void t.test(
+  'a pull by no attempt that was committed before the end names wallet and page; --repair books it and registers nothing',
+  async (t) => {
+    const stage = await startStage(t);
+    const plan = await stage.plan();
+    const [lost, late, known] = [
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+      await stage.subscriber(plan),
+    ];
+    const keeper = await stage.startKeeper();
+    for (const one of [lost, late, known]) await paidOnce(stage, one);
+    await stage.quiet();
+    await keeper.stop();
+    for (const { id } of [lost, late, known])
+      await stage.sql.begin((tx) => forceCancellation(tx, id));
+    await stage.sql`delete from payments`;
+    await stage.sql`delete from payment_attempts where subscription_id = ${lost.id}`;
+    await stage.sql`update payment_attempts set created_at = now() where subscription_id = ${late.id}`;
+    const reconciler = { ...reconcilerOf(stage), publicUrl: 'https://pay.example' };
+    const found = async (repair: boolean) =>
+      (await reconcile(reconciler, { ...range, repair })).differences;
+    const named = await found(true);
+    t.same(named.map(({ kind, repaired }) => [kind, repaired]).sort(), [
+      ['after_end', true],
+      ['after_end', true],
+      ['not_recorded', true],
+    ]);
+    for (const { wallet, pda } of [lost, late]) {
+      const { detail } = named.find(({ subscriptionPda }) => subscriptionPda === pda)!;
+      t.match(detail, wallet.address);
+      t.match(detail, `https://pay.example/s/${plan.id}`);
+    }
+    t.same(await found(true), []);
+    for (const one of [lost, late, known]) {
+      t.equal((await stage.payments(one)).length, 1);
+      t.equal((await stage.row(one)).status, 'cancelled');
+    }
+    t.equal((await stage.sql`select 1 from subscriptions`).length, 3);
   },
 );
 

@@ -97,7 +97,7 @@ void t.test('a subscription that was not cancelled by force is CONFLICT', async 
 });
 
 void t.test(
-  'a checkout session made afterwards for its externalId or its wallet lifts it too; one for another customer does not',
+  'a checkout session of its plan made afterwards for its externalId or its wallet lifts it too; one for another customer or plan does not',
   async (t) => {
     const stage = await scene(t);
     const { api, merchant, planId } = stage;
@@ -112,8 +112,11 @@ void t.test(
     const second = await forced(stage, 'customer-2');
     await session({ externalId: 'customer-3' });
     await session({});
+    const { id: otherPlan } = await api.publishedPlan(merchant);
+    await session({ planId: otherPlan, externalId: 'customer-1' });
+    await session({ planId: otherPlan, subscriberWallet: first.buyer.wallet });
     await session({ subscriberWallet: randomAddress() });
-    t.match(await first.register(), barred, 'an earlier session, or one for others');
+    t.match(await first.register(), barred, 'an earlier session, one for others, of another plan');
     await session({ externalId: 'customer-1' });
     t.equal((await first.register()).status, 201);
     t.match(await second.register(), barred);

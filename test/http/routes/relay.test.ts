@@ -500,17 +500,32 @@ void t.test(
 );
 
 void t.test(
-  'offers lose their message after ten minutes, and are forgotten after 24 hours',
+  'offers lose their message after ten minutes; offers to subscribe, and to resume once the relay took them, are forgotten after 24 hours',
   async (t) => {
     const { deleteOldOffers } = await import('../../../src/db/offered-transactions.ts');
     const api = await chainApi(t);
     await opening(api);
     t.equal(await deleteOldOffers(api.sql), 0);
+    const copy = (purpose: string, relayedAt: Date | null) => api.sql`
+      insert into offered_transactions (wallet, blockhash, message, last_valid_block_height,
+        purpose, plan_id, subscription_pda, signature, relayed_at)
+      select wallet, blockhash, message, last_valid_block_height, ${purpose}, plan_id,
+        subscription_pda, ${relayedAt === null ? null : 'signature'}, ${relayedAt}
+      from offered_transactions where purpose = 'subscribe' limit 1`;
+    await copy('resume', null);
+    await copy('resume', new Date());
+    await copy('cancel', new Date());
     await api.sql`update offered_transactions set created_at = now() - interval '11 minutes'`;
     t.ok((await deleteOldOffers(api.sql)) > 0);
-    t.same(await api.sql`select distinct purpose, message from offered_transactions`, [
-      { purpose: 'subscribe', message: null },
-    ]);
+    t.same(
+      await api.sql`
+        select distinct purpose, message, relayed_at is not null as relayed
+        from offered_transactions order by purpose`,
+      [
+        { purpose: 'resume', message: null, relayed: true },
+        { purpose: 'subscribe', message: null, relayed: false },
+      ],
+    );
     await api.sql`update offered_transactions set created_at = now() - interval '25 hours'`;
     t.ok((await deleteOldOffers(api.sql)) > 0);
     t.same(await api.sql`select 1 from offered_transactions`, []);

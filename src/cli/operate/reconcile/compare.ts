@@ -60,6 +60,8 @@ export interface Reconciler {
   programId: string;
   /** The current and all former keeper wallets. */
   keepers: readonly string[];
+  /** Base URL of the pages. If undefined, differences name only the path of a page. */
+  publicUrl?: string;
 }
 
 const PAGE = 500;
@@ -109,7 +111,9 @@ export async function reconcile(
       .filter(({ kind }) => kind === 'not_on_chain' || kind === 'failed_on_chain')
       .map(({ signature }) => signature),
   );
-  differences.push(...(await compareOnChain(reconciler.sql, ours, { repair, unfounded })));
+  const { publicUrl = '' } = reconciler;
+  const how = { repair, publicUrl, unfounded };
+  differences.push(...(await compareOnChain(reconciler.sql, ours, how)));
   differences.push(...(await nameUnknown(reconciler.sql, listed)));
   differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
   differences.push(...(await nameCredits(reconciler.sql)));

@@ -19,6 +19,8 @@ const PAGE = 500;
 
 interface Repair {
   repair: boolean;
+  /** Base URL of the pages. */
+  publicUrl: string;
   /** Signatures of recorded payments that are missing on chain. */
   unfounded: ReadonlySet<string>;
 }
@@ -53,14 +55,14 @@ export async function compareOnChain(
 async function missing(
   sql: Sql,
   { subscriptionPda, pull }: KeeperPull,
-  { repair, unfounded }: Repair,
+  { repair, publicUrl, unfounded }: Repair,
 ): Promise<Difference> {
   const { signature } = pull;
   const periodStart = timeOf(pull.periodStart);
   const moved = `the keeper pulled ${pull.gross.toString()} for the period from ${periodStart.toISOString()}`;
   const about = { signature, subscriptionPda };
-  const id = await findOwner(sql, subscriptionPda, signature);
-  if (id === undefined) {
+  const owner = await findOwner(sql, subscriptionPda, signature);
+  if (owner === undefined) {
     const detail = `${moved}, and no subscription is registered`;
     return { ...about, kind: 'no_subscription', detail, repaired: false };
   }
@@ -68,10 +70,15 @@ async function missing(
   // If a recorded payment for this period is missing on chain, the pull is not recorded. An
   // operator decides which of the two payments is right.
   const isDoubtful = recorded.some(({ txSignature }) => unfounded.has(txSignature));
-  const repaired = repair && !isDoubtful && (await record(sql, id, pull));
-  const detail = `${moved}, and it is not recorded`;
+  const repaired = repair && !isDoubtful && (await record(sql, owner.id, pull));
+  const { isAfterEnd, planId, subscriberWallet } = owner;
+  const page = `${publicUrl}/s/${planId}`;
+  const detail = isAfterEnd
+    ? `${moved} after the subscription had ended, and it is not recorded: if wallet ${subscriberWallet} has subscribed again, it has to register on ${page}`
+    : `${moved}, and it is not recorded`;
   const [paid] = isDoubtful ? [] : recorded;
-  if (paid === undefined) return { ...about, kind: 'not_recorded', detail, repaired };
+  const kind = isAfterEnd ? 'after_end' : 'not_recorded';
+  if (paid === undefined) return { ...about, kind, detail, repaired };
   const twice = `${detail}; ${paid.txSignature} paid this period`;
   return { ...about, kind: 'charged_twice', detail: twice, repaired };
 }

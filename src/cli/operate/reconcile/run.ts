@@ -58,6 +58,7 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
         rpc,
         programId: config.programId ?? SUBSCRIPTIONS_PROGRAM,
         keepers: config.keeperAddresses ?? (keeper === undefined ? [] : [keeper]),
+        publicUrl: config.publicUrl,
       };
       const result = await withProgress('comparing with the chain', ({ update }) =>
         reconcile(reconciler, {
@@ -100,6 +101,9 @@ export function reconcileBooks(flags: ReconcileFlags): Promise<number> {
   };
   return runCommand(flags.envFile, command, { role: 'reconcile' });
 }
+
+/** The differences that --repair can record. */
+const RECORDABLE = ['not_recorded', 'charged_twice', 'after_end'];
 
 /** Counts the unrepaired differences. Unreadable transactions do not count (see reconcileBooks). */
 const leftOf = ({ differences }: Reconciliation) =>
@@ -153,7 +157,7 @@ function describe(result: Reconciliation, repair: boolean): string {
   const unread =
     unreadable === 0 ? '' : ` ${unreadable} transactions are unreadable and were not compared.`;
   const hint =
-    !repair && differences.some(({ kind }) => kind === 'not_recorded' || kind === 'charged_twice')
+    !repair && differences.some(({ kind }) => RECORDABLE.includes(kind))
       ? ' --repair records missing payments.'
       : '';
   return `${table(head, rows, painter(process.stdout))}${compared}: ${differences.length - unreadable} differences, ${leftOf(result)} left.${unread}${hint}${others}`;

@@ -1,0 +1,90 @@
+// An account on chain can outlive its registration: the registration ended here (a cancellation in
+// the service, a force-cancel, a payment that stayed past due), or a change of plan replaced it.
+// Then "no live registration" does not mean "never registered". A keeper asks here first, before it
+// looks at offers. For an account whose newest registration has ended or was replaced:
+//
+//   its wallet asked the service after that for a transaction -> registered with that offer
+//   the merchant reinstated a wallet that cannot sign in      -> registered without an offer
+//   a change of plan has replaced it                          -> in the merchant's list
+//   otherwise                                                 -> only its wallet can register it
+//
+// "After" is by the database's clock. An offer to subscribe counts if it was made after the end, an
+// offer to resume also if its wallet handed it over after the end.
+import { isOnCurve } from '../../chain/program/addresses.ts';
+import type { AccountIdentity } from '../../chain/program/layouts.ts';
+import { unixSeconds } from '../../chain/time.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { type EarlierRegistration, findNewestRegistrations } from '../../db/subscriptions.ts';
+
+/** The registration of a live account that has ended or was replaced. */
+export interface Ended {
+  readonly id: string;
+  /** The database's time of the end or the replacement. */
+  readonly at: Date;
+  /** Whether a change of plan replaced the registration. */
+  readonly isReplaced: boolean;
+  /** Whether a keeper registers the account because the merchant reinstated it. */
+  readonly isReinstated: boolean;
+}
+
+/**
+ * Whether a registration belongs to this on-chain account: it has the same init_id and the same
+ * period boundaries.
+ */
+export function isSameAccount(earlier: EarlierRegistration, account: AccountIdentity): boolean {
+  const { chainInitId, chainPeriodStart, periodHours } = earlier;
+  if (chainInitId === null || chainPeriodStart === null) return true;
+  const apart = account.periodStart - unixSeconds(chainPeriodStart);
+  return chainInitId === account.initId && apart % (BigInt(periodHours) * 3600n) === 0n;
+}
+
+/**
+ * Returns the end of the account's registration. `earlier` is the newest registration of the
+ * address. Returns undefined if the account was never registered, or if its registration is live
+ * and not replaced.
+ */
+export function endOf(
+  earlier: EarlierRegistration | undefined,
+  account: AccountIdentity,
+): Ended | undefined {
+  if (earlier === undefined || earlier.stoppedAt === null) return undefined;
+  if (!isSameAccount(earlier, account)) return undefined;
+  const { id, stoppedAt: at, replacedBy, reinstatedAt, subscriberWallet } = earlier;
+  const isReinstated = reinstatedAt !== null && !isOnCurve(subscriberWallet);
+  return { id, at, isReplaced: replacedBy !== null, isReinstated };
+}
+
+/**
+ * Returns the time after which the wallet must have asked for an offer that opened or resumed the
+ * account; null for any time. Offers that were used before migration 0013 have no registered_at, so
+ * offers that are older than another account's registration do not count either.
+ */
+export function offersCountAfter(
+  earlier: EarlierRegistration | undefined,
+  account: AccountIdentity,
+): Date | null {
+  if (earlier === undefined) return null;
+  return endOf(earlier, account)?.at ?? earlier.createdAt;
+}
+
+/**
+ * Returns the addresses of these live accounts that a keeper has to look at. Leaves out accounts
+ * with a live registration, and accounts that only their wallets can register again. The addresses
+ * of offers are not needed here, because readAwaited() (db/unregistered.ts) returns them.
+ */
+export async function withoutKnown(
+  sql: Queryable,
+  accounts: readonly { address: string; identity: AccountIdentity | undefined }[],
+): Promise<string[]> {
+  const addresses = accounts.map(({ address }) => address);
+  const registrations = await findNewestRegistrations(sql, addresses);
+  return accounts
+    .filter(({ address, identity }) => {
+      const earlier = registrations.get(address);
+      if (earlier === undefined || identity === undefined) return true;
+      if (earlier.stoppedAt === null) return false;
+      const ended = endOf(earlier, identity);
+      return ended === undefined || ended.isReplaced || ended.isReinstated;
+    })
+    .map(({ address }) => address);
+}
