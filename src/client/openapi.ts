@@ -317,7 +317,7 @@ export interface paths {
         get?: never;
         /**
          * Lift a force-cancel
-         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session that you create later for its externalId or wallet does the same.
+         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its externalId or wallet does the same. For a wallet that cannot sign in (an address off the Ed25519 curve) it lifts any end while the account is live on chain: a keeper then registers the account, and collects from then on.
          */
         post: operations["createReinstatement"];
     };
@@ -366,7 +366,7 @@ export interface paths {
     "/merchant/apps/{appId}/unregistered": {
         /**
          * List subscriptions on chain that are not registered
-         * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed.
+         * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed. A subscription that has ended here is not among them, although its account may live on.
          */
         get: operations["listUnregistered"];
     };
@@ -2317,7 +2317,7 @@ export interface components {
             planId: string;
             /**
              * Format: date-time
-             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             * Time at which the merchant lifted the end, so that the same account may be registered again.
              */
             reinstatedAt: string | null;
             /**
@@ -3369,7 +3369,7 @@ export interface components {
             planId: string;
             /**
              * Format: date-time
-             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             * Time at which the merchant lifted the end, so that the same account may be registered again.
              */
             reinstatedAt: string | null;
             /**
@@ -4073,7 +4073,7 @@ export interface components {
             planId: string;
             /**
              * Format: date-time
-             * Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.
+             * Time at which the merchant lifted the end, so that the same account may be registered again.
              */
             reinstatedAt: string | null;
             /**

@@ -181,9 +181,9 @@ export async function readOffered(
 
 /**
  * Deletes up to 1,000 old offers: subscribe offers, and resume offers that the relay took, after 24
- * hours, other offers after ten minutes.
- * Also clears up to 1,000 messages older than ten minutes, because their blockhashes have expired.
- * Returns the larger of the two numbers. If it is 1,000, more rows may be left.
+ * hours, other offers after ten minutes. Also clears up to 1,000 messages older than ten minutes,
+ * because their blockhashes have expired. Returns the larger of the two numbers. If it is 1,000,
+ * more rows may be left.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`

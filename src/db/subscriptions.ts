@@ -63,7 +63,7 @@ export interface SubscriptionRow extends DiscountTerms {
   /** Why the last attempt of the past-due payment failed; null unless a payment is past due. */
   lastFailureReason: string | null;
   endReason: string | null;
-  /** Time at which the merchant lifted the force-cancel. */
+  /** Time at which the merchant lifted the end. */
   reinstatedAt: Date | null;
   externalId: string | null;
   /**

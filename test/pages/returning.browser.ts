@@ -290,6 +290,26 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
   );
 
   await t.test(
+    'a wallet whose subscription has ended while its account is live is led to the plan’s page',
+    async (t) => {
+      const one = await scene(stage);
+      await one.press();
+      await one.sees('Paid until');
+      const resume = one.page.getByRole('link', { name: 'Resume the subscription' });
+      await one.page.goto('/account');
+      await one.page.getByRole('button', { name: /^Cancel subscription/ }).waitFor();
+      t.equal(await resume.count(), 0, 'not while it is live here');
+      await served.sql`
+        update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due',
+          next_payment_due = null, due_at = null, lease_until = null, claim_id = null
+        where plan_id = ${one.planId}`;
+      await one.page.reload();
+      t.equal(await resume.getAttribute('href'), `/s/${one.planId}`);
+      await look(t, one, 'ended-and-live');
+    },
+  );
+
+  await t.test(
     'a plan that has ended, is pending, or does not exist is named as such',
     async (t) => {
       const one = await scene(stage);

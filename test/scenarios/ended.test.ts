@@ -13,6 +13,7 @@ import { addSignature } from '../../src/chain/transactions/message.ts';
 import { resumeInstructions } from '../../src/chain/transactions/subscriptions.ts';
 import { recordRelayed } from '../../src/db/offered-transactions.ts';
 import { holdCancel } from '../../src/domain/subscribing/cancel.ts';
+import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
 import { Unregistered } from '../../src/keeper/unregistered.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
@@ -246,6 +247,25 @@ void t.test(
       const now = await stateOf(stage, ends);
       t.same({ ...now, reopened: before.reopened }, before);
       keeper = await stage.startKeeper();
+    });
+
+    await t.test('a keeper that did not see the end stores nothing', async (t) => {
+      const { first, buyer } = ends.here;
+      const { net, rpc } = stage;
+      const network = {
+        ...{ programId: net.programId, mint: net.mint },
+        ...{ puller: stage.keeper.address, treasury: stage.treasury.address },
+      };
+      const registration = await checkRegistration(stage.sql, rpc, network, {
+        ...{ appId, planId, subscriptionPda: first.pda, wallet: buyer.wallet },
+      });
+      for (const renews of [undefined, ends.merchant.first.id])
+        await t.rejects(
+          stage.sql.begin((tx) =>
+            storeRegistration(tx, { ...registration, isUnclaimed: true, renews }),
+          ),
+          { code: 'CONFLICT', message: /its wallet has to subscribe again/ },
+        );
     });
 
     await t.test('a month passes', async (t) => {

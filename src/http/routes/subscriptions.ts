@@ -111,7 +111,7 @@ export const Subscription = Type.Object(
     reinstatedAt: nullable({
       ...Time,
       description:
-        'Time at which the merchant lifted its force-cancel, so that the wallet may subscribe again.',
+        'Time at which the merchant lifted the end, so that the same account may be registered again.',
     }),
     externalId: nullable(ExternalId),
     metadata: Metadata,
