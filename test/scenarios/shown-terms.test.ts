@@ -1,9 +1,9 @@
 // What a wallet is charged equals what the page showed before it signed, whoever registers the
 // account first.
 import t from 'tap';
-import { recordRelayed } from '../../src/db/offered-transactions.ts';
 import { signatureOf } from '../../src/chain/keypair.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
+import { recordRelayed } from '../../src/db/offered-transactions.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan } from '../fixtures/billing.ts';
 
