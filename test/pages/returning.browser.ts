@@ -180,8 +180,8 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await one.press();
       await one.sees('Paid until');
       const row = async () => {
-        const [found] = await served.sql<{ id: string; status: string; paid: bigint[] }[]>`
-          select s.id, s.status, array(select amount_gross from payments p
+        const [found] = await served.sql<{ id: string; status: string; paid: bigint | null }[]>`
+          select s.id, s.status, (select sum(amount_gross)::int8 from payments p
             where p.subscription_id = s.id and p.status = 'succeeded') as paid
           from subscriptions s where plan_id = ${one.planId} order by id desc limit 1`;
         if (found === undefined) throw new Error('there is no subscription');
@@ -194,7 +194,6 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       // Of the second period of 730 hours, 700 are left.
       chain.passSeconds(760 * 3600);
       await stage.until('it has ended', async () => (await row()).status === 'cancelled');
-      await served.sql`update plans set trial_hours = 168 where id = ${one.planId}`;
       await page.goto(`/s/${one.planId}`);
       await one.press();
       await one.sees('This wallet has a subscription already');
@@ -205,7 +204,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await pay.click();
       await one.sees('Paid until');
       t.equal(await one.registrations(), 2);
-      const [amount = 0n] = (await row()).paid.map(BigInt);
+      const amount = (await row()).paid ?? 0n;
       t.ok(amount > 9_570_000n && amount <= 9_590_000n, `${amount}`);
     },
   );
