@@ -1196,6 +1196,7 @@ create table subscriptions (
   stopped_at timestamp with time zone,
   pullable boolean not null default true,
   pulled_through timestamp with time zone,
+  without_offer boolean not null default false,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -1267,6 +1268,7 @@ comment on column subscriptions.credit is 'base units of the replaced subscripti
 comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; ended_at is chain time';
 comment on column subscriptions.pullable is 'false once the account of an ended subscription is gone, expired or registered anew: nothing can be pulled from it for this row';
 comment on column subscriptions.pulled_through is 'end of the last period in which another puller than a keeper pulled after the end; null: no keeper has read the account since the end. It gives no access';
+comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

@@ -3887,7 +3887,7 @@ export interface components {
             trialHours: number | null;
             /** The wallet’s USDC, base units. */
             usdc: string;
-            /** Amount due on subscribing, base units: the first payment, 0 with a trial. */
+            /** Amount due on subscribing, base units: the first payment, 0 with a trial. Of a live account without a subscription: the amount due on registering it. */
             usdcNeeded: string;
         };
         Statement: {
@@ -7738,6 +7738,11 @@ export interface operations {
                     metadata?: {
                         [key: string]: string;
                     };
+                    /**
+                     * Format: uuid
+                     * The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed.
+                     */
+                    offerId?: string;
                     /**
                      * Format: uuid
                      * UUIDv7 in lower case.

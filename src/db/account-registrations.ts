@@ -2,6 +2,80 @@
 // on and get a new registration, which takes over what the ended one has left.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
+import type { SubscriptionStatus } from './subscriptions.ts';
+
+/** The newest existing registration of an address. */
+export interface EarlierRegistration {
+  id: string;
+  status: SubscriptionStatus;
+  periodHours: number;
+  /**
+   * True if the merchant force-cancelled the registration and has not allowed a new one since. To
+   * allow it, the merchant reinstates the registration, or creates a checkout session of its plan
+   * for the registration's externalId or wallet.
+   */
+  isBarred: boolean;
+  /** The subscription that replaced this registration in a change of plan. */
+  replacedBy: string | null;
+  /** Null when the account was not read at registration. */
+  chainInitId: bigint | null;
+  chainPeriodStart: Date | null;
+  subscriberWallet: string;
+  createdAt: Date;
+  /**
+   * The database's time at which the registration ended or was replaced, whichever was first. Null
+   * while it is live and not replaced.
+   */
+  stoppedAt: Date | null;
+  /** Time at which the merchant lifted the end. */
+  reinstatedAt: Date | null;
+}
+
+/**
+ * SQL for the time at which the registration `s` ended or was replaced. A daemon of a release
+ * without the column stopped_at leaves it null; updated_at is then no earlier than the end.
+ */
+export const stoppedAt = (sql: Queryable) => sql`
+  case when s.status in ('cancelled', 'expired') or s.replaced_by is not null
+    then coalesce(s.stopped_at, s.updated_at) end`;
+
+/** The columns of an EarlierRegistration, selected from `subscriptions s`. */
+const earlierColumns = (sql: Queryable) => sql`
+  s.id, s.status, s.period_hours, s.chain_init_id, s.chain_period_start, s.replaced_by,
+    s.subscriber_wallet, s.created_at, ${stoppedAt(sql)} as stopped_at, s.reinstated_at,
+  coalesce(s.end_reason = 'forced', false) and s.reinstated_at is null and not exists (
+    select from checkout_sessions c where c.app_id = s.app_id and c.plan_id = s.plan_id
+      and c.id >= id_at(s.cancelled_at) and c.created_at > s.cancelled_at
+      and (c.external_id = s.external_id or c.for_wallet = s.subscriber_wallet)
+  ) as is_barred`;
+
+/**
+ * Finds the newest registration of an address. `forUpdate` locks its row until the transaction
+ * ends.
+ */
+export async function findNewestRegistration(
+  sql: Queryable,
+  subscriptionPda: string,
+  { forUpdate = false } = {},
+): Promise<EarlierRegistration | undefined> {
+  const [row] = await sql<EarlierRegistration[]>`
+    select ${earlierColumns(sql)} from subscriptions s
+    where s.subscription_pda = ${subscriptionPda} order by s.id desc limit 1
+    ${forUpdate ? sql`for no key update` : sql``}`;
+  return row;
+}
+
+/** Finds the newest registration of each of these addresses, by address. */
+export async function findNewestRegistrations(
+  sql: Queryable,
+  pdas: readonly string[],
+): Promise<Map<string, EarlierRegistration>> {
+  const rows = await sql<(EarlierRegistration & { subscriptionPda: string })[]>`
+    select distinct on (s.subscription_pda) s.subscription_pda, ${earlierColumns(sql)}
+    from subscriptions s where s.subscription_pda = any(${[...pdas]}::text[])
+    order by s.subscription_pda, s.id desc`;
+  return new Map(rows.map((row) => [row.subscriptionPda, row]));
+}
 
 /**
  * SQL condition: the registrations n and s of one address belong to the same on-chain account. Two

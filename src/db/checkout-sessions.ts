@@ -123,8 +123,8 @@ export async function claimCheckoutSession(
 
 /**
  * Completes a session; call it in the transaction that stores the subscription. Returns false if
- * the session (1) is complete, (2) belongs to another wallet, or (3) expired before a wallet
- * claimed it.
+ * the session (1) is complete with another subscription, (2) belongs to another wallet, or (3)
+ * expired before a wallet claimed it.
  */
 export async function completeCheckoutSession(
   sql: Queryable,
@@ -133,7 +133,8 @@ export async function completeCheckoutSession(
 ): Promise<boolean> {
   const { count } = await sql`
     update checkout_sessions set subscriber_wallet = ${wallet}, subscription_id = ${subscriptionId}
-    where id = ${id} and subscription_id is null and coalesce(for_wallet, ${wallet}) = ${wallet}
+    where id = ${id} and coalesce(subscription_id, ${subscriptionId}) = ${subscriptionId}
+      and coalesce(for_wallet, ${wallet}) = ${wallet}
       and (subscriber_wallet = ${wallet}
       or (subscriber_wallet is null and expires_at > now()))`;
   return count === 1;

@@ -1,4 +1,5 @@
 import type { Queryable } from './postgres/connect.ts';
+import type { DiscountTerms } from './subscription-changes.ts';
 
 export type Purpose =
   | 'subscribe'
@@ -65,28 +66,6 @@ export async function reserveOffer(sql: Queryable, offerId: string, height: bigi
 }
 
 /**
- * Stores a copy of the subscribe offer that the wallet has signed, so that this offer becomes the
- * newest offer for the address. Does nothing if the newest offer makes the same change of plan.
- * When a transaction lands, the newest offer decides which change of plan is registered.
- */
-export async function repeatSignedOffer(sql: Queryable, offerId: string): Promise<void> {
-  await sql`
-    insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
-      plan_id, subscription_pda, checkout_session_id, resumes, replaces, change_when)
-    select wallet, blockhash, message, last_valid_block_height, purpose, plan_id, subscription_pda,
-      checkout_session_id, resumes, replaces, change_when
-    from offered_transactions o
-    where id = ${offerId} and purpose = 'subscribe' and registered_at is null and exists (
-      select from (
-        select replaces, change_when from offered_transactions
-        where subscription_pda = o.subscription_pda and wallet = o.wallet
-          and purpose = 'subscribe' and registered_at is null order by id desc limit 1
-      ) as newest
-      where (replaces, change_when) is distinct from (o.replaces, o.change_when)
-    )`;
-}
-
-/**
  * Stores the signature (Base58) and the blockhash of the transaction that the relay takes for this
  * offer. Call it before the transaction is first sent. A later transaction of the same offer
  * replaces both. Returns false, without storing them, if the offer is a change of plan and the
@@ -141,7 +120,7 @@ export interface OffersOf {
 }
 
 /** SQL condition: `offered_transactions o` is a subscribe offer that is open and counts. */
-export const isOpenOffer = (
+const isOpenOffer = (
   sql: Queryable,
   { wallet, subscriptionPda, after }: OffersOf,
 ) => sql`(o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
@@ -164,6 +143,44 @@ export async function isResumeTaken(
         where s.subscription_pda = ${subscriptionPda} and s.wallet = ${wallet}
           and s.purpose = 'resume' and o.signed_at > ${after}) as taken`;
   return row.taken;
+}
+
+/** An offer to subscribe that no registration has used, with the terms of its checkout session. */
+export interface OpenOffer extends DiscountTerms {
+  id: string;
+  blockhash: string;
+  /** The signature of the transaction that the relay took for this offer; null before. */
+  signature: string | null;
+  checkoutSessionId: string | null;
+  /** The session's customer. */
+  externalId: string | null;
+  /** Length of the session's trial; null means the plan's trial. */
+  trialHours: number | null;
+  replaces: string | null;
+  changeWhen: ChangeWhen | null;
+  /** Whether the session expired before the relay bound it to the wallet. */
+  isLapsed: boolean;
+}
+
+/**
+ * Maximum number of offers that are read for an address. Only the wallet itself can ask for more.
+ */
+const MAX_OFFERS = 1000;
+
+/**
+ * Reads the offers to subscribe that are open and count: those that the relay took first, then the
+ * newest first. Leaves out offers whose session is complete or bound to another wallet.
+ */
+export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
+  return sql<OpenOffer[]>`
+    select o.id, o.blockhash, o.signature, o.checkout_session_id, o.replaces, o.change_when,
+      c.external_id, c.trial_hours, c.discount_percent, c.discount_amount, c.discount_periods,
+      coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed
+    from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
+    where ${isOpenOffer(sql, of)} and c.subscription_id is null
+      and coalesce(c.subscriber_wallet, ${of.wallet}) = ${of.wallet}
+      and coalesce(c.for_wallet, ${of.wallet}) = ${of.wallet}
+    order by o.signature is null, o.id desc limit ${MAX_OFFERS}`;
 }
 
 /**

@@ -1,7 +1,6 @@
 // Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
 // and the offers of transactions that make the change.
 import { isSameAccount } from './account-registrations.ts';
-import type { ChangeWhen } from './offered-transactions.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 import { DECISION_MINUTES } from './sponsored-offers.ts';
@@ -293,24 +292,6 @@ export async function endReplacedAt(sql: Transaction, id: string, at: Date): Pro
   await sql`
     update subscriptions set replaced_at = least(replaced_at, ${at}), updated_at = now()
     where id = ${id} and replaced_at > ${at}`;
-}
-
-/**
- * Finds the change of plan in the newest unregistered offer that opens or resumes this address.
- * Older offers do not count: when a wallet returns a signed offer, repeatSignedOffer() makes this
- * offer the newest.
- */
-export async function findOfferedChange(
-  sql: Queryable,
-  wallet: string,
-  subscriptionPda: string,
-): Promise<{ replaces: string; when: ChangeWhen } | undefined> {
-  const [row] = await sql<{ replaces: string | null; when: ChangeWhen | null }[]>`
-    select replaces, change_when as when from offered_transactions
-    where subscription_pda = ${subscriptionPda} and wallet = ${wallet} and purpose = 'subscribe'
-      and registered_at is null order by id desc limit 1`;
-  const { replaces = null, when = null } = row ?? {};
-  return replaces === null || when === null ? undefined : { replaces, when };
 }
 
 /**

@@ -1,10 +1,10 @@
 // Statements for `billing reconcile`: reading the recorded payments to compare with the chain, and
 // finding the registration of a missing payment.
 import bs58 from 'bs58';
+import { stoppedAt } from './account-registrations.ts';
 import { hexOf } from './payment-attempts.ts';
 import { paidBy, type PaymentRow } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
-import { stoppedAt } from './subscriptions.ts';
 
 type Fields =
   | 'occurredAt'

@@ -133,6 +133,12 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   isUnclaimed?: boolean;
   /**
+   * True for a registration by a keeper that no offer fits. The first payment is then due
+   * WAIT_FOR_WALLET_SECONDS after `dueAt`, so that the wallet's own registration can set the terms
+   * of its checkout session before.
+   */
+  isWithoutOffer?: boolean;
+  /**
    * With `isUnclaimed`: the ended or replaced registration of the same account after which
    * `isUnclaimed` may register it again (domain/subscribing/ended.ts). Undefined for none.
    */
@@ -146,32 +152,8 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   hasLanded?: boolean;
 }
 
-/** The newest existing registration of an address. */
-export interface EarlierRegistration {
-  id: string;
-  status: SubscriptionStatus;
-  periodHours: number;
-  /**
-   * True if the merchant force-cancelled the registration and has not allowed a new one since. To
-   * allow it, the merchant reinstates the registration, or creates a checkout session of its plan
-   * for the registration's externalId or wallet.
-   */
-  isBarred: boolean;
-  /** The subscription that replaced this registration in a change of plan. */
-  replacedBy: string | null;
-  /** Null when the account was not read at registration. */
-  chainInitId: bigint | null;
-  chainPeriodStart: Date | null;
-  subscriberWallet: string;
-  createdAt: Date;
-  /**
-   * The database's time at which the registration ended or was replaced, whichever was first. Null
-   * while it is live and not replaced.
-   */
-  stoppedAt: Date | null;
-  /** Time at which the merchant lifted the end. */
-  reinstatedAt: Date | null;
-}
+/** See isWithoutOffer. */
+const WAIT_FOR_WALLET_SECONDS = 120;
 
 /** The columns of a SubscriptionRow, selected from `subscriptions s`. */
 export const columns = (
@@ -190,52 +172,6 @@ export const columns = (
     select failed.failure_reason from payments failed
     where failed.subscription_id = s.id and failed.status = 'failed'
     order by failed.occurred_at desc, failed.id desc limit 1) end as last_failure_reason`;
-
-/**
- * SQL for the time at which the registration `s` ended or was replaced. A daemon of a release
- * without the column stopped_at leaves it null; updated_at is then no earlier than the end.
- */
-export const stoppedAt = (sql: Queryable) => sql`
-  case when s.status in ('cancelled', 'expired') or s.replaced_by is not null
-    then coalesce(s.stopped_at, s.updated_at) end`;
-
-/** The columns of an EarlierRegistration, selected from `subscriptions s`. */
-const earlierColumns = (sql: Queryable) => sql`
-  s.id, s.status, s.period_hours, s.chain_init_id, s.chain_period_start, s.replaced_by,
-    s.subscriber_wallet, s.created_at, ${stoppedAt(sql)} as stopped_at, s.reinstated_at,
-  coalesce(s.end_reason = 'forced', false) and s.reinstated_at is null and not exists (
-    select from checkout_sessions c where c.app_id = s.app_id and c.plan_id = s.plan_id
-      and c.id >= id_at(s.cancelled_at) and c.created_at > s.cancelled_at
-      and (c.external_id = s.external_id or c.for_wallet = s.subscriber_wallet)
-  ) as is_barred`;
-
-/**
- * Finds the newest registration of an address. `forUpdate` locks its row until the transaction
- * ends.
- */
-export async function findNewestRegistration(
-  sql: Queryable,
-  subscriptionPda: string,
-  { forUpdate = false } = {},
-): Promise<EarlierRegistration | undefined> {
-  const [row] = await sql<EarlierRegistration[]>`
-    select ${earlierColumns(sql)} from subscriptions s
-    where s.subscription_pda = ${subscriptionPda} order by s.id desc limit 1
-    ${forUpdate ? sql`for no key update` : sql``}`;
-  return row;
-}
-
-/** Finds the newest registration of each of these addresses, by address. */
-export async function findNewestRegistrations(
-  sql: Queryable,
-  pdas: readonly string[],
-): Promise<Map<string, EarlierRegistration>> {
-  const rows = await sql<(EarlierRegistration & { subscriptionPda: string })[]>`
-    select distinct on (s.subscription_pda) s.subscription_pda, ${earlierColumns(sql)}
-    from subscriptions s where s.subscription_pda = any(${[...pdas]}::text[])
-    order by s.subscription_pda, s.id desc`;
-  return new Map(rows.map((row) => [row.subscriptionPda, row]));
-}
 
 /**
  * Ends a registration whose address now has a newer registration. `endReason`: `resubscribed` if
@@ -283,28 +219,6 @@ export async function lockRegistrations(sql: Transaction, subscriptionPda: strin
 }
 
 /**
- * Marks a keeper's registration as claimed by its wallet. Returns false when the registration was
- * claimed before or was not made by a keeper.
- */
-export async function claimRegistration(sql: Queryable, id: string): Promise<boolean> {
-  const { count } = await sql`
-    update subscriptions set unclaimed = false where id = ${id} and unclaimed`;
-  return count === 1;
-}
-
-/** Tells whether a keeper made this registration and the wallet has not claimed it yet. */
-export async function isUnclaimed(
-  sql: Queryable,
-  id: string,
-  subscriptionPda: string,
-): Promise<boolean> {
-  const rows = await sql`
-    select 1 from subscriptions
-    where id = ${id} and subscription_pda = ${subscriptionPda} and unclaimed`;
-  return rows.length > 0;
-}
-
-/**
  * Sets refunded_through of an ended registration if its last paid period was refunded, so that this
  * period gives no access. Called when the wallet has resumed the account.
  */
@@ -317,9 +231,10 @@ export async function endRefundedAccess(sql: Queryable, id: string): Promise<voi
 /**
  * Stores a registration with the plan's terms and returns its id. Returns undefined if the plan is
  * not active and `hasLanded` is not set. Adds a trial if neither the wallet nor the customer has
- * had one in the app; the caller holds the lock of the customer. The trial does not delay due_at,
- * so that a keeper reads the account at once. If the address has a live registration, throws a
- * PostgresError for the constraint one_live_registration_per_pda.
+ * had one in the app; the caller holds the lock of the customer. Trial and isWithoutOffer do not
+ * delay due_at, so that a keeper reads the account at once. The payment for which isWithoutOffer
+ * waits is not announced, because it is no renewal. If the address has a live registration, throws
+ * a PostgresError for the constraint one_live_registration_per_pda.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -336,9 +251,10 @@ export async function insertRegistration(
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
-  const { takes, trialHours = null } = registration;
+  const { takes, trialHours = null, isWithoutOffer = false } = registration;
   const { replaces = null, credit = 0n, startsAt = null } = takes ?? {};
   const { paidThrough = null, periodPulled = 0n } = takes ?? {};
+  const due = new Date(dueAt.getTime() + (isWithoutOffer ? WAIT_FOR_WALLET_SECONDS * 1000 : 0));
   const isVerified = ownIdsFrom === 'checkout' || ownIdsFrom === 'merchant';
   const taker = { wallet: subscriberWallet, externalId: isVerified ? externalId : null };
   // Without this lock, two concurrent registrations of one wallet would both get a trial.
@@ -350,16 +266,19 @@ export async function insertRegistration(
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
-        credit, starts_at, paid_through, period_pulled)
+        credit, starts_at, paid_through, period_pulled, without_offer, announced_due,
+        announced_notices)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
-      trial.ends_at, greatest(${dueAt}, trial.ends_at, ${startsAt}::timestamptz,
+      trial.ends_at, greatest(${due}, trial.ends_at, ${startsAt}::timestamptz,
         ${paidThrough}::timestamptz), ${dueAt}, ${observedSlot},
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
       ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
       ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${paidThrough}::timestamptz,
-        ${periodPulled}::int8
+        ${periodPulled}::int8,
+      ${isWithoutOffer}, case when ${isWithoutOffer} then ${due}::timestamptz end,
+      case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end
     from plans, uuid_v7() as new_id, lateral (
       select ${trialFrom}::timestamptz + coalesce(${trialHours}::int, trial_hours)
         * interval '1 hour' as ends_at

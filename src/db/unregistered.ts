@@ -1,6 +1,5 @@
 // Live subscriptions on chain that are not registered, and the offers from which these
 // subscriptions may come.
-import { isOpenOffer, type OffersOf } from './offered-transactions.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
 
@@ -103,24 +102,6 @@ export async function findRegistered(
     where subscription_pda = any(${[...pdas]}::text[]) and status in ('active', 'past_due')
       and replaced_by is null`;
   return new Set(rows.map(({ subscriptionPda }) => subscriptionPda));
-}
-
-/**
- * Returns the checkout sessions of the offers from which the account at this address may come; null
- * stands for an offer without a session. Leaves out offers whose session is complete or bound to
- * another wallet.
- */
-export async function findOfferedSessions(
-  sql: Queryable,
-  of: OffersOf,
-): Promise<(string | null)[]> {
-  const rows = await sql<{ checkoutSessionId: string | null }[]>`
-    select distinct o.checkout_session_id
-    from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
-    where ${isOpenOffer(sql, of)} and c.subscription_id is null
-      and coalesce(c.subscriber_wallet, ${of.wallet}) = ${of.wallet}
-      and coalesce(c.for_wallet, ${of.wallet}) = ${of.wallet}`;
-  return rows.map(({ checkoutSessionId }) => checkoutSessionId);
 }
 
 /**

@@ -3,7 +3,7 @@
 import { Type } from '@sinclair/typebox';
 import { timeOf } from '../chain/time.ts';
 import type { DiscountTerms } from '../db/subscription-changes.ts';
-import { type PaymentRun, scheduleOf } from '../domain/collecting/schedule.ts';
+import { type Beginning, type PaymentRun, scheduleOf } from '../domain/collecting/schedule.ts';
 import type { RunningPeriod } from '../domain/subscribing/first-payment.ts';
 import { Amount, nullable, Time } from './fields.ts';
 
@@ -26,7 +26,9 @@ export const Schedule = Type.Array(
   },
 );
 
-const NOTHING_RUNS = { running: null, credit: 0n };
+type Begun = Pick<Beginning, 'startsAt' | 'credit'> & { readonly running: RunningPeriod | null };
+
+const NOTHING_RUNS: Begun = { running: null, credit: 0n, startsAt: null };
 const undiscounted: DiscountTerms = {
   discountPercent: null,
   discountAmount: null,
@@ -35,14 +37,14 @@ const undiscounted: DiscountTerms = {
 
 /**
  * Returns the future payments of a new subscription. If subscribing resumes an on-chain account in
- * the middle of a billing period, `running` is that period, and `credit` is what the account's
- * ended registration has left. `minimum` is PLAN_MINIMUM_AMOUNT.
+ * the middle of a billing period, `running` is that period. `credit` and `startsAt` are what the
+ * subscription takes over. `minimum` is PLAN_MINIMUM_AMOUNT.
  */
 export function scheduleView(
   plan: { amount: bigint; periodHours: number; trialHours: number | null; endsAt: Date | null },
   minimum: bigint,
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms = undiscounted,
-  { running, credit }: { running: RunningPeriod | null; credit: bigint } = NOTHING_RUNS,
+  { running, credit, startsAt }: Begun = NOTHING_RUNS,
 ): PaymentRun[] {
   const { amount, periodHours, trialHours, endsAt: planEndsAt } = plan;
   const price = { amount, periodHours, trialHours, planEndsAt };
@@ -50,7 +52,7 @@ export function scheduleView(
   const terms = { ...price, ...discount };
   if (running === null) return scheduleOf(terms, new Date(), minimum);
   return scheduleOf(terms, timeOf(running.chargedFrom), minimum, {
-    startsAt: null,
+    startsAt,
     credit,
     running: { start: timeOf(running.start), state: 'unpaid' },
   });

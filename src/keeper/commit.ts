@@ -118,11 +118,20 @@ export async function commit(
   }
   const isWritten = new Set(written.map(({ id }) => id));
   const unwritten = decidable.filter(({ id }) => !isWritten.has(id));
-  const release = (rows: readonly KeeperSubscriptionForEvents[], until?: Date) =>
-    releaseClaims(sql, claimKeysOf(lease.claimId, rows), { ...(until && { until }) });
-  if (unwritten.length > 0) await release(unwritten);
-  if (stopped.length > 0) await release(stopped, heldUntil(snapshot.now));
+  await release(context, lease.claimId, unwritten);
+  await release(context, lease.claimId, stopped, heldUntil(snapshot.now));
   return { payments, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };
+}
+
+/** Releases the claims of these rows. With `until`, they are due again at that time. */
+async function release(
+  { sql }: Context,
+  claimId: string,
+  rows: readonly KeeperSubscriptionForEvents[],
+  until?: Date,
+): Promise<void> {
+  if (rows.length > 0)
+    await releaseClaims(sql, claimKeysOf(claimId, rows), { ...(until && { until }) });
 }
 
 /**

@@ -29,8 +29,9 @@ import { Books } from '../domain/collecting/books.ts';
 import type { ChainView, Pull } from '../domain/collecting/chain-view.ts';
 import { LEASE_SECONDS, writeAssessments } from '../domain/collecting/settlement.ts';
 import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
-import { keptIds } from '../domain/subscribing/offered-change.ts';
-import { type RegistrationToStore, storeRegistration } from '../domain/subscribing/registration.ts';
+import type { RegistrationToStore } from '../domain/subscribing/claiming.ts';
+import { keptIds } from '../domain/subscribing/kept-ids.ts';
+import { storeRegistration } from '../domain/subscribing/registration.ts';
 import type { Context } from './context.ts';
 import { report } from './reports.ts';
 

@@ -219,6 +219,43 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
     },
   );
 
+  await t.test(
+    'a live account that this visit did not open is registered only when the user has seen the amount',
+    async (t) => {
+      const one = await scene(stage);
+      const { page } = one;
+      await one.press();
+      await one.sees('Paid until');
+      const row = async () => {
+        const [found] = await served.sql<{ id: string; status: string; paid: bigint | null }[]>`
+          select s.id, s.status, (select sum(amount_gross)::int8 from payments p
+            where p.subscription_id = s.id and p.status = 'succeeded') as paid
+          from subscriptions s where plan_id = ${one.planId} order by id desc limit 1`;
+        if (found === undefined) throw new Error('there is no subscription');
+        return found;
+      };
+      const { id } = await row();
+      const { token, appId } = stage.merchant;
+      const path = `/merchant/apps/${appId}/subscriptions/${id}/cancel`;
+      await served.call('POST', path, { token, body: {} });
+      // Of the second period of 730 hours, 700 are left.
+      chain.passSeconds(760 * 3600);
+      await stage.until('it has ended', async () => (await row()).status === 'cancelled');
+      await page.goto(`/s/${one.planId}`);
+      await one.press();
+      await one.sees('This wallet has a subscription already');
+      const pay = page.getByRole('button', { name: /^Register and pay 9\.5[89] USDC$/ });
+      await pay.waitFor();
+      t.equal(await one.registrations(), 1, 'asked first');
+      await look(t, one, 'unregistered');
+      await pay.click();
+      await one.sees('Paid until');
+      t.equal(await one.registrations(), 2);
+      const amount = (await row()).paid ?? 0n;
+      t.ok(amount > 9_570_000n && amount <= 9_590_000n, `${amount}`);
+    },
+  );
+
   await t.test('a wallet that cancelled on chain resumes', async (t) => {
     const one = await scene(stage);
     const subscriber = one.wallet.address;

@@ -177,6 +177,8 @@ export function signatureInfos(value: unknown): SignatureInfo[] {
 /** A transaction on chain with its effects. `fee` is lamports, `blockTime` is Unix seconds. */
 export interface ConfirmedTransaction extends ExecutedTransaction {
   readonly signature: string;
+  /** The blockhash that the transaction names; null if the endpoint does not report it. */
+  readonly blockhash: string | null;
   readonly slot: bigint;
   readonly blockTime: bigint | null;
   readonly fee: bigint;
@@ -229,7 +231,7 @@ export function unreadableTransaction(signature: string, error: unknown): Unread
 export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   const { slot, blockTime, transaction, meta } = object(result, 'transaction');
   const { signatures, message } = object(transaction, 'transaction.transaction');
-  const { accountKeys, instructions } = object(message, 'message');
+  const { accountKeys, instructions, recentBlockhash } = object(message, 'message');
   const effects = object(meta, 'meta');
   const { fee, logMessages, innerInstructions, loadedAddresses } = effects;
   const err = errorIn(effects);
@@ -265,6 +267,7 @@ export function confirmedTransaction(result: unknown): ConfirmedTransaction {
   });
   return {
     signature: text(array(signatures, 'signatures')[0], 'signature'),
+    blockhash: orNull(recentBlockhash, (value) => text(value, 'recentBlockhash')),
     slot: big(slot, 'slot'),
     blockTime: orNull(blockTime, (time) => big(time, 'blockTime')),
     err,

@@ -2,6 +2,7 @@
 // again each time before it sends a payment, so a cancellation also stops signed payments.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import { isOnCurve } from '../../chain/program/addresses.ts';
+import { findNewestRegistration } from '../../db/account-registrations.ts';
 import { lockSignedChanges } from '../../db/plan-changes.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import {
@@ -9,7 +10,7 @@ import {
   reinstateSubscription,
   requestCancellation,
 } from '../../db/subscription-changes.ts';
-import { findNewestRegistration, type SubscriptionRow } from '../../db/subscriptions.ts';
+import type { SubscriptionRow } from '../../db/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';

@@ -13,8 +13,11 @@
 import { isOnCurve } from '../../chain/program/addresses.ts';
 import type { AccountIdentity } from '../../chain/program/layouts.ts';
 import { unixSeconds } from '../../chain/time.ts';
+import {
+  type EarlierRegistration,
+  findNewestRegistrations,
+} from '../../db/account-registrations.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { type EarlierRegistration, findNewestRegistrations } from '../../db/subscriptions.ts';
 
 /** The registration of a live account that has ended or was replaced. */
 export interface Ended {

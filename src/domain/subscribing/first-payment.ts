@@ -2,13 +2,15 @@
 // account pays the price of a period, and a resumed account pays for the rest of the running
 // period.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
-import { pullPeriod } from '../../chain/program/period.ts';
-import { timeOf } from '../../chain/time.ts';
+import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { OpenOffer } from '../../db/offered-transactions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { hadTrial } from '../../db/subscriptions.ts';
-import { amountDue, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
+import { amountDue, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
+import { readTakenOver } from './plan-credit.ts';
 
 /** Terms of a checkout session. They override the plan's terms. */
 export interface SessionTerms extends DiscountTerms {
@@ -87,4 +89,73 @@ export function firstPayment(
   };
   if (running === null) return priceOf(whole);
   return amountDue({ ...whole, chargedFrom: timeOf(running.chargedFrom) }, running);
+}
+
+/** A live account that is to be registered. */
+export interface LiveAccount {
+  readonly plan: PlanRow;
+  readonly wallet: string;
+  readonly period: PullPeriod;
+  /** Chain time from which the period is charged; null charges the whole period. */
+  readonly chargedFrom: Date | null;
+  /** Chain time in Unix seconds. */
+  readonly now: bigint;
+}
+
+/** The terms under which a live account is registered: of a session, of a change of plan. */
+export type LiveTerms = SessionTerms & Pick<OpenOffer, 'replaces' | 'changeWhen'>;
+
+/** The terms of a registration without a checkout session and without a change of plan. */
+export const PUBLIC_TERMS: LiveTerms = {
+  ...NO_DISCOUNT,
+  trialHours: null,
+  replaces: null,
+  changeWhen: null,
+};
+
+/**
+ * What is due at once when a live account is registered under these terms, in base units: 0 in a
+ * trial, or if a change of plan defers the first payment. Throws PaymentUnderWay.
+ */
+export async function dueAtOnce(
+  sql: Queryable,
+  live: LiveAccount,
+  terms: LiveTerms,
+): Promise<bigint> {
+  const { period, chargedFrom, now } = live;
+  if (period.pulled > 0n) return 0n;
+  const { amount, periodHours } = live.plan;
+  const { discountPercent, discountAmount, discountPeriods } = terms;
+  const discount = { discountPercent, discountAmount, discountPeriods };
+  const price = { amount, periodHours, ...discount, unpausedAt: null, chargedFrom };
+  const taken = await takenOverBy(sql, live, terms);
+  if (taken !== undefined) {
+    const { startsAt, credit } = taken;
+    if (startsAt !== null && unixSeconds(startsAt) > now) return 0n;
+    return billOf({ ...price, trialEndsAt: null, startsAt, credit }, period, 0n).cash;
+  }
+  const trialEndsAt = await trialEndOf(sql, live, terms);
+  if (trialEndsAt !== null && unixSeconds(trialEndsAt) > now) return 0n;
+  return amountDue({ ...price, trialEndsAt }, period);
+}
+
+/** What a live account takes over in a change of plan; undefined without one. */
+export async function takenOverBy(
+  sql: Queryable,
+  { period, chargedFrom }: LiveAccount,
+  { replaces: id, changeWhen: when }: LiveTerms,
+) {
+  if (id === null || when === null) return undefined;
+  const at = chargedFrom === null ? period.start : unixSeconds(chargedFrom);
+  return readTakenOver(sql, { id, when, at });
+}
+
+/** End of the trial that a registration of a live account gives; null without a trial. */
+export async function trialEndOf(
+  sql: Queryable,
+  { plan, wallet, period }: LiveAccount,
+  terms: LiveTerms,
+): Promise<Date | null> {
+  const hours = await trialOf(sql, plan, wallet, terms);
+  return hours === null ? null : timeOf(period.start + BigInt(hours) * 3600n);
 }

@@ -9,37 +9,38 @@ import {
 } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { type AppRow, findApp } from '../../db/apps.ts';
-import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
+import {
+  type EarlierRegistration,
+  findNewestRegistration,
+} from '../../db/account-registrations.ts';
+import { findApp } from '../../db/apps.ts';
 import { lockCustomer } from '../../db/customers.ts';
+import type { OpenOffer } from '../../db/offered-transactions.ts';
+import type { ReplacedRow } from '../../db/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';
 import { isSignupOpen } from '../../db/sponsorships.ts';
-import { updateOwnIds } from '../../db/subscription-changes.ts';
 import {
-  claimRegistration,
-  type EarlierRegistration,
   endRefundedAccess,
   endReplacedRegistration,
-  findNewestRegistration,
   insertRegistration,
-  isUnclaimed,
   lockRegistrations,
-  type NewRegistration,
 } from '../../db/subscriptions.ts';
 import { deleteUnregistered, endOffers } from '../../db/unregistered.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { lockSuspended } from '../accounts/suspended.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
-import { startOfCharge } from './charge-start.ts';
-import { checkoutSessionOf, openCheckoutSession, refusedCheckout } from './checkout.ts';
+import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
 import { isSameAccount, offersCountAfter } from './ended.ts';
-import { keptIds, offeredChange, type OfferedChange } from './offered-change.ts';
+import { dueAtOnce } from './first-payment.ts';
+import { keptIds } from './kept-ids.ts';
 import { noteDuplicate } from './one-per-customer.ts';
-import { type PlanChange, storeTakenOver, take, takenFields, takeOver } from './plan-credit.ts';
+import { ownTermsOf, takenTerms } from './own-terms.ts';
+import { storeTakenOver, take, takenFields, takeOver } from './plan-credit.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
+import { readReplacedBy, readUsableOffers, registrationTerms } from './registration-terms.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
 export const OWN_PLAN_FAULT =
@@ -58,19 +59,21 @@ export interface RegistrationRequest {
    * discount and trial.
    */
   checkoutSessionId?: string | undefined;
-  /**
-   * The change of plan that the landed transaction makes; null for none. If undefined, the change
-   * is looked up in the offers to the wallet.
-   */
-  change?: OfferedChange | null | undefined;
+  /** The offer that the wallet's page names. */
+  offerId?: string | undefined;
+  /** The offer whose transaction has landed, if the caller knows it. */
+  landed?: Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen'> | undefined;
+  /** The open offers at the address, if the caller has read them (readOpenOffers). */
+  offers?: readonly OpenOffer[];
 }
 
-/** A checked registration, and the checkout session that it completes. */
-export type RegistrationToStore = NewRegistration & {
-  appId: string;
-  checkoutSessionId?: string;
-  allowSecond?: boolean;
-  change?: PlanChange | undefined;
+/** A checked registration, and from what its terms come. */
+export type CheckedRegistration = RegistrationToStore & {
+  /**
+   * What is due at once, in base units, if neither an offer nor a checkout session fits the
+   * account; else null.
+   */
+  dueWithoutOffer: bigint | null;
 };
 
 /**
@@ -83,7 +86,8 @@ export async function checkRegistration(
   chain: ChainReader,
   network: Network,
   request: RegistrationRequest,
-): Promise<RegistrationToStore> {
+): Promise<CheckedRegistration> {
+  const { subscriptionPda, wallet, landed } = request;
   const app = await findApp(sql, request.appId);
   if (app === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
   const found = await findPlan(sql, request.planId);
@@ -91,91 +95,87 @@ export async function checkRegistration(
     throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
-  const offered = await offeredChange(sql, request);
-  const ownIds = await ownIdsOf(sql, app, request);
-  const { accounts, slot, now } = await readAccounts(chain, [
-    request.subscriptionPda,
-    plan.planPda,
-    ...(offered === undefined ? [] : [offered.row.subscriptionPda]),
-  ]);
-  const [subscription = null, onChain = null, replaced = null] = accounts;
-  const onChainPlan = decoding(() => planIn(onChain, network.programId));
-  const account = judgeRegistration(request, plan, network, {
-    subscription: decoding(() => subscriptionIn(subscription, network.programId)),
-    plan: onChainPlan,
-    now,
-  });
-  const period = pullPeriod(account, onChainPlan, now);
-  const earlier = await findNewestRegistration(sql, request.subscriptionPda);
-  const isRenewed = earlier !== undefined && isSameAccount(earlier, account);
-  const offersAfter = offersCountAfter(earlier, account);
-  const chargedFrom = await startOfCharge(
+  const own = await ownTermsOf(sql, app, request);
+  const of = { wallet, subscriptionPda };
+  const open =
+    landed === undefined
+      ? (request.offers ?? (await readUsableOffers(sql, { ...of, after: null })))
+      : [landed];
+  const replaced = await readReplacedBy(sql, open);
+  const seen = await readLive(chain, network, plan, request, replaced);
+  const { account, period, slot, now, running } = seen;
+  const earlier = await findNewestRegistration(sql, subscriptionPda);
+  const isSame = earlier !== undefined && isSameAccount(earlier, account);
+  const after = offersCountAfter(earlier, account);
+  const offers =
+    landed === undefined ? (request.offers ?? (await readUsableOffers(sql, { ...of, after }))) : [];
+  if (!isSame || !isOpen(earlier)) checkNamed(request, offers);
+  const { live, terms, ...chosen } = await registrationTerms(
     { sql, chain, network },
-    { account, period, now, isRenewed, offersAfter },
+    { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after },
+    { offers, running },
+    { session: own.session, offerId: request.offerId },
   );
+  const offer = landed ?? chosen.offer;
+  const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
+  const { chargedFrom } = live;
+  const isUnoffered = offer === undefined && own.session === undefined;
   const registration = {
     appId: app.id,
     planId: plan.id,
-    subscriptionPda: request.subscriptionPda,
-    subscriberWallet: request.wallet,
+    subscriptionPda,
+    subscriberWallet: wallet,
     dueAt: timeOf(now),
     trialFrom: timeOf(period.start),
     chargedFrom,
     observedSlot: slot,
     initId: account.initId,
     periodStart: timeOf(account.periodStart),
-    ...ownIds,
+    ...taken,
+    dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
   };
-  const isStopped = decoding(() => subscriptionIn(replaced, network.programId))?.expiresAt !== 0n;
-  if (offered === undefined || !isStopped) return registration;
-  const { row, when } = offered;
+  const { replaces: id = null, changeWhen: when = null } = offer ?? {};
+  const row = id === null ? undefined : replaced.get(id);
+  if (row === undefined || when === null || running.has(row.id)) return registration;
   const at = chargedFrom === null ? period.start : unixSeconds(chargedFrom);
   const change = { id: row.id, when, at };
-  const kept = keptIds(row, ownIds);
+  const kept = keptIds(row, taken);
   return { ...registration, ...kept, trialFrom: null, allowSecond: true, change };
 }
 
 /**
- * If the request names a checkout session, returns the session's externalId, metadata, discount and
- * trial. Otherwise returns externalId and metadata from the request. Throws as openCheckoutSession
- * does.
+ * Reads the account and judges it. `running` has the ids of the replaced subscriptions whose
+ * account is not cancelled on chain. Throws as `checkRegistration` does.
  */
-async function ownIdsOf(
-  sql: Sql,
-  app: AppRow,
-  { checkoutSessionId, planId, wallet, subscriptionPda, externalId, metadata }: RegistrationRequest,
-): Promise<Partial<RegistrationToStore>> {
-  if (checkoutSessionId === undefined) {
-    const path = externalId === undefined ? 'metadata' : 'externalId';
-    if (externalId === undefined && metadata === undefined) return {};
-    if (!app.ownIdsBySubscriber)
-      throw invalidField(path, 'is set by the merchant of this app: leave it out');
-    return { externalId, metadata, ownIdsFrom: 'subscriber' };
-  }
-  if (externalId !== undefined || metadata !== undefined)
-    throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
-  const done = await checkoutSessionOf(sql, checkoutSessionId, planId);
-  // A keeper may already have registered this subscription with the session's ids and completed the
-  // session. Nothing more is then taken from the session.
-  if (
-    done.subscriptionId !== null &&
-    (await isUnclaimed(sql, done.subscriptionId, subscriptionPda))
-  )
-    return {};
-  const session = await openCheckoutSession(sql, checkoutSessionId, { planId, wallet });
-  const { externalId: customer, trialHours } = session;
-  const { discountPercent, discountAmount, discountPeriods } = session;
-  return {
-    checkoutSessionId,
-    externalId: customer,
-    metadata: JSON.parse(session.metadata) as Record<string, string>,
-    ownIdsFrom: customer === null && session.metadata === '{}' ? null : 'checkout',
-    allowSecond: session.allowSecond,
-    discountPercent,
-    discountAmount,
-    discountPeriods,
-    trialHours,
-  };
+async function readLive(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  request: RegistrationRequest,
+  replaced: ReadonlyMap<string, ReplacedRow>,
+) {
+  const { accounts, slot, now } = await readAccounts(chain, [
+    request.subscriptionPda,
+    plan.planPda,
+    ...[...replaced.values()].map((row) => row.subscriptionPda),
+  ]);
+  const decoded = (place: number) =>
+    decoding(() => subscriptionIn(accounts[place] ?? null, network.programId));
+  const onPlan = decoding(() => planIn(accounts[1] ?? null, network.programId));
+  const given = { subscription: decoded(0), plan: onPlan, now };
+  const account = judgeRegistration(request, plan, network, given);
+  const ids = [...replaced.keys()];
+  const running = new Set(ids.filter((_, place) => decoded(place + 2)?.expiresAt === 0n));
+  return { account, period: pullPeriod(account, onPlan, now), slot, now, running };
+}
+
+/**
+ * Throws VALIDATION_ERROR if the request names an offer that is no open offer to the wallet for
+ * this address.
+ */
+function checkNamed({ offerId }: RegistrationRequest, offers: readonly OpenOffer[]): void {
+  if (offerId !== undefined && !offers.some(({ id }) => id === offerId))
+    throw invalidField('offerId', 'is no open offer to your wallet for this subscription');
 }
 
 /**
@@ -265,31 +265,6 @@ export async function storeRegistration(
   }
 }
 
-async function completeSession(
-  sql: Transaction,
-  { checkoutSessionId, subscriberWallet: wallet, hasLanded }: RegistrationToStore,
-  subscriptionId: string,
-): Promise<void> {
-  if (checkoutSessionId === undefined) return;
-  const given = { wallet, subscriptionId };
-  if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && hasLanded !== true)
-    throw refusedCheckout();
-}
-
-/**
- * Marks a keeper's registration as claimed by its wallet, and stores the ids from the wallet's
- * request or its checkout session.
- */
-async function claim(sql: Transaction, id: string, given: RegistrationToStore): Promise<void> {
-  if (given.isUnclaimed === true || !(await claimRegistration(sql, id))) throw registered();
-  await completeSession(sql, given, id);
-  const { externalId, metadata } = given;
-  if (externalId !== undefined || metadata !== undefined)
-    await updateOwnIds(sql, id, { externalId, metadata }, given.ownIdsFrom ?? 'subscriber');
-  const { appId, allowSecond = false } = given;
-  await noteDuplicate(sql, id, { appId, externalId: externalId ?? null, allowSecond });
-}
-
 /**
  * Ends the registration of an earlier account at the address. If a keeper has registered this
  * account, claims the keeper's registration for the wallet and returns its id.
@@ -305,7 +280,7 @@ async function endEarlierRegistration(
     forUpdate: true,
   });
   if (earlier === undefined) return undefined;
-  const open = earlier.status === 'active' || earlier.status === 'past_due';
+  const open = isOpen(earlier);
   const { initId, isUnclaimed = false, renews } = registration;
   const periodStart = unixSeconds(registration.periodStart);
   if (isSameAccount(earlier, { initId, periodStart })) {
@@ -368,15 +343,14 @@ function onlyByItsWallet(): ServiceError {
   );
 }
 
+const isOpen = ({ status }: Pick<EarlierRegistration, 'status'>): boolean =>
+  status === 'active' || status === 'past_due';
+
 function signupUnderWay(): ServiceError {
   return new ServiceError(
     'CONFLICT',
     'A sponsored transaction opens this subscription: it is registered with its payment.',
   );
-}
-
-function registered(): ServiceError {
-  return new ServiceError('CONFLICT', 'This subscription is registered already.');
 }
 
 function decoding<T>(decode: () => T): T {

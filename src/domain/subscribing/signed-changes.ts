@@ -37,7 +37,7 @@ export async function readKnownChanges(
   return { dead, chainNow: await readTime(chain) };
 }
 
-/** Whether a signed change can no longer land. Throws INTERNAL_ERROR if the chain is unreachable. */
+/** Whether a signed change can no longer land. Throws as readKnownChanges does. */
 async function isDead(
   chain: ChainSender,
   { signature, signedBlockhash: blockhash, ...offer }: SignedChange,

@@ -21,23 +21,19 @@ import {
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
-import { readRemainder, type Remainder } from '../../db/account-registrations.ts';
+import {
+  type EarlierRegistration,
+  findNewestRegistration,
+} from '../../db/account-registrations.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { type EarlierRegistration, findNewestRegistration } from '../../db/subscriptions.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
-import { creditFor } from '../collecting/credit.ts';
 import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
 import { isSameAccount } from './ended.ts';
-import {
-  firstPayment,
-  type RunningPeriod,
-  runningPeriod,
-  type SessionTerms,
-  trialOf,
-} from './first-payment.ts';
+import { type SessionTerms, trialOf } from './first-payment.ts';
 import { blockOf } from './selling.ts';
+import { type Dues, readDues } from './standing-dues.ts';
 
 /**
  * Network fee of the longest opening transaction: it creates the token account, opens the
@@ -51,7 +47,7 @@ export interface ForeignApproval {
   amount: bigint;
 }
 
-export interface Standing {
+export interface Standing extends Dues {
   subscriptionPda: string;
   /**
    * State of the subscription account. A `cancelled` subscription runs until `endsAt`. An `ended`
@@ -93,24 +89,6 @@ export interface Standing {
   hasUsdcAccount: boolean;
   /** USDC base units. */
   usdc: bigint;
-  /**
-   * The first payment in USDC base units. For a cancelled account, this is the price of the rest of
-   * the running period. 0 if the wallet would get a trial, or if the running period is already
-   * paid.
-   */
-  usdcNeeded: bigint;
-  /**
-   * The period that still runs if subscribing resumes an account; null when subscribing begins a
-   * new period.
-   */
-  running: RunningPeriod | null;
-  /**
-   * Credit (base units) that the account's ended registration has left for the next one. It pays
-   * before anything is collected.
-   */
-  credit: bigint;
-  /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
-  trialHours: number | null;
   lamports: bigint;
   /** Rent of the missing accounts, the transaction fee, and the minimum balance of a wallet. */
   lamportsNeeded: bigint;
@@ -125,7 +103,7 @@ export async function readStanding(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   wallet: string,
-  session?: SessionTerms,
+  session?: SessionTerms & { readonly id: string },
 ): Promise<Standing> {
   const { programId } = network;
   const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
@@ -158,10 +136,8 @@ export async function readStanding(
   const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
   const merchantTokens = tokenAccountIn(merchants);
-  const left = await remainderOf(sql, subscriptionPda, subscription, now);
-  const running = paidRunning(runningPeriod(subscription, onPlan, now), left);
-  const credit = left?.credit ?? 0n;
-  const due = trialHours === null ? firstPayment(plan, session, running) : 0n;
+  const seen = { subscriptionPda, earlier, account: subscription, onPlan, now, trialHours };
+  const dues = await readDues({ sql, chain, network }, plan, session, seen);
   const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
   return {
     subscriptionPda,
@@ -176,10 +152,7 @@ export async function readStanding(
     frozen: token?.state === 'frozen',
     hasUsdcAccount: token !== null,
     usdc: token?.amount ?? 0n,
-    usdcNeeded: due - creditFor(credit, due, 0n),
-    running,
-    credit,
-    trialHours,
+    ...dues,
     lamports: system?.lamports ?? 0n,
     lamportsNeeded:
       networkFee +
@@ -189,25 +162,6 @@ export async function readStanding(
       (subscription === null ? rents.subscription : 0n),
   };
 }
-
-/** What the ended registration of an account that still runs has left. */
-function remainderOf(
-  sql: Queryable,
-  subscriptionPda: string,
-  account: SubscriptionAccount | null,
-  now: bigint,
-): Promise<Remainder | undefined> {
-  if (account === null || stateOf(account, now) === 'ended') return Promise.resolve(undefined);
-  const { initId, periodStart } = account;
-  const of = { subscriptionPda, initId, periodStart: timeOf(periodStart) };
-  return readRemainder(sql, of, { now: timeOf(now) });
-}
-
-/** The running period, for which nothing is charged if a credit has paid for it. */
-const paidRunning = (running: RunningPeriod | null, left: Remainder | undefined) =>
-  running === null || (left?.paidThrough ?? null) === null
-    ? running
-    : { ...running, chargedFrom: running.end };
 
 /** Reads the rent of each account, and the minimum balance of a wallet, in lamports. */
 async function readRents(chain: ChainReader) {

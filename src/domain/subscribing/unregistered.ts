@@ -3,25 +3,27 @@
 // service has made for a wallet to sign, perhaps in a checkout session. For an account that is live
 // on chain:
 //
-//   one offer fits the account -> registered with the session of the offer
-//   no offer fits, the account's registration has ended or was replaced -> as ended.ts says
-//   no offer fits, the app has registerUnclaimed -> registered without ids of the merchant
+//   open offers for two customers -> in the merchant's list
+//   other open offers -> registered with the terms of the offer from which the account comes
+//     (landed-offer.ts)
+//   no offer, the account's registration has ended or was replaced -> as ended.ts says
+//   no offer, the app has registerUnclaimed -> registered without ids of the merchant, if what is
+//     charged is no more than what the plan's public terms show to the wallet. Its own registration
+//     may set the terms of its checkout session before the first payment (claiming.ts)
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { findNewestRegistration } from '../../db/account-registrations.ts';
 import { findApp } from '../../db/apps.ts';
-import { isResumeTaken } from '../../db/offered-transactions.ts';
+import { isResumeTaken, readOpenOffers } from '../../db/offered-transactions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { isSignupOpen } from '../../db/sponsorships.ts';
-import { findNewestRegistration } from '../../db/subscriptions.ts';
-import {
-  deleteUnregistered,
-  findOfferedSessions,
-  insertUnregistered,
-} from '../../db/unregistered.ts';
+import { deleteUnregistered, insertUnregistered } from '../../db/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
 import { endOf, offersCountAfter } from './ended.ts';
+import { firstPayment, trialOf } from './first-payment.ts';
+import { areOfTwoCustomers } from './landed-offer.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
 import { checkRegistration, storeRegistration } from './registration.ts';
 
@@ -59,18 +61,18 @@ export async function registerSeen(
   const ended = endOf(earlier, account);
   const of = { wallet, subscriptionPda };
   const after = offersCountAfter(earlier, account);
-  const sessions = await findOfferedSessions(sql, { ...of, after });
-  const [session = null] = sessions;
+  const offers = await readOpenOffers(sql, { ...of, after });
+  const isUnclear = areOfTwoCustomers(offers);
   const leave = async () => {
-    if (ended !== undefined && !ended.isReplaced && sessions.length < 2) {
+    if (ended !== undefined && !ended.isReplaced && !isUnclear) {
       await deleteUnregistered(sql, [subscriptionPda]);
       return 'ended' as const;
     }
     await insertUnregistered(sql, { appId, planId, subscriptionPda, subscriberWallet: wallet });
     return 'listed' as const;
   };
-  if (sessions.length > 1) return leave();
-  if (sessions.length === 0) {
+  if (isUnclear) return leave();
+  if (offers.length === 0) {
     const isWanted =
       ended === undefined
         ? (await findApp(sql, appId))?.registerUnclaimed === true
@@ -83,9 +85,15 @@ export async function registerSeen(
       planId,
       subscriptionPda,
       wallet,
-      ...(session !== null && { checkoutSessionId: session }),
+      offers,
     });
-    const keepers = { isUnclaimed: true, renews: ended?.id };
+    // A keeper waits for the wallet, and keeps to the public terms, only where the wallet has not
+    // asked the service for anything.
+    const isWithoutOffer = offers.length === 0 && ended === undefined;
+    const { dueWithoutOffer: due } = registration;
+    if (isWithoutOffer && due !== null && due > (await publiclyShown(sql, plan, wallet)))
+      return await leave();
+    const keepers = { isUnclaimed: true, isWithoutOffer, renews: ended?.id };
     await sql.begin((tx) => storeRegistration(tx, { ...registration, ...keepers }));
     return 'registered';
   } catch (error) {
@@ -93,4 +101,10 @@ export async function registerSeen(
     if (error.code === 'NOT_FOUND' || error instanceof PaymentUnderWay) return 'absent';
     return leave();
   }
+}
+
+/** What the plan's public terms show to the wallet as due at once, in base units. */
+async function publiclyShown(sql: Sql, plan: PlanRow, wallet: string): Promise<bigint> {
+  const trialHours = await trialOf(sql, plan, wallet);
+  return trialHours === null ? firstPayment(plan, undefined, null) : 0n;
 }

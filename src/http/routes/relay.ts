@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
-import { recordRelayed, repeatSignedOffer, reserveOffer } from '../../db/offered-transactions.ts';
+import { recordRelayed, reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
@@ -93,9 +93,6 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
         if (!(await recordRelayed(tx, signed.offer, signed))) throw replacedHasEnded();
       });
-      // A keeper may register the new subscription before this process does. The newest offer tells
-      // the keeper which change of plan to register, so the signed offer must be the newest offer.
-      await repeatSignedOffer(sql, signed.offer.id);
       const result = await relay(chain, signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
@@ -153,7 +150,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
   );
 }
 
-/** The error when the subscription that an offer changes has ended: the change takes nothing over. */
+/** The error when the subscription that an offer changes has ended: nothing is left to change. */
 const replacedHasEnded = () =>
   new ServiceError('CONFLICT', 'The subscription to change has ended: subscribe again.');
 
@@ -163,8 +160,6 @@ const replacedHasEnded = () =>
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
-  const { replaces, changeWhen: when } = offer;
-  const change = replaces === null || when === null ? null : { replaces, when };
   if (subscriptionPda === null || planId === null) return undefined;
   const found = async () => {
     const id = await findLiveRegistration(sql, subscriptionPda);
@@ -183,7 +178,7 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
           planId,
           subscriptionPda,
           wallet,
-          change,
+          landed: offer,
           ...(checkoutSessionId !== null && { checkoutSessionId }),
         }),
       { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },

@@ -80,7 +80,8 @@ const Standing = Type.Object(
     usdc: { ...Amount, description: 'The wallet’s USDC, base units.' },
     usdcNeeded: {
       ...Amount,
-      description: 'Amount due on subscribing, base units: the first payment, 0 with a trial.',
+      description:
+        'Amount due on subscribing, base units: the first payment, 0 with a trial. Of a live account without a subscription: the amount due on registering it.',
     },
     trialHours: nullable(
       Type.Integer({
@@ -140,14 +141,17 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
         checkoutSessionId === undefined
           ? undefined
           : await checkoutSessionOf(sql, checkoutSessionId, found.id);
-      const { running, credit, ...standing } = await readStanding(deps, plan, wallet, session);
+      const read = await readStanding(deps, plan, wallet, session);
+      const { running, credit, startsAt, terms: live, ...standing } = read;
       // Sign-ups are read before registrations. If a sign-up ends between the two reads, the second
       // read finds the new registration. In the opposite order, both reads could find nothing.
       const signingUp = await isSignupOpen(sql, standing.subscriptionPda);
       const subscriptionId = await findLiveRegistration(sql, standing.subscriptionPda);
       const change = session === undefined ? undefined : await sessionChange(sql, plan, session);
-      // While a sponsored change is under way, its costs are fixed and are not computed again.
-      if (change !== undefined && change.old.replacedBy === null && !signingUp) {
+      // While a sponsored change is under way, its costs are fixed and are not computed again. If
+      // the account is live, the change has landed, and `live` has what its registration charges.
+      const isOpen = change?.old.replacedBy === null && live === null;
+      if (change !== undefined && isOpen && !signingUp) {
         const amounts = await previewChange(deps, change, isSponsored);
         const { today: usdcNeeded } = amounts;
         const view = changeView(change.when, amounts);
@@ -157,10 +161,8 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
       }
       const { trialHours } = standing;
       const terms = { ...plan, trialHours };
-      const schedule = scheduleView(terms, deps.planMinimumAmount, session, {
-        running,
-        credit,
-      });
+      const begun = { running, credit, startsAt };
+      const schedule = scheduleView(terms, deps.planMinimumAmount, live ?? session, begun);
       const own = { signingUp, schedule, change: null };
       return ok({ ...standing, ...own, subscriptionId: subscriptionId ?? null });
     },

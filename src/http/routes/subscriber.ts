@@ -90,6 +90,11 @@ function registerRoute(api: Api, deps: ApiDeps): void {
               description:
                 'The checkout session in which you subscribed; externalId and metadata are taken from it.',
             }),
+            offerId: Type.Optional({
+              ...Id,
+              description:
+                'The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed.',
+            }),
           },
           { additionalProperties: false },
         ),

@@ -120,7 +120,7 @@ async function proceed(
     const lacksUsdc = isShort(standing, false);
     return { at: 'short', standing, needsSol: (needsSol && !wantsUsdc) || !lacksUsdc, isLate };
   }
-  const submitted = await submitNoted(signedIn, order, ask, show);
+  const submitted = await submitNoted(signedIn, order, ask, show, true);
   if (submitted.status !== 'confirmed' && submitted.status !== 'sent')
     return unsuccessful(submitted);
   show(submitted.doubt === undefined ? 'confirm' : 'look');
@@ -129,19 +129,28 @@ async function proceed(
 
 /**
  * Submits a transaction. Records in `departures` until when the transaction can still reach the
- * chain.
+ * chain, and, if it subscribes the wallet (`isOpening`), its offer.
  */
 function submitNoted(
   session: Session,
   { departures }: Offered,
   ask: Parameters<typeof submit>[1],
   show: (step: Step) => void,
+  isOpening = false,
 ): Promise<Submitted> {
+  const { address } = session;
+  let offerId: string | undefined;
+  const asking: typeof ask = async (sponsored) => {
+    const offer = await ask(sponsored);
+    offerId = offer.sponsored === true ? undefined : offer.offerId;
+    return offer;
+  };
   return departures.during(
     (departure) =>
-      submit(session, ask, (step) => {
+      submit(session, asking, (step) => {
         show(step);
-        if (step === 'send' || sendsItself(session)) departure.leave();
+        if (step === 'send' || sendsItself(session))
+          departure.leave(isOpening ? { address, offerId } : undefined);
       }),
     hasNoEffect,
   );
@@ -244,12 +253,18 @@ const unseen = (doubt: WalletRefusal | undefined): Problem =>
     : { at: 'problem', cause: { error: doubt } };
 
 /**
- * Registers a subscription that is on chain. If the registration fails, the subscription is still
+ * Registers a subscription that is on chain. If no transaction of this page has opened it, the page
+ * first asks, with the amount that is charged. If the registration fails, the subscription is still
  * on chain, so `isUnsure` is true.
  */
-async function registered(session: Session, order: Order, standing: Standing): Promise<View> {
+async function registered(session: Session, order: Offered, standing: Standing): Promise<View> {
+  const opening = order.departures.openingOf(session.address);
+  const isAsked = order.asked === standing.subscriptionPda && !isOther(order.terms, standing);
+  if (opening === undefined && !isAsked) return { at: 'unregistered', standing };
   try {
-    const subscription = await persistently(() => register(session, order, standing));
+    const subscription = await persistently(() =>
+      register(session, order, standing, opening?.offerId),
+    );
     return { at: 'done', session, subscription };
   } catch (error) {
     return { at: 'problem', cause: { error }, isUnsure: true };

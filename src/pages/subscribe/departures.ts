@@ -17,8 +17,16 @@ export const hasNoEffect = ({ status }: Pick<Submitted, 'status'>): boolean =>
 const isUnsent = (error: unknown): boolean =>
   error instanceof WalletRefusal || error instanceof AlteredTransaction;
 
+/** The wallet that a transaction subscribes, and its offer; undefined for a sponsored one. */
+interface Opening {
+  readonly address: string;
+  readonly offerId: string | undefined;
+}
+
 /** A transaction that the page asks the wallet for. */
 class Departure {
+  /** Set once the transaction may have been sent, if it opens or resumes an account. */
+  opening: Opening | undefined;
   /**
    * Unix time (ms) until which the transaction can land. Infinity means that the time is not known,
    * because the transaction can still be sent. 0 means that the transaction cannot land.
@@ -26,8 +34,9 @@ class Departure {
   until = 0;
 
   /** Records that the service has the transaction or that the wallet may send it. */
-  leave(): void {
+  leave(opening?: Opening): void {
     this.until = Infinity;
+    this.opening = opening;
   }
 
   /**
@@ -41,6 +50,7 @@ class Departure {
   /** Records that the transaction was not sent or had no effect. */
   settle(): void {
     this.until = 0;
+    this.opening = undefined;
   }
 }
 
@@ -74,6 +84,11 @@ export class Departures {
   /** Whether a transaction of this page may be on chain although the page has not seen it there. */
   get isOpen(): boolean {
     return this.#all.some(({ until }) => until > 0);
+  }
+
+  /** The last transaction of this page that may have opened or resumed the wallet's account. */
+  openingOf(address: string): Opening | undefined {
+    return this.#all.findLast(({ opening }) => opening?.address === address)?.opening;
   }
 
   /**

@@ -103,6 +103,19 @@ function useRuns(shown: (view: View) => void) {
   };
 }
 
+/** What the page has shown, and the user has to confirm: part of Offered. */
+function useShown(order: Order) {
+  const [terms, setTerms] = useState<Terms>(order.plan);
+  const [replacing, setReplacing] = useState<string>();
+  const [asked, setAsked] = useState<string>();
+  const note = (view: View) => {
+    if (view.at === 'otherTerms' || view.at === 'unregistered') setTerms(view.standing);
+    if (view.at === 'unregistered') setAsked(view.standing.subscriptionPda);
+    if (view.at === 'otherApproval') setReplacing(view.approval.delegate);
+  };
+  return { shown: { terms, replacing, asked }, note };
+}
+
 /**
  * Returns the view. If the view is a problem and a transaction may still land, `isUnsure` is set.
  */
@@ -138,14 +151,12 @@ function watchBalances(
 export function useFlow(order: Order): Flow {
   const [view, setView] = useState<View>({ at: 'offer' });
   const [session, setSession] = useState<Session>();
-  const [terms, setTerms] = useState<Terms>(order.plan);
-  const [replacing, setReplacing] = useState<string>();
+  const { shown, note } = useShown(order);
   const [met, setMet] = useState<Connected>();
   const [departures] = useState(() => new Departures());
-  const offered = { ...order, terms, replacing, departures };
+  const offered = { ...order, ...shown, departures };
   const { run, stop, current } = useRuns((next) => {
-    if (next.at === 'otherTerms') setTerms(next.standing);
-    if (next.at === 'otherApproval') setReplacing(next.approval.delegate);
+    note(next);
     setView(withDoubt(next, departures));
   });
 
@@ -181,7 +192,7 @@ export function useFlow(order: Order): Flow {
 
   return {
     view,
-    terms,
+    terms: shown.terms,
     session,
     start: (wallet) =>
       run(wallet.name, (show) => {

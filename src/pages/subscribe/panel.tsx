@@ -182,6 +182,22 @@ function Screen({
           {retry(text.subscribe)}
         </>
       );
+    case 'unregistered':
+      return (
+        <>
+          <h2>{text.open}</h2>
+          <Notice kind="warning">
+            {view.standing.usdcNeeded === '0'
+              ? text.openFree
+              : fill(text.openText, { amount: formatToCent(view.standing.usdcNeeded) })}
+          </Notice>
+          {retry(
+            view.standing.usdcNeeded === '0'
+              ? text.openRegister
+              : fill(text.openPay, { amount: formatToCent(view.standing.usdcNeeded) }),
+          )}
+        </>
+      );
     case 'otherApproval':
       return (
         <>

@@ -10,12 +10,13 @@ interface Ordered {
 
 /**
  * Registers a subscription that is on chain. If the subscription is already registered, reads it
- * from the service.
+ * from the service. `offerId` is the offer whose transaction this page has sent.
  */
 export async function register(
   { client }: Session,
   { plan: { id: planId, appId }, checkoutSessionId }: Ordered,
   { subscriptionPda }: Standing,
+  offerId?: string,
 ): Promise<Subscription> {
   try {
     return await client.post('/subscriber/subscriptions', {
@@ -24,6 +25,7 @@ export async function register(
         planId,
         subscriptionPda,
         ...(checkoutSessionId !== undefined && { checkoutSessionId }),
+        ...(offerId !== undefined && { offerId }),
       },
     });
   } catch (error) {

@@ -32,6 +32,8 @@ export type View =
   | { at: 'short'; standing: Standing; needsSol: boolean; isLate: boolean }
   | { at: 'otherTerms'; standing: Standing }
   | { at: 'otherApproval'; approval: Approval }
+  /** The wallet's account is live, and not registered. No transaction of this page opened it. */
+  | { at: 'unregistered'; standing: Standing }
   | { at: 'closed'; why: Closed }
   /** `unpaid` is the reason why the last payment failed. Set only if that payment is still due. */
   | { at: 'subscribed'; standing: Standing; note?: 'approved' | 'resumed'; unpaid?: Unpaid }
@@ -46,7 +48,7 @@ export interface Order {
 
 /**
  * An order, and what the page has shown to the user: (1) the terms, (2) the approval that
- * subscribing replaces.
+ * subscribing replaces, (3) the account that would be registered.
  */
 export interface Offered extends Order {
   terms: Terms;
@@ -55,5 +57,7 @@ export interface Offered extends Order {
    * Undefined if the page has shown no approval.
    */
   replacing: string | undefined;
+  /** Address of the live account whose registration the page has asked about. */
+  asked: string | undefined;
   departures: Departures;
 }

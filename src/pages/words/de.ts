@@ -260,6 +260,13 @@ export const words: Words = {
     runs: 'Ihr früheres Abo dieses Tarifs läuft in dieser Wallet noch bis {date}. Mit dem Abonnieren geht es weiter: Sie zahlen {amount} USDC für den Rest dieser Zeit. Bisher wurde nichts bezahlt.',
     runsPaid:
       'Ihr früheres Abo dieses Tarifs läuft in dieser Wallet noch bis {date}, und diese Zeit ist bezahlt. Mit dem Abonnieren geht es weiter: Sie zahlen heute nichts.',
+    open: 'Diese Wallet hat bereits ein Abo',
+    openText:
+      'Das Abo der Wallet für diesen Tarif ist auf der Blockchain offen, aber nicht angemeldet. Wenn Sie fortfahren, werden sofort {amount} USDC abgebucht. Ihre Wallet muss nichts unterschreiben.',
+    openFree:
+      'Das Abo der Wallet für diesen Tarif ist auf der Blockchain offen, aber nicht angemeldet. Wenn Sie fortfahren, wird heute nichts abgebucht. Ihre Wallet muss nichts unterschreiben.',
+    openPay: 'Anmelden und {amount} USDC zahlen',
+    openRegister: 'Anmelden',
     otherToday:
       'Mit dieser Wallet zahlen Sie beim Abonnieren {amount} USDC. Bisher wurde nichts bezahlt.',
     otherApproval: 'Eine andere Freigabe endet',

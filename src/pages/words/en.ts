@@ -249,6 +249,13 @@ export const en = {
     runs: 'Your earlier subscription to this plan still runs in this wallet until {date}. Subscribing continues it: you pay {amount} USDC for the rest of that time. Nothing was paid yet.',
     runsPaid:
       'Your earlier subscription to this plan still runs in this wallet until {date}, and that time is paid. Subscribing continues it: you pay nothing today.',
+    open: 'This wallet has a subscription already',
+    openText:
+      'The wallet’s subscription to this plan is open on chain, but not registered. If you go on, {amount} USDC are charged at once. Your wallet need not sign anything.',
+    openFree:
+      'The wallet’s subscription to this plan is open on chain, but not registered. If you go on, nothing is charged today. Your wallet need not sign anything.',
+    openPay: 'Register and pay {amount} USDC',
+    openRegister: 'Register',
     otherToday: 'With this wallet you pay {amount} USDC when you subscribe. Nothing was paid yet.',
     otherApproval: 'Another approval ends',
     otherApprovalText:

@@ -253,6 +253,13 @@ export const words: Words = {
     runs: 'Su suscripción anterior a este plan sigue vigente en esta billetera hasta el {date}. Al suscribirse continúa: paga {amount} USDC por el resto de ese tiempo. Todavía no se ha pagado nada.',
     runsPaid:
       'Su suscripción anterior a este plan sigue vigente en esta billetera hasta el {date}, y ese tiempo ya está pagado. Al suscribirse continúa: hoy no paga nada.',
+    open: 'Esta billetera ya tiene una suscripción',
+    openText:
+      'La suscripción de la billetera a este plan está abierta en la cadena, pero no registrada. Si continúa, se cobran {amount} USDC de inmediato. Su billetera no tiene que firmar nada.',
+    openFree:
+      'La suscripción de la billetera a este plan está abierta en la cadena, pero no registrada. Si continúa, hoy no se cobra nada. Su billetera no tiene que firmar nada.',
+    openPay: 'Registrar y pagar {amount} USDC',
+    openRegister: 'Registrar',
     otherToday:
       'Con esta billetera paga {amount} USDC al suscribirse. Todavía no se ha pagado nada.',
     otherApproval: 'Otra autorización termina',

@@ -257,6 +257,13 @@ export const words: Words = {
     runs: 'Votre précédent abonnement à cette formule court encore dans ce portefeuille jusqu’au {date}. En vous abonnant, il continue : vous payez {amount} USDC pour le reste de cette durée. Rien n’a encore été payé.',
     runsPaid:
       'Votre précédent abonnement à cette formule court encore dans ce portefeuille jusqu’au {date}, et cette durée est payée. En vous abonnant, il continue : vous ne payez rien aujourd’hui.',
+    open: 'Ce portefeuille a déjà un abonnement',
+    openText:
+      'L’abonnement du portefeuille à cette formule est ouvert sur la chaîne, mais pas enregistré. Si vous continuez, {amount} USDC sont prélevés tout de suite. Votre portefeuille n’a rien à signer.',
+    openFree:
+      'L’abonnement du portefeuille à cette formule est ouvert sur la chaîne, mais pas enregistré. Si vous continuez, rien n’est prélevé aujourd’hui. Votre portefeuille n’a rien à signer.',
+    openPay: 'Enregistrer et payer {amount} USDC',
+    openRegister: 'Enregistrer',
     otherToday:
       'Avec ce portefeuille, vous payez {amount} USDC en vous abonnant. Rien n’a encore été payé.',
     otherApproval: 'Une autre autorisation prend fin',

@@ -251,6 +251,13 @@ export const words: Words = {
     runs: 'Sua assinatura anterior deste plano ainda vale nesta carteira até {date}. Ao assinar, ela continua: você paga {amount} USDC pelo resto desse tempo. Nada foi pago ainda.',
     runsPaid:
       'Sua assinatura anterior deste plano ainda vale nesta carteira até {date}, e esse tempo está pago. Ao assinar, ela continua: você não paga nada hoje.',
+    open: 'Esta carteira já tem uma assinatura',
+    openText:
+      'A assinatura da carteira a este plano está aberta na rede, mas não registrada. Se continuar, {amount} USDC são cobrados na hora. Sua carteira não precisa assinar nada.',
+    openFree:
+      'A assinatura da carteira a este plano está aberta na rede, mas não registrada. Se continuar, nada é cobrado hoje. Sua carteira não precisa assinar nada.',
+    openPay: 'Registrar e pagar {amount} USDC',
+    openRegister: 'Registrar',
     otherToday: 'Com esta carteira você paga {amount} USDC ao assinar. Nada foi pago ainda.',
     otherApproval: 'Outra autorização termina',
     otherApprovalText:

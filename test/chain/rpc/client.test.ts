@@ -453,6 +453,7 @@ void t.test(
     const { rpc, calls } = await setup(t, () => result);
     t.same(await rpc.getTransaction('sig'), {
       signature: 'sig',
+      blockhash: '11111111111111111111111111111111',
       slot: 8n,
       blockTime: 1_700_000_000n,
       err: null,

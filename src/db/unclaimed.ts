@@ -1,0 +1,117 @@
+// Registrations that a keeper made from the chain and that their wallet has not claimed yet.
+import type { Queryable, Transaction } from './postgres/connect.ts';
+import type { DiscountTerms, OwnIds, OwnIdsSource } from './subscription-changes.ts';
+
+/** The terms of a checkout session, as a registration stores them. */
+export interface GivenTerms extends OwnIds, DiscountTerms {
+  ownIdsFrom: OwnIdsSource | null;
+  /** Length of the session's trial; null means the plan's trial. */
+  trialHours: number | null;
+  /** Chain time at which a trial begins; null means no trial. */
+  trialFrom: Date | null;
+}
+
+/** Tells whether a keeper made this registration and the wallet has not claimed it yet. */
+export async function isUnclaimed(
+  sql: Queryable,
+  id: string,
+  subscriptionPda: string,
+): Promise<boolean> {
+  const rows = await sql`
+    select 1 from subscriptions
+    where id = ${id} and subscription_pda = ${subscriptionPda} and unclaimed`;
+  return rows.length > 0;
+}
+
+/**
+ * SQL condition: the wallet's registration of `subscriptions s` may still set its terms, because no
+ * attempt was committed. An attempt that landed has set paid_through.
+ */
+const isSettable = (sql: Queryable) => sql`(s.unclaimed and s.without_offer
+  and s.paid_through is null
+  and not exists (
+    select from payment_attempts a
+    where a.subscription_pda = s.subscription_pda and a.state = 'open')
+  and not exists (
+    select from payment_attempts a
+    where a.subscription_id = s.id and a.state in ('failed', 'expired', 'unexplained')))`;
+
+/** SQL: end of the trial that the session gives to `subscriptions s`; null without a trial. */
+const trialEnd = (sql: Queryable, { trialHours, trialFrom }: GivenTerms) => sql`(
+  case when ${trialFrom}::timestamptz is null or exists (
+    select from subscriptions o where o.app_id = s.app_id and o.id <> s.id
+      and o.subscriber_wallet = s.subscriber_wallet and o.trial_ends_at is not null) then null
+  when ${trialHours}::int is null then s.trial_ends_at
+  else ${trialFrom}::timestamptz + ${trialHours}::int * interval '1 hour' end)`;
+
+/**
+ * Tells how the registration stands to a wallet's registration of the same account: whether the
+ * wallet may claim it, whether the wallet may still set its terms, and whether it has the terms
+ * `given` of a checkout session. Discounts for a number of payments are equal whatever is left of
+ * that number.
+ */
+export async function readClaimable(
+  sql: Transaction,
+  id: string,
+  given: GivenTerms,
+): Promise<{ isUnclaimed: boolean; isSettable: boolean; hasTerms: boolean }> {
+  const { externalId = null, metadata = {}, discountPercent, discountAmount } = given;
+  const [row] = await sql<{ isUnclaimed: boolean; isSettable: boolean; hasTerms: boolean }[]>`
+    select s.unclaimed as is_unclaimed, ${isSettable(sql)} as is_settable,
+      s.external_id is not distinct from ${externalId}::text
+        and s.metadata = ${JSON.stringify(metadata)}::text::jsonb
+        and s.discount_percent is not distinct from ${discountPercent}::int
+        and s.discount_amount is not distinct from ${discountAmount}::int8
+        and (s.discount_periods is null) = ${given.discountPeriods === null}
+        and s.trial_ends_at is not distinct from ${trialEnd(sql, given)} as has_terms
+    from subscriptions s where s.id = ${id}`;
+  return row ?? { isUnclaimed: false, isSettable: false, hasTerms: false };
+}
+
+/**
+ * Marks a keeper's registration as claimed by its wallet. If the keeper waits for the wallet, the
+ * first payment becomes due at `dueAt` (chain time). Returns false when the registration was
+ * claimed before or was not made by a keeper.
+ */
+export async function claimRegistration(sql: Queryable, id: string, dueAt: Date): Promise<boolean> {
+  const { count } = await sql`
+    update subscriptions s set unclaimed = false,
+      next_payment_due = case when w.waits then greatest(${dueAt}, trial_ends_at, starts_at)
+        else next_payment_due end,
+      due_at = case when w.waits then least(due_at, ${dueAt}) else due_at end,
+      lease_until = case when not w.waits then lease_until end,
+      claim_id = case when not w.waits then claim_id end,
+      updated_at = case when w.waits then now() else updated_at end
+    from (
+      select ${isSettable(sql)} and s.status = 'active'
+        and coalesce(s.next_payment_due > ${dueAt}, false) as waits
+      from subscriptions s where s.id = ${id}
+    ) as w
+    where s.id = ${id} and s.unclaimed`;
+  return count === 1;
+}
+
+/**
+ * Sets the terms of a checkout session on a keeper's registration. A payment that is past due is
+ * tried again at `dueAt` (chain time). Call it before claimRegistration().
+ */
+export async function setSessionTerms(
+  sql: Transaction,
+  id: string,
+  given: GivenTerms,
+  dueAt: Date,
+): Promise<void> {
+  const { externalId = null, metadata = {}, ownIdsFrom } = given;
+  const { discountPercent, discountAmount, discountPeriods } = given;
+  await sql`
+    update subscriptions s set external_id = ${externalId},
+      metadata = ${JSON.stringify(metadata)}::text::jsonb, own_ids_from = ${ownIdsFrom},
+      discount_percent = ${discountPercent}, discount_amount = ${discountAmount},
+      discount_periods = ${discountPeriods}, trial_ends_at = t.ends_at,
+      status = 'active', past_due_since = null, failed_attempts = 0,
+      next_payment_due = case when s.next_payment_due is not null
+        then greatest(${dueAt}, t.ends_at, s.starts_at) end,
+      due_at = least(s.due_at, ${dueAt}), lease_until = null, claim_id = null, updated_at = now()
+    from (select ${trialEnd(sql, given)} as ends_at from subscriptions s where s.id = ${id}) as t
+    where s.id = ${id}`;
+}

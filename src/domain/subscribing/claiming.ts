@@ -1,0 +1,91 @@
+// The wallet's own registration of an account that a keeper has registered: the wallet claims the
+// keeper's registration, once. If no offer fitted the account and no attempt to collect is
+// committed yet, the wallet also sets the terms of its checkout session. Otherwise the terms of the
+// keeper's registration stand.
+import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
+import type { Transaction } from '../../db/postgres/connect.ts';
+import { updateOwnIds } from '../../db/subscription-changes.ts';
+import type { NewRegistration } from '../../db/subscriptions.ts';
+import {
+  claimRegistration,
+  type GivenTerms,
+  readClaimable,
+  setSessionTerms,
+} from '../../db/unclaimed.ts';
+import { ServiceError } from '../../errors.ts';
+import { refusedCheckout } from './checkout.ts';
+import { noteDuplicate } from './one-per-customer.ts';
+import type { PlanChange } from './plan-credit.ts';
+
+/** A checked registration, and the checkout session that it completes. */
+export type RegistrationToStore = NewRegistration & {
+  appId: string;
+  checkoutSessionId?: string;
+  allowSecond?: boolean;
+  change?: PlanChange | undefined;
+};
+
+/**
+ * Claims the keeper's registration `id` for its wallet. Call it while the registration's row is
+ * locked. Throws CONFLICT when the registration is claimed, or has other terms than the wallet's
+ * checkout session and they can be set no longer.
+ */
+export async function claim(
+  sql: Transaction,
+  id: string,
+  given: RegistrationToStore,
+): Promise<void> {
+  if (given.isUnclaimed === true) throw registered();
+  const { checkoutSessionId, externalId, metadata, dueAt } = given;
+  const terms = termsOf(given);
+  const standing = await readClaimable(sql, id, terms);
+  const isOther = checkoutSessionId !== undefined && !standing.hasTerms;
+  if (isOther && !standing.isSettable) throw otherTerms(id);
+  if (!standing.isUnclaimed) throw registered();
+  if (isOther) await setSessionTerms(sql, id, terms, dueAt);
+  if (!(await claimRegistration(sql, id, dueAt))) throw registered();
+  await completeSession(sql, given, id);
+  if (checkoutSessionId === undefined && (externalId !== undefined || metadata !== undefined))
+    await updateOwnIds(sql, id, { externalId, metadata }, given.ownIdsFrom ?? 'subscriber');
+  const { appId, allowSecond = false } = given;
+  await noteDuplicate(sql, id, { appId, externalId: externalId ?? null, allowSecond });
+}
+
+function termsOf({
+  externalId,
+  metadata,
+  ownIdsFrom = null,
+  trialFrom,
+  ...given
+}: RegistrationToStore): GivenTerms {
+  const { trialHours = null, discountPercent = null } = given;
+  const { discountAmount = null, discountPeriods = null } = given;
+  const discount = { discountPercent, discountAmount, discountPeriods };
+  return { externalId, metadata, ownIdsFrom, trialFrom, trialHours, ...discount };
+}
+
+/** Completes the checkout session of a registration. */
+export async function completeSession(
+  sql: Transaction,
+  { checkoutSessionId, subscriberWallet: wallet, hasLanded }: RegistrationToStore,
+  subscriptionId: string,
+): Promise<void> {
+  if (checkoutSessionId === undefined) return;
+  const given = { wallet, subscriptionId };
+  if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && hasLanded !== true)
+    throw refusedCheckout();
+}
+
+/** The error when a live account is registered already. */
+export function registered(): ServiceError {
+  return new ServiceError('CONFLICT', 'This subscription is registered already.');
+}
+
+function otherTerms(id: string): ServiceError {
+  const message = `the subscription ${id} stands with other terms`;
+  return new ServiceError(
+    'CONFLICT',
+    `This account is registered already: ${message} than the checkout session. The merchant can set externalId, metadata and discount: PATCH /merchant/apps/{appId}/subscriptions/${id}.`,
+    [{ path: 'checkoutSessionId', message }],
+  );
+}

@@ -1,0 +1,79 @@
+// What a registration takes from the merchant or the wallet: externalId, metadata, discount and
+// trial of a checkout session, else externalId and metadata of the wallet's request.
+import type { AppRow } from '../../db/apps.ts';
+import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
+import type { OpenOffer } from '../../db/offered-transactions.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import type { OwnIds } from '../../db/subscription-changes.ts';
+import { isUnclaimed } from '../../db/unclaimed.ts';
+import { invalidField } from '../../errors.ts';
+import { checkoutSessionOf, openCheckoutSession } from './checkout.ts';
+import type { RegistrationToStore } from './claiming.ts';
+
+interface Request extends OwnIds {
+  readonly planId: string;
+  readonly wallet: string;
+  readonly subscriptionPda: string;
+  readonly checkoutSessionId?: string | undefined;
+}
+
+/** What the request names. */
+interface OwnTerms {
+  /** The request's checkout session. */
+  readonly session?: CheckoutSessionRow;
+  /** The request's own ids. */
+  readonly ids?: Partial<RegistrationToStore>;
+  /** Whether a keeper has registered this account in the session: nothing more is taken from it. */
+  readonly isDone?: boolean;
+}
+
+/**
+ * Reads what the request names. Throws VALIDATION_ERROR for ids that the wallet may not set, else
+ * as openCheckoutSession does.
+ */
+export async function ownTermsOf(
+  sql: Queryable,
+  app: AppRow,
+  { checkoutSessionId, planId, wallet, subscriptionPda, externalId, metadata }: Request,
+): Promise<OwnTerms> {
+  if (checkoutSessionId === undefined) {
+    const path = externalId === undefined ? 'metadata' : 'externalId';
+    if (externalId === undefined && metadata === undefined) return {};
+    if (!app.ownIdsBySubscriber)
+      throw invalidField(path, 'is set by the merchant of this app: leave it out');
+    return { ids: { externalId, metadata, ownIdsFrom: 'subscriber' } };
+  }
+  if (externalId !== undefined || metadata !== undefined)
+    throw invalidField('checkoutSessionId', 'gives externalId and metadata: leave them out');
+  const done = await checkoutSessionOf(sql, checkoutSessionId, planId);
+  if (
+    done.subscriptionId !== null &&
+    (await isUnclaimed(sql, done.subscriptionId, subscriptionPda))
+  )
+    return { isDone: true };
+  return { session: await openCheckoutSession(sql, checkoutSessionId, { planId, wallet }) };
+}
+
+/**
+ * Returns what the registration takes: from the session of the offer from which the account comes,
+ * else from what the request names. Throws as openCheckoutSession does.
+ */
+export async function takenTerms(
+  sql: Queryable,
+  { session: named, ids = {}, isDone = false }: OwnTerms,
+  offer: Pick<OpenOffer, 'checkoutSessionId'> | undefined,
+  parties: { planId: string; wallet: string },
+): Promise<Partial<RegistrationToStore>> {
+  if (isDone) return {};
+  const id = offer?.checkoutSessionId ?? named?.id;
+  if (id === undefined) return ids;
+  const session = named?.id === id ? named : await openCheckoutSession(sql, id, parties);
+  const { externalId, trialHours, allowSecond } = session;
+  const { discountPercent, discountAmount, discountPeriods } = session;
+  const discount = { discountPercent, discountAmount, discountPeriods };
+  const terms = { checkoutSessionId: id, allowSecond, trialHours, ...discount };
+  if (externalId === null && session.metadata === '{}')
+    return { externalId: null, metadata: {}, ownIdsFrom: null, ...ids, ...terms };
+  const metadata = JSON.parse(session.metadata) as Record<string, string>;
+  return { externalId, metadata, ownIdsFrom: 'checkout', ...terms };
+}

@@ -1,0 +1,107 @@
+// The terms under which a live account is registered: those of the offer from which the account
+// comes (landed-offer.ts), else those of the checkout session that the wallet names. The wallet's
+// own registration, a keeper's, and what a page shows before it (standing.ts) take them from here.
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import type { PullPeriod } from '../../chain/program/period.ts';
+import { type OffersOf, type OpenOffer, readOpenOffers } from '../../db/offered-transactions.ts';
+import { readReplaced, type ReplacedRow } from '../../db/plan-changes.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import type { ChainReader, Network } from './chain-reads.ts';
+import { startOfCharge } from './charge-start.ts';
+import {
+  dueAtOnce,
+  type LiveAccount,
+  type LiveTerms,
+  PUBLIC_TERMS,
+  type SessionTerms,
+} from './first-payment.ts';
+import { landedOffer } from './landed-offer.ts';
+import { landingOf } from './landing.ts';
+
+const NO_CHANGE = { replaces: null, changeWhen: null } as const;
+
+/** An account that is live on chain, and its plan. */
+interface SeenAccount {
+  readonly plan: PlanRow;
+  readonly subscriptionPda: string;
+  readonly account: SubscriptionAccount;
+  readonly period: PullPeriod;
+  /** Chain time in Unix seconds. */
+  readonly now: bigint;
+  /** Whether the account has an earlier registration that has ended. */
+  readonly isRenewed: boolean;
+  /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
+  readonly offersAfter: Date | null;
+}
+
+/** What the wallet's own registration names. */
+interface Named {
+  readonly session?: (SessionTerms & { readonly id: string }) | undefined;
+  readonly offerId?: string | undefined;
+}
+
+export interface RegistrationTerms {
+  readonly live: LiveAccount;
+  /** The offer from which the account comes; undefined when no offer fits. */
+  readonly offer: OpenOffer | undefined;
+  readonly terms: LiveTerms;
+}
+
+/**
+ * Reads the open offers to which a wallet's own registration may refer. An offer whose checkout
+ * session has expired does not count, because the session cannot be completed.
+ */
+export async function readUsableOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
+  const offers = await readOpenOffers(sql, of);
+  return offers.filter(({ isLapsed }) => !isLapsed);
+}
+
+/** Reads the subscriptions that the changes of plan in these offers replace, by id. */
+export async function readReplacedBy(
+  sql: Queryable,
+  offers: readonly Pick<OpenOffer, 'replaces'>[],
+): Promise<Map<string, ReplacedRow>> {
+  const replaced = new Map<string, ReplacedRow>();
+  for (const id of new Set(offers.flatMap(({ replaces }) => replaces ?? []))) {
+    const row = await readReplaced(sql, id);
+    if (row !== undefined) replaced.set(id, row);
+  }
+  return replaced;
+}
+
+/**
+ * Returns the terms under which the account is registered. `running` has the ids of replaced
+ * subscriptions whose account is not cancelled on chain: no transaction has made their change.
+ * Throws INTERNAL_ERROR when the chain is unreachable, and PaymentUnderWay.
+ */
+export async function registrationTerms(
+  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
+  { plan, ...seen }: SeenAccount,
+  { offers, running }: { offers: readonly OpenOffer[]; running: ReadonlySet<string> },
+  { session, offerId }: Named,
+): Promise<RegistrationTerms> {
+  const { subscriptionPda, account, period, now } = seen;
+  const { plan: planPda, subscriber: wallet } = account;
+  const addresses = { plan: planPda, subscriber: wallet, subscriptionPda };
+  const landing = landingOf(chain, network, addresses);
+  const chargedFrom = await startOfCharge(sql, { ...seen, landing });
+  const live = { plan, wallet, period, chargedFrom, now };
+  const termsOf = (offer: OpenOffer): LiveTerms => {
+    const { replaces, changeWhen } = offer;
+    const change =
+      replaces !== null && running.has(replaces) ? NO_CHANGE : { replaces, changeWhen };
+    return { ...(offer.checkoutSessionId === null ? (session ?? PUBLIC_TERMS) : offer), ...change };
+  };
+  const named =
+    offers.find(({ id }) => id === offerId) ??
+    offers.find(({ checkoutSessionId: id }) => id !== null && id === session?.id);
+  const offer = await landedOffer(offers, {
+    landing,
+    named,
+    dueUnder: (one) => dueAtOnce(sql, live, termsOf(one)),
+  });
+  const terms =
+    offer === undefined ? { ...(session ?? PUBLIC_TERMS), ...NO_CHANGE } : termsOf(offer);
+  return { live, offer, terms };
+}
