@@ -55,12 +55,10 @@ void t.test(
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
-    const [discounted, unpaused] = [
-      await stage.subscriber(plan, { usdc: 0n }),
-      await stage.subscriber(plan, { usdc: 0n }),
-    ];
-    await stage.sql`update subscriptions set discount_percent = 60 where id = ${discounted.id}`;
+    const unpaused = await stage.subscriber(plan, { usdc: 0n });
     stage.net.passSeconds(month / 2);
+    const discounted = await stage.subscriber(plan, { usdc: 0n });
+    await stage.sql`update subscriptions set discount_percent = 60 where id = ${discounted.id}`;
     const { periodStart } = (await stage.onChain(unpaused))!;
     const from = new Date((Number(periodStart) + month / 2) * 1000);
     await stage.sql`update subscriptions set unpaused_at = ${from} where id = ${unpaused.id}`;
