@@ -79,8 +79,8 @@ void t.test('every variable that a page names as one of billing is in the table'
       name,
       ...(secret === true ? [`${name}_FILE`] : []),
     ]),
-    // Of a receiver: "billing dev" writes it.
-    'WEBHOOK_SECRET',
+    // The default of --env-file, and of a receiver: "billing dev" writes it.
+    ...['BILLING_ENV_FILE', 'WEBHOOK_SECRET'],
   ]);
   const families =
     /`((?:BILLING|SOLANA|KEEPER|PLATFORM|WEBHOOK|DATABASE|JWT|ENCRYPTION|METRICS|DELIVERY_RETENTION|EVENT_RETENTION)_[A-Z_]+)`/g;

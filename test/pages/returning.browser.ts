@@ -251,6 +251,7 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await pay.click();
       await one.sees('Paid until');
       t.equal(await one.registrations(), 2);
+      await stage.until('it is paid', async () => (await row()).paid !== null);
       const amount = (await row()).paid ?? 0n;
       t.ok(amount > 9_570_000n && amount <= 9_590_000n, `${amount}`);
     },
