@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import type { Keypair } from '../../chain/keypair.ts';
 import { OperatorError } from '../../errors.ts';
+import { formatUsdc } from '../../format.ts';
 import { parseId } from '../arguments.ts';
 import { note } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
@@ -111,6 +112,8 @@ interface Subscribing {
   wallet: Keypair;
   planId: string;
   session?: string | undefined;
+  /** The highest price of a period in base units. Undefined: any. */
+  most?: bigint | undefined;
   network: NetworkSettings;
 }
 
@@ -120,13 +123,17 @@ interface Subscribing {
  * OperatorError if the transaction is another one than that of this plan.
  */
 export function subscribeTo(
-  { apiUrl, wallet, planId, session, network }: Subscribing,
+  { apiUrl, wallet, planId, session, most, network }: Subscribing,
   signal: AbortSignal,
 ): Promise<Relayed> {
   const id = parseId(planId);
   const body = session === undefined ? undefined : { checkoutSessionId: parseId(session) };
   return asWallet({ apiUrl, wallet, as: 'subscriber' }, async (api) => {
     const plan = await readPlan(api, id, signal);
+    if (most !== undefined && plan.amount > most)
+      throw new OperatorError(
+        `The plan costs ${formatUsdc(plan.amount)} USDC a period, more than --amount ${formatUsdc(most)}.`,
+      );
     const { data } = await api.call<Record<string, unknown>>(
       'POST',
       `/subscriber/plans/${id}/subscribe`,

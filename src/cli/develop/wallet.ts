@@ -27,6 +27,8 @@ interface ApiFlags extends CommonFlags {
 
 interface SubscribeFlags extends ApiFlags {
   session?: string;
+  /** Base units. */
+  amount?: bigint;
 }
 
 /** The transfers that a transaction may make, and the programs that it may call. */
@@ -90,6 +92,7 @@ export function addWallet(command: Command, finish: Finish): void {
     .argument('<planId>', 'the plan')
     .option('--api-url <url>', 'the API; default: BILLING_API_URL')
     .option('--session <id>', 'in this checkout session')
+    .option('--amount <usdc>', 'refuse a plan that costs more than this a period', decimal(6))
     .action(async (file: string, planId: string, flags: SubscribeFlags) =>
       finish(await subscribe(file, planId, flags)),
     );
@@ -214,11 +217,11 @@ async function send(file: string, given: string | undefined, flags: SendFlags): 
 
 async function subscribe(file: string, planId: string, flags: SubscribeFlags): Promise<number> {
   const wallet = await load(file);
-  const { session } = flags;
+  const { session, amount: most } = flags;
   const network = loadConfig('developer', { envFile: flags.envFile });
   const { apiUrl = network.apiUrl } = flags;
   return interruptible(false, async (signal) => {
-    const relayed = await subscribeTo({ apiUrl, wallet, planId, session, network }, signal);
+    const relayed = await subscribeTo({ apiUrl, wallet, planId, session, most, network }, signal);
     return report(relayed, wallet, flags.json);
   });
 }

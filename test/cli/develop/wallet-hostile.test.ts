@@ -11,6 +11,7 @@ import { messageIn, unsignedTransaction } from '../../../src/chain/transactions/
 import { decodeMessage } from '../../../src/chain/transactions/signed.ts';
 import { transferLamports } from '../../../src/chain/transactions/system-instructions.ts';
 import { runShared } from '../../fixtures/command.ts';
+import { emptyDirectory } from '../../fixtures/directory.ts';
 import { publish, startChainServe } from '../../fixtures/serve.ts';
 
 /** Changes the data of a response to this path. */
@@ -50,7 +51,7 @@ const [plan, dearer] = [
   await publish(served, merchant, seller, {}),
   await publish(served, merchant, seller, { amount: '900000000' }),
 ];
-const file = join(t.testdir(), 'mine.json');
+const file = join(await emptyDirectory(t), 'mine.json');
 const { stdout: address } = await runShared(['wallet', 'new', file]);
 chain.fund(address, { lamports: 1_000_000_000n, usdc: 100_000_000n });
 const thief = generateKeypair().address;
@@ -173,7 +174,13 @@ void t.test('a transaction that does more than subscribe to the plan is not sign
       'nothing was sent',
     );
   }
-  t.match(await wallet(honest, 'subscribe', file, plan.id, '--api-url', url), {
+  const subscribe = ['subscribe', file, plan.id, '--api-url', url, '--amount'];
+  t.match(await wallet(honest, ...subscribe, '9.99'), {
+    code: 1,
+    stdout: '',
+    stderr: /costs 10\.00 USDC a period, more than --amount 9\.99\.\n$/,
+  });
+  t.match(await wallet(honest, ...subscribe, '10'), {
     code: 0,
     stdout: /^subscription /m,
   });

@@ -6,12 +6,13 @@ import bs58 from 'bs58';
 import t from 'tap';
 import { freePorts } from '../../../src/local/sandbox/ports.ts';
 import { runShared } from '../../fixtures/command.ts';
+import { emptyDirectory } from '../../fixtures/directory.ts';
 import { startChainServe } from '../../fixtures/serve.ts';
 
 const [port] = await freePorts(1);
 const publicUrl = `http://localhost:${port}`;
 const { chain, served } = await startChainServe(t, { PORT: String(port), PUBLIC_URL: publicUrl });
-const dir = t.testdir();
+const dir = await emptyDirectory(t);
 const wallet = (...args: string[]) => runShared(['wallet', ...args]);
 const rpc = ['--rpc-url', chain.rpcUrl];
 const api = ['--api-url', served.url];
