@@ -1,6 +1,6 @@
-// Reads an environment file by the rules of systemd's EnvironmentFile, so that billing.env means
-// the same to the units and to the commands. Source: systemd.exec(5), EnvironmentFile=, and
-// parse_env_file_internal() in systemd's src/basic/env-file.c.
+// Reads and writes an environment file by the rules of systemd's EnvironmentFile, so that
+// billing.env means the same to the units and to the commands. Source: systemd.exec(5),
+// EnvironmentFile=, and parse_env_file_internal() in systemd's src/basic/env-file.c.
 //
 //   a line is NAME=value; blank lines and lines that begin with # or ; are skipped
 //   spaces around name and value are dropped; # inside a value is part of it
@@ -95,4 +95,25 @@ export function parseEnvironmentFile(text: string): Record<string, string> {
   }
   if (state !== 'line' && state !== 'comment') end();
   return found;
+}
+
+/**
+ * Writes variables as an environment file. A shell that reads the file with `.`, systemd and
+ * parseEnvironmentFile get the same values. Throws an Error for a name that is not a variable's,
+ * and for a value with a zero byte.
+ */
+export function environmentText(values: Readonly<Record<string, string>>): string {
+  return Object.entries(values)
+    .map(([name, value]) => {
+      if (!NAME.test(name) || value.includes('\0'))
+        throw new Error(`no environment can have the variable ${JSON.stringify(name)}`);
+      return `${name}=${quoted(value)}\n`;
+    })
+    .join('');
+}
+
+// Nothing is special in single quotes. In double quotes the shell and systemd agree on a backslash
+// before these four characters; a single quote needs them.
+function quoted(value: string): string {
+  return value.includes("'") ? `"${value.replace(/["\\`$]/g, '\\$&')}"` : `'${value}'`;
 }

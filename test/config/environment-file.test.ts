@@ -1,6 +1,10 @@
 // An environment file is read as systemd reads it; environment-file.tools.ts compares with systemd.
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
 import t from 'tap';
-import { parseEnvironmentFile } from '../../src/config/environment-file.ts';
+import { environmentText, parseEnvironmentFile } from '../../src/config/environment-file.ts';
 
 void t.test('nasty lines', (t) => {
   const lines: [string, Record<string, string>][] = [
@@ -23,5 +27,39 @@ void t.test('nasty lines', (t) => {
   ];
   for (const [text, wanted] of lines) t.same(parseEnvironmentFile(text), wanted, text);
   t.throws(() => parseEnvironmentFile('\uFEFFA=b'), /begins with a byte order mark/);
+  t.end();
+});
+
+void t.test('what is written has the same values in a shell, and nothing of it runs', (t) => {
+  const dir = t.testdir();
+  const file = join(dir, 'env');
+  const names = ['A', '_b', 'BILLING_API_URL'];
+  const printed = names.map((name) => `"$${name}"`).join(' ');
+  const bySh = (text: string) => {
+    writeFileSync(file, text);
+    const script = `set -a; . '${file}'; printf '%s\\0' ${printed}`;
+    const out = execFileSync('/bin/sh', ['-euc', script], { cwd: dir, encoding: 'utf8' });
+    return Object.fromEntries(names.map((name, place) => [name, out.split('\0')[place]]));
+  };
+  const unit = fc.constantFrom(...Array.from(`aé \t\n\r'"\\$\`#;&|<>(){}*?!~=`), '$(id)', '"\'');
+  const value = fc.string({ unit, maxLength: 12 });
+  const values = fc.tuple(value, value, value);
+  fc.assert(
+    fc.property(values, (some) => {
+      const given = Object.fromEntries(names.map((name, place) => [name, some[place] ?? '']));
+      const text = environmentText(given);
+      t.same(parseEnvironmentFile(text), given);
+      t.same(bySh(text), given, text);
+    }),
+    {
+      numRuns: 100,
+      examples: [
+        [['x; touch ran', "'; touch ran; '", '`touch ran`']],
+        [['', "it's $(HOME)", '\n']],
+      ],
+    },
+  );
+  t.throws(() => environmentText({ 'A;id': 'b' }), /no environment can have/);
+  t.throws(() => environmentText({ A: 'a\0b' }), /no environment can have/);
   t.end();
 });

@@ -14,7 +14,10 @@ import { startReceiver } from '../fixtures/receiver.ts';
 import { startChainServe } from '../fixtures/serve.ts';
 
 void t.test('every step of the walk-through works', async (t) => {
-  const { chain, served } = await startChainServe(t);
+  // The service has the name under which the shell reaches it, so that sign-ins are signed.
+  const [own = 0] = await freePorts(1);
+  const named = { PORT: String(own), PUBLIC_URL: `http://127.0.0.1:${own}` };
+  const { chain, served } = await startChainServe(t, named);
   const [keeper, dispatch] = [served.daemon('keeper'), served.daemon('dispatch')];
   await Promise.all([keeper.line('keeper is running'), dispatch.line('dispatch is running')]);
   // A recording proxy between the service and the page's receiver.
@@ -75,7 +78,19 @@ void t.test('every step of the walk-through works', async (t) => {
   // The receiver outlives the shell.
   t.teardown(() => shell.pid !== undefined && process.kill(-shell.pid, 'SIGKILL'));
   const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
-  t.equal(stderr, '');
+  const shown = [
+    `Signing in to ${served.url} as a merchant\\.`,
+    'The transaction of the wallet \\w+',
+    '- pays a network fee of [\\d.]+ SOL at most',
+    '- opens the token account \\w+ of .*',
+    '- publishes the plan \\w+ of \\w+: 10\\.00 USDC of the local chain every 730 hours, .*',
+    `Signing in to ${served.url} as a subscriber\\.`,
+    'The transaction of the wallet \\w+',
+    '- pays a network fee of [\\d.]+ SOL at most',
+    '- approves the Subscriptions program to collect USDC of the local chain of .*',
+    '- subscribes \\w+ to the plan \\w+ of the merchant \\w+: 10\\.00 USDC .* every 730 hours',
+  ];
+  t.match(stderr, new RegExp(`^${shown.join('\n')}\n$`));
   t.equal(stdout.split('== done').length - 1, commands.length, stdout);
 
   const [payment] =

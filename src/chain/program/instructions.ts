@@ -296,6 +296,8 @@ const DISCRIMINATOR = {
   cancelNow: 17,
 } as const;
 
+export type InstructionKind = keyof typeof DISCRIMINATOR;
+
 const meta =
   (isSigner: boolean, isWritable: boolean) =>
   (address: string): AccountMeta => ({ pubkey: publicKey(address), isSigner, isWritable });
@@ -325,6 +327,29 @@ export const eventAccounts = (programId: string) => [
   read(programId),
 ];
 
+/** Number of data bytes of each instruction, the discriminator included. */
+const DATA_LENGTH: Readonly<Record<InstructionKind, number>> = {
+  initAuthority: 1,
+  revokeDelegation: 1,
+  closeAuthority: 1,
+  createPlan: 457,
+  updatePlan: 538,
+  deletePlan: 1,
+  transfer: 73,
+  subscribe: 74,
+  cancel: 1,
+  resume: 9,
+  revokeAuthority: 1,
+  revokeAbandoned: 1,
+  cancelNow: 9,
+};
+
+/** Returns what an instruction with this data does. Undefined for other data. */
+export function instructionKind(data: Uint8Array): InstructionKind | undefined {
+  const kinds = Object.keys(DISCRIMINATOR) as InstructionKind[];
+  return kinds.find((kind) => data[0] === DISCRIMINATOR[kind] && data.length === DATA_LENGTH[kind]);
+}
+
 /** Whether the instruction data begins with the discriminator of a transfer. */
 export const isTransfer = (data: Uint8Array) => data[0] === DISCRIMINATOR.transfer;
 
@@ -334,7 +359,7 @@ export const isTransfer = (data: Uint8Array) => data[0] === DISCRIMINATOR.transf
  */
 export function instruction(
   programId: string,
-  kind: keyof typeof DISCRIMINATOR,
+  kind: InstructionKind,
   keys: AccountMeta[],
   ...fields: Uint8Array[]
 ): Instruction {

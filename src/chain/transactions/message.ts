@@ -53,6 +53,15 @@ export function unsignedTransaction(
 }
 
 /**
+ * Returns the message of a transaction in base64: the bytes that addSignature signs. Throws an
+ * Error when the text is not a transaction.
+ */
+export function messageIn(base64: string): Buffer {
+  const { message } = VersionedTransaction.deserialize(Buffer.from(base64, 'base64'));
+  return Buffer.from(message.serialize());
+}
+
+/**
  * Adds a wallet's signature to a transaction in base64. Throws an Error when the transaction does
  * not need the wallet's signature.
  */

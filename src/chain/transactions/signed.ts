@@ -12,8 +12,8 @@ import { networkFee } from './network-fee.ts';
  * simulation.
  */
 export const ASSERTION_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95';
-/** Maximum fee of a transaction whose compute limit or price a wallet changed: 0.01 SOL. */
-const MAX_FEE_LAMPORTS = 10_000_000n;
+/** Maximum network fee that a wallet pays for a transaction of the service: 0.01 SOL. */
+export const MAX_FEE_LAMPORTS = 10_000_000n;
 /**
  * The runtime's maximum of compute units per transaction. The fee of a transaction that sets no
  * compute unit limit is calculated with this maximum.
@@ -34,7 +34,7 @@ export interface SignedByOne {
   readonly message: Buffer;
 }
 
-interface DecodedInstruction {
+export interface DecodedInstruction {
   readonly programId: string;
   readonly accounts: readonly string[];
   readonly data: Buffer;
@@ -157,6 +157,19 @@ export function isSameInstruction(a: DecodedInstruction, b: DecodedInstruction):
  * they only change the network fee. This fee must not exceed MAX_FEE_LAMPORTS.
  */
 function changedBudget(budget: readonly DecodedInstruction[]): string | undefined {
+  const fee = feeOf(budget, 1n);
+  if (typeof fee === 'string') return fee;
+  return fee > MAX_FEE_LAMPORTS
+    ? `its fee of ${formatSol(fee)} SOL is above ${formatSol(MAX_FEE_LAMPORTS)} SOL`
+    : undefined;
+}
+
+/**
+ * Calculates the network fee (lamports) of a transaction with these compute budget instructions.
+ * Returns a phrase for an error message if an instruction sets more than the limit and the price of
+ * compute units, or sets one of them twice.
+ */
+export function feeOf(budget: readonly DecodedInstruction[], signatures: bigint): bigint | string {
   const dataOf = ({ code, length }: { code: number; length: number }) =>
     budget
       .filter(
@@ -170,11 +183,7 @@ function changedBudget(budget: readonly DecodedInstruction[]): string | undefine
     return 'it sets the limit or the price of compute units twice';
   const asked = BigInt(limits[0]?.readUInt32LE(1) ?? MAX_UNITS);
   const units = asked < MAX_UNITS ? asked : MAX_UNITS;
-  const price = prices[0]?.readBigUInt64LE(1) ?? 0n;
-  const fee = networkFee(1n, units, price);
-  return fee > MAX_FEE_LAMPORTS
-    ? `its fee of ${formatSol(fee)} SOL is above ${formatSol(MAX_FEE_LAMPORTS)} SOL`
-    : undefined;
+  return networkFee(signatures, units, prices[0]?.readBigUInt64LE(1) ?? 0n);
 }
 
 /**

@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander';
 import { type Config, loadConfig } from '../../config/config.ts';
 import { baseUrl } from '../../config/parse.ts';
 import { DEFAULT_PROFILE, findProfile, type Profile } from '../../config/profiles.ts';
+import { isId } from '../../db/postgres/ids.ts';
 import { type Fault, messageOf, OperatorError } from '../../errors.ts';
 import { type CommonFlags, parseId, withEnv } from '../arguments.ts';
 import { askSecret, canAsk } from '../terminal/ask.ts';
@@ -263,9 +264,20 @@ export interface DeveloperApp {
 
 /**
  * Returns the app that --app names, or the merchant's only app. Throws an OperatorError with exit
- * code 2 when the merchant has several apps and --app is missing.
+ * code 2 when the merchant has several apps and --app is missing, and one with exit code 1 when the
+ * API names an app whose id is not a UUID.
  */
 export async function appOf(
+  client: ApiClient,
+  named: string | undefined,
+  signal: AbortSignal,
+): Promise<DeveloperApp> {
+  const app = await findApp(client, named, signal);
+  if (!isId(app.id)) throw new OperatorError('The API named an app whose id is not a UUID.');
+  return app;
+}
+
+async function findApp(
   client: ApiClient,
   named: string | undefined,
   signal: AbortSignal,

@@ -1,13 +1,17 @@
 // Requests of `billing wallet` to the API. The wallet signs in, and the API sends the signed
-// transactions (POST .../transactions).
+// transactions (POST .../transactions). The API is not trusted: signing-checks.ts compares what it
+// wants signed with what the user asked for.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import type { Keypair } from '../../chain/keypair.ts';
 import { OperatorError } from '../../errors.ts';
+import { formatUsdc } from '../../format.ts';
 import { parseId } from '../arguments.ts';
+import { note } from '../terminal/print.ts';
+import { safeText } from '../terminal/safe-text.ts';
 import { type ApiClient, apiUrlOf, connectApi } from './api-client.ts';
-
-export type Role = 'subscriber' | 'merchant';
+import type { AskedSubscription, Role } from './signing-checks.ts';
+import type { NetworkSettings } from './wallet-chain.ts';
 
 /**
  * The API's response to a signed transaction. `billing wallet send` prints the same fields when it
@@ -23,23 +27,45 @@ export interface Relayed {
 
 type Api = Omit<ApiClient, 'key'>;
 
-/** Signs in with the wallet's signature and returns the token. */
+/**
+ * Signs in with the wallet's signature and returns the token. Throws an OperatorError if the API
+ * wants something else signed than a sign-in to itself with this role.
+ */
 async function signIn(url: string, wallet: Keypair, role: Role): Promise<string> {
+  const { signInFault } = await import('./signing-checks.ts');
   const api = await connectApi(url);
   try {
-    const { data: asked } = await api.call<{ nonce: string; message: string }>(
-      'POST',
-      '/auth/nonce',
-      { body: { wallet: wallet.address, role } },
-    );
-    const signature = bs58.encode(wallet.sign(Buffer.from(asked.message)));
-    const { data } = await api.call<{ token: string }>('POST', '/auth/verify', {
-      body: { wallet: wallet.address, nonce: asked.nonce, signature },
+    const { data: asked } = await api.call<Record<string, unknown>>('POST', '/auth/nonce', {
+      body: { wallet: wallet.address, role },
     });
-    return data.token;
+    const [nonce, message] = [textIn(asked, 'nonce'), textIn(asked, 'message')];
+    note(`Signing in to ${url} as a ${role}.`);
+    const wanted = { wallet: wallet.address, role, apiUrl: url, nonce, now: new Date() };
+    const fault = signInFault(message, wanted);
+    if (fault !== undefined) throw notSignedIn(url, fault);
+    const signature = bs58.encode(wallet.sign(Buffer.from(message)));
+    const { data } = await api.call<Record<string, unknown>>('POST', '/auth/verify', {
+      body: { wallet: wallet.address, nonce, signature },
+    });
+    return textIn(data, 'token');
   } finally {
     await api.close();
   }
+}
+
+const notSignedIn = (url: string, fault: string) =>
+  new OperatorError(
+    `The sign-in text of ${url} is not signed: ${safeText(fault)}. If the service has another name (PUBLIC_URL), use that one as --api-url.`,
+  );
+
+/**
+ * Reads a text of a response. A value of another type could pass a check as one text and be signed
+ * as another. Throws an OperatorError for it.
+ */
+function textIn(data: Record<string, unknown>, name: string): string {
+  const value = data[name];
+  if (typeof value === 'string') return value;
+  throw new OperatorError(`The response has no "${name}": is this the billing API?`);
 }
 
 /** Signs in and calls `work` with a client that has the wallet's token. */
@@ -81,32 +107,48 @@ async function relay(
   }
 }
 
+interface Subscribing {
+  apiUrl: string;
+  wallet: Keypair;
+  planId: string;
+  session?: string | undefined;
+  /** The highest price of a period in base units. Undefined: any. */
+  most?: bigint | undefined;
+  network: NetworkSettings;
+}
+
 /**
- * Subscribes the wallet to a plan: gets the transaction from the API and signs the transaction. The
- * API then sends the transaction and registers the subscription.
+ * Subscribes the wallet to a plan: gets the transaction from the API, shows and checks it, and
+ * signs it. The API then sends the transaction and registers the subscription. Throws an
+ * OperatorError if the transaction is another one than that of this plan.
  */
 export function subscribeTo(
-  {
-    apiUrl,
-    wallet,
-    planId,
-    session,
-  }: { apiUrl: string; wallet: Keypair; planId: string; session?: string | undefined },
+  { apiUrl, wallet, planId, session, most, network }: Subscribing,
   signal: AbortSignal,
 ): Promise<Relayed> {
   const id = parseId(planId);
   const body = session === undefined ? undefined : { checkoutSessionId: parseId(session) };
   return asWallet({ apiUrl, wallet, as: 'subscriber' }, async (api) => {
-    const { data } = await api.call<{ transaction: string; offerId?: string }>(
+    const plan = await readPlan(api, id, signal);
+    if (most !== undefined && plan.amount > most)
+      throw new OperatorError(
+        `The plan costs ${formatUsdc(plan.amount)} USDC a period, more than --amount ${formatUsdc(most)}.`,
+      );
+    const { data } = await api.call<Record<string, unknown>>(
       'POST',
       `/subscriber/plans/${id}/subscribe`,
       { ...(body !== undefined && { body }), signal },
     );
-    const { signedBy } = await import('./wallet-chain.ts');
-    const transaction = signedBy(wallet, data.transaction);
+    const { readingOf, signedBy } = await import('./wallet-chain.ts');
+    const { subscribeFault } = await import('./signing-checks.ts');
+    const reading = readingOf(wallet.address, network);
+    const asked = { ...reading, plan, mayReplace: session !== undefined };
+    const transaction = signedBy(wallet, textIn(data, 'transaction'), reading, (message) =>
+      subscribeFault(message, asked),
+    );
     const relayed = await relay(
       api,
-      { as: 'subscriber', transaction, offerId: data.offerId },
+      { as: 'subscriber', transaction, offerId: textIn(data, 'offerId') },
       signal,
     );
     if (relayed.status === 'confirmed' && !relayed.subscription)
@@ -115,4 +157,30 @@ export function subscribeTo(
       );
     return relayed;
   });
+}
+
+/** Reads the address and the terms of a plan, and shows its name. */
+async function readPlan(
+  api: Api,
+  id: string,
+  signal: AbortSignal,
+): Promise<AskedSubscription['plan']> {
+  const { isAddress } = await import('../../chain/program/addresses.ts');
+  const { data } = await api.call<Record<string, unknown>>('GET', `/subscriber/plans/${id}`, {
+    signal,
+  });
+  const [address, mint] = [textIn(data, 'planPda'), textIn(data, 'mint')];
+  const [amount, { periodHours }] = [textIn(data, 'amount'), data];
+  if (
+    data.id !== id ||
+    !isAddress(address) ||
+    !isAddress(mint) ||
+    !/^\d{1,19}$/.test(amount) ||
+    !/^\d{1,9}$/.test(String(periodHours))
+  )
+    throw new OperatorError(
+      `The response does not describe the plan ${id}: is this the billing API?`,
+    );
+  note(`Subscribing to the plan "${safeText(textIn(data, 'name'))}" (${id}).`);
+  return { address, mint, amount: BigInt(amount), periodHours: BigInt(String(periodHours)) };
 }

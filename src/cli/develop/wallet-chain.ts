@@ -1,18 +1,22 @@
 // Requests of `billing wallet` to an RPC endpoint. This module is imported on demand, because it
 // loads web3.js.
 import { setTimeout as pause } from 'node:timers/promises';
-import { CLUSTERS } from '../../chain/clusters.ts';
+import { CLUSTERS, SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { type Keypair, signatureOf } from '../../chain/keypair.ts';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { isAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { blockhashOf } from '../../chain/transactions/collection.ts';
-import { addSignature } from '../../chain/transactions/message.ts';
+import { addSignature, messageIn } from '../../chain/transactions/message.ts';
+import { decodeMessage } from '../../chain/transactions/signed.ts';
+import { type Reading, stepsOf } from '../../chain/transactions/steps.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { LOCALNET_MINT } from '../../local/chain/genesis.ts';
 import { cheat } from '../../local/sandbox/chain.ts';
 import { createLog } from '../../log.ts';
+import { note } from '../terminal/print.ts';
+import { safeText } from '../terminal/safe-text.ts';
 
 const POLL_MS = 200;
 
@@ -72,20 +76,60 @@ async function mintOf(url: string, rpc: Rpc): Promise<string> {
   }
 }
 
+/** The program and the tokens by which a command reads a transaction of the wallet. */
+export function readingOf(wallet: string, { programId, usdcMint }: NetworkSettings): Reading {
+  const tokens = new Map([
+    ...(usdcMint === undefined ? [] : [[usdcMint, 'USDC'] as const]),
+    [LOCALNET_MINT, 'USDC of the local chain'] as const,
+    ...Object.entries(CLUSTERS).flatMap(([cluster, { usdcMint: mint }]) =>
+      mint === null ? [] : [[mint, cluster === 'devnet' ? 'USDC of devnet' : 'USDC'] as const],
+    ),
+  ]);
+  return { wallet, programId: programId ?? SUBSCRIPTIONS_PROGRAM, tokens };
+}
+
+export interface NetworkSettings {
+  readonly programId?: string | undefined;
+  readonly usdcMint?: string | undefined;
+}
+
 /**
- * Adds the wallet's signature to a transaction. Throws an OperatorError (exit code 2) if this
- * wallet cannot sign the transaction.
+ * Shows on stderr what a transaction does, checks it with `faultOf`, and adds the wallet's
+ * signature. Throws an OperatorError (exit code 2) if this wallet cannot sign the transaction, or
+ * if `faultOf` returns what was not asked for.
  */
-export function signedBy(wallet: Keypair, transaction: string): string {
-  try {
-    return addSignature(wallet, transaction);
-  } catch (error) {
-    throw new OperatorError(
-      `This is not a transaction that ${wallet.address} signs: ${messageOf(error)}.`,
-      2,
-      { cause: error },
+export function signedBy(
+  wallet: Keypair,
+  transaction: string,
+  reading: Reading,
+  faultOf: (message: Buffer) => string | undefined,
+): string {
+  const message = messageToSign(wallet, transaction);
+  const decoded = decodeMessage(message);
+  if (decoded !== undefined)
+    note(
+      [
+        `The transaction of the wallet ${wallet.address}`,
+        ...stepsOf(decoded, reading).map(({ words }) => `- ${safeText(words)}`),
+      ].join('\n'),
     );
+  const fault = faultOf(message);
+  if (fault !== undefined)
+    throw new OperatorError(`The transaction is not signed: ${safeText(fault)}.`, 2);
+  return addSignature(wallet, transaction);
+}
+
+function messageToSign({ address }: Keypair, transaction: string): Buffer {
+  const refusal = (why: string, cause?: unknown) =>
+    new OperatorError(`This is not a transaction that ${address} signs: ${why}.`, 2, { cause });
+  try {
+    const message = messageIn(transaction);
+    const decoded = decodeMessage(message);
+    if (decoded === undefined || decoded.signers.has(address)) return message;
+  } catch (error) {
+    throw refusal(messageOf(error), error);
   }
+  throw refusal('it needs other signatures');
 }
 
 /**

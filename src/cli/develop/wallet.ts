@@ -6,9 +6,12 @@ import { createKeypairFile, type Keypair, readKeypair } from '../../chain/keypai
 import { loadConfig } from '../../config/config.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, oneOf, withEnv } from '../arguments.ts';
-import { print, printJson } from '../terminal/print.ts';
-import { type Relayed, relayTransaction, type Role, subscribeTo } from './wallet-api.ts';
+import { type CommonFlags, decimal, type Finish, oneOf, withEnv } from '../arguments.ts';
+import { note, print, printJson } from '../terminal/print.ts';
+import { safeText } from '../terminal/safe-text.ts';
+import { apiUrlOf } from './api-client.ts';
+import type { Role } from './signing-checks.ts';
+import { type Relayed, relayTransaction, subscribeTo } from './wallet-api.ts';
 
 interface ChainFlags extends CommonFlags {
   rpcUrl?: string;
@@ -24,11 +27,23 @@ interface ApiFlags extends CommonFlags {
 
 interface SubscribeFlags extends ApiFlags {
   session?: string;
+  /** Base units. */
+  amount?: bigint;
 }
 
-interface SendFlags extends ChainFlags, ApiFlags {
+/** The transfers that a transaction may make, and the programs that it may call. */
+interface TransferFlags {
+  to?: string[];
+  sol?: bigint;
+  usdc?: bigint;
+  allowProgram?: string[];
+}
+
+interface SignFlags extends ApiFlags, TransferFlags {
   as: Role;
 }
+
+interface SendFlags extends ChainFlags, SignFlags {}
 
 const FILE = 'the keypair file (Solana CLI format, mode 600)';
 const RPC = 'the chain; default: SOLANA_RPC_URL';
@@ -51,22 +66,24 @@ export function addWallet(command: Command, finish: Finish): void {
     .option('--rpc-url <url>', RPC)
     .option('--mint <address>', "USDC's mint; default: the one of the cluster")
     .action(async (wallet: string, flags: BalanceFlags) => finish(await balance(wallet, flags)));
-  add('sign', 'signs a sign-in text (prints Base58) or a transaction of the API (prints Base64)')
+  withTransfers(
+    add('sign', 'signs a sign-in text (prints Base58) or a transaction of the API (prints Base64)'),
+  )
     .argument('<file>', FILE)
     .argument('[text]', 'the text or the transaction in Base64; default: stdin')
-    .action(async (file: string, given: string | undefined, { json }: CommonFlags) =>
-      finish(await sign(file, given, json)),
+    .option('--api-url <url>', 'the API that the sign-in is for; default: BILLING_API_URL')
+    .addOption(asRole('the role of the sign-in'))
+    .action(async (file: string, given: string | undefined, flags: SignFlags) =>
+      finish(await sign(file, given, flags)),
     );
-  withEnv(add('send', 'signs a transaction of the API, sends it and waits until it is confirmed'))
+  withTransfers(
+    add('send', 'signs a transaction of the API, sends it and waits until it is confirmed'),
+  )
     .argument('<file>', FILE)
     .argument('[transaction]', 'in Base64; default: stdin')
     .option('--rpc-url <url>', RPC)
     .option('--api-url <url>', 'send it through this API, which also registers or activates')
-    .addOption(
-      new Option('--as <role>', 'with --api-url: subscriber or merchant')
-        .argParser(oneOf('subscriber', 'merchant'))
-        .default('subscriber'),
-    )
+    .addOption(asRole('with --api-url: subscriber or merchant'))
     .action(async (file: string, given: string | undefined, flags: SendFlags) =>
       finish(await send(file, given, flags)),
     );
@@ -75,9 +92,26 @@ export function addWallet(command: Command, finish: Finish): void {
     .argument('<planId>', 'the plan')
     .option('--api-url <url>', 'the API; default: BILLING_API_URL')
     .option('--session <id>', 'in this checkout session')
+    .option('--amount <usdc>', 'refuse a plan that costs more than this a period', decimal(6))
     .action(async (file: string, planId: string, flags: SubscribeFlags) =>
       finish(await subscribe(file, planId, flags)),
     );
+}
+
+function asRole(about: string): Option {
+  return new Option('--as <role>', about)
+    .argParser(oneOf('subscriber', 'merchant'))
+    .default('subscriber');
+}
+
+/** Adds the flags that ask for transfers and for programs that the command cannot read. */
+function withTransfers(command: Command): Command {
+  const each = (value: string, all: string[] = []) => [...all, value];
+  return withEnv(command)
+    .option('--to <address>', 'a wallet that the transaction may pay; may be repeated', each)
+    .option('--usdc <amount>', 'the USDC that it transfers in all', decimal(6))
+    .option('--sol <amount>', 'the SOL that it transfers in all', decimal(9))
+    .option('--allow-program <address>', 'a further program that it may call', each);
 }
 
 /** Turns any error of reading or writing a keypair file into an OperatorError. */
@@ -110,47 +144,68 @@ async function balance(wallet: string, flags: BalanceFlags): Promise<number> {
   });
 }
 
-/** The start of a sign-in text (Sign-In With Solana). The group captures the wallet's address. */
-const SIGN_IN = /^\S+ wants you to sign in with your Solana account:\n(\S+)\n/;
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-async function sign(file: string, given: string | undefined, json = false): Promise<number> {
+async function sign(file: string, given: string | undefined, flags: SignFlags): Promise<number> {
   const wallet = await load(file);
   const asked = given ?? (await text(process.stdin));
   if (BASE64.test(asked.trim())) {
-    const { signedBy } = await import('./wallet-chain.ts');
-    const transaction = signedBy(wallet, asked.trim());
-    if (json) printJson({ transaction });
+    const transaction = await signAsked(wallet, asked.trim(), flags);
+    if (flags.json === true) printJson({ transaction });
     else print(transaction);
     return 0;
   }
   // The wallet must sign exactly the bytes of the API's text. Only the newline at the end of stdin
   // is removed.
   const message = given ?? asked.replace(/\n$/, '');
-  const [, address] = SIGN_IN.exec(message) ?? [];
-  if (address === undefined)
+  const apiUrl = flags.apiUrl ?? loadConfig('developer', { envFile: flags.envFile }).givenApiUrl;
+  if (apiUrl === undefined)
     throw new OperatorError(
-      'This is neither a transaction in Base64 nor a sign-in text (message of POST /auth/nonce).',
+      'Name the API that the sign-in is for: --api-url, or the variable BILLING_API_URL.',
       2,
     );
-  if (address !== wallet.address)
+  const { signInFault } = await import('./signing-checks.ts');
+  const { as: role } = flags;
+  const wanted = { wallet: wallet.address, role, apiUrl: apiUrlOf(apiUrl), now: new Date() };
+  const fault = signInFault(message, wanted);
+  if (fault !== undefined)
     throw new OperatorError(
-      `The sign-in text is of the wallet ${address}, and ${file} is ${wallet.address}.`,
+      `This is neither a transaction in Base64 nor a sign-in text to sign: ${safeText(fault)}.`,
       2,
     );
+  note(`Signing in to ${wanted.apiUrl} as a ${role}.`);
   const { default: bs58 } = await import('bs58');
   const signature = bs58.encode(wallet.sign(Buffer.from(message)));
-  if (json) printJson({ signature });
+  if (flags.json === true) printJson({ signature });
   else print(signature);
   return 0;
 }
 
+/** Signs a transaction of the user, if it makes only the transfers that the flags ask for. */
+async function signAsked(
+  wallet: Keypair,
+  transaction: string,
+  { envFile, to = [], sol, usdc, allowProgram: programs = [] }: TransferFlags & CommonFlags,
+): Promise<string> {
+  const { isAddress } = await import('../../chain/program/addresses.ts');
+  const wrong = [...to, ...programs].find((address) => !isAddress(address));
+  if (wrong !== undefined)
+    throw new OperatorError(`"${wrong}" is not an address: it should be Base58 of 32 bytes.`, 2);
+  const { readingOf, signedBy } = await import('./wallet-chain.ts');
+  const { transactionFault } = await import('./signing-checks.ts');
+  const reading = readingOf(wallet.address, loadConfig('developer', { envFile }));
+  return signedBy(wallet, transaction, reading, (message) =>
+    transactionFault(message, { ...reading, to, sol, usdc, programs }),
+  );
+}
+
 async function send(file: string, given: string | undefined, flags: SendFlags): Promise<number> {
   const wallet = await load(file);
-  const { sendAndConfirm, signedBy } = await import('./wallet-chain.ts');
-  const transaction = signedBy(wallet, (given ?? (await text(process.stdin))).trim());
+  const unsigned = (given ?? (await text(process.stdin))).trim();
+  const transaction = await signAsked(wallet, unsigned, flags);
   return interruptible(false, async (signal) => {
     if (flags.apiUrl === undefined) {
+      const { sendAndConfirm } = await import('./wallet-chain.ts');
       const signature = await sendAndConfirm(rpcUrlOf(flags), transaction, signal);
       return report({ signature, status: 'confirmed', reason: null }, wallet, flags.json);
     }
@@ -162,20 +217,22 @@ async function send(file: string, given: string | undefined, flags: SendFlags): 
 
 async function subscribe(file: string, planId: string, flags: SubscribeFlags): Promise<number> {
   const wallet = await load(file);
-  const { session } = flags;
-  const apiUrl = flags.apiUrl ?? loadConfig('developer', { envFile: flags.envFile }).apiUrl;
-  return interruptible(false, async (signal) =>
-    report(await subscribeTo({ apiUrl, wallet, planId, session }, signal), wallet, flags.json),
-  );
+  const { session, amount: most } = flags;
+  const network = loadConfig('developer', { envFile: flags.envFile });
+  const { apiUrl = network.apiUrl } = flags;
+  return interruptible(false, async (signal) => {
+    const relayed = await subscribeTo({ apiUrl, wallet, planId, session, most, network }, signal);
+    return report(relayed, wallet, flags.json);
+  });
 }
 
 function report(relayed: Relayed, wallet: Keypair, json = false): number {
   const { signature, status, subscription, plan } = relayed;
   if (json) printJson(relayed);
   else if (status === 'confirmed') {
-    print(signature);
-    if (subscription) print(`subscription ${subscription.id}`);
-    if (plan) print(`plan ${plan.id} is ${plan.status}`);
+    print(safeText(signature));
+    if (subscription) print(safeText(`subscription ${subscription.id}`));
+    if (plan) print(safeText(`plan ${plan.id} is ${plan.status}`));
   } else throw new OperatorError(failureText(relayed, wallet));
   return status === 'confirmed' ? 0 : 1;
 }

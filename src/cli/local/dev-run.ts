@@ -4,7 +4,9 @@
 import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createKeypairFile, readKeypair } from '../../chain/keypair.ts';
+import { environmentText } from '../../config/environment-file.ts';
 import { interruptible } from '../../daemon/run.ts';
+import { isId } from '../../db/postgres/ids.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { lockDirectory } from '../../local/chain/disk/data-dir.ts';
 import { freePorts } from '../../local/sandbox/ports.ts';
@@ -122,7 +124,7 @@ async function forward(
   const wallet = sandbox && (await fundedWallet(sandbox, join(flags.dir, 'wallet.json')));
   const checkout =
     sandbox === undefined
-      ? session.url
+      ? pageUrl(session.url)
       : sandbox.lead('/checkout', `${session.url}#demo=${sandbox.ready.demo.secretKey}`);
   const ready = async (secret: string) => {
     const values = {
@@ -156,7 +158,16 @@ async function activePlan(
     throw new OperatorError(
       `The app ${app.name} has no active plan: publish one on the dashboard, or with POST /merchant/apps/${app.id}/plans.`,
     );
+  if (!isId(plan.id)) throw new OperatorError('The API named a plan whose id is not a UUID.');
   return plan.id;
+}
+
+/** Returns the URL as browsers name it. Throws an OperatorError if it is not a page's URL. */
+function pageUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    throw new OperatorError('The API named a checkout page without an http:// or https:// URL.');
+  return url.href;
 }
 
 /** Adds SOL and USDC to the wallet in `file`. Creates the wallet if the file does not exist. */
@@ -178,8 +189,7 @@ async function fundedWallet(
 }
 
 async function writeEnv(path: string, values: Record<string, string>): Promise<void> {
-  const lines = Object.entries(values).map(([name, value]) => `${name}=${value}\n`);
-  await writeFile(`${path}.new`, lines.join(''), { mode: 0o600 });
+  await writeFile(`${path}.new`, environmentText(values), { mode: 0o600 });
   await rename(`${path}.new`, path);
 }
 

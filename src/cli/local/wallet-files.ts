@@ -3,6 +3,7 @@
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import bs58 from 'bs58';
+import { environmentText } from '../../config/environment-file.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import type { Sandbox } from '../../local/sandbox/start.ts';
 
@@ -58,14 +59,12 @@ function envOf({ apiUrl, rpcUrl, wsUrl, mint, merchants, subscribers }: Sandbox[
     RPC: rpcUrl,
     WS: wsUrl,
     MINT: mint,
-    APP: merchant?.appId,
-    PLAN: merchant?.planId,
-    MERCHANT_WALLET: merchant?.wallet,
-    SUBSCRIBER_WALLET: subscriber?.wallet,
+    APP: merchant?.appId ?? '',
+    PLAN: merchant?.planId ?? '',
+    MERCHANT_WALLET: merchant?.wallet ?? '',
+    SUBSCRIBER_WALLET: subscriber?.wallet ?? '',
     BILLING_API_URL: apiUrl,
-    BILLING_API_KEY: merchant?.apiKey,
+    BILLING_API_KEY: merchant?.apiKey ?? '',
   };
-  return Object.entries(values)
-    .map(([key, value]) => `${key}=${value ?? ''}\n`)
-    .join('');
+  return environmentText(values);
 }

@@ -4,11 +4,15 @@ import { chmod, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import bs58 from 'bs58';
 import t from 'tap';
+import { freePorts } from '../../../src/local/sandbox/ports.ts';
 import { runShared } from '../../fixtures/command.ts';
+import { emptyDirectory } from '../../fixtures/directory.ts';
 import { startChainServe } from '../../fixtures/serve.ts';
 
-const { chain, served } = await startChainServe(t);
-const dir = t.testdir();
+const [port] = await freePorts(1);
+const publicUrl = `http://localhost:${port}`;
+const { chain, served } = await startChainServe(t, { PORT: String(port), PUBLIC_URL: publicUrl });
+const dir = await emptyDirectory(t);
 const wallet = (...args: string[]) => runShared(['wallet', ...args]);
 const rpc = ['--rpc-url', chain.rpcUrl];
 const api = ['--api-url', served.url];
@@ -24,8 +28,10 @@ async function signIn({ file, address }: { file: string; address: string }, role
   const asked = await served.call<{ nonce: string; message: string }>('POST', '/auth/nonce', {
     body: { wallet: address, role },
   });
-  const { stdout: signature, code } = await wallet('sign', file, asked.message);
-  t.equal(code, 0);
+  const as = ['--as', role];
+  const signed = await wallet('sign', file, asked.message, ...api, ...as);
+  t.match(signed, { code: 0, stderr: `Signing in to ${served.url} as a ${role}.\n` });
+  const signature = signed.stdout;
   const body = { wallet: address, nonce: asked.nonce, signature };
   return (await served.call<{ token: string }>('POST', '/auth/verify', { body })).token;
 }
@@ -85,7 +91,13 @@ void t.test(
       });
     const [first, second] = [await draft(), await draft()];
     const sent = await wallet('send', merchant.file, first.transaction, ...rpc);
-    t.match(sent, { code: 0, stdout: /^[1-9A-HJ-NP-Za-km-z]{80,90}$/, stderr: '' });
+    t.match(sent, { code: 0, stdout: /^[1-9A-HJ-NP-Za-km-z]{80,90}$/ });
+    t.match(
+      sent.stderr,
+      new RegExp(
+        `^The transaction of the wallet ${merchant.address}\n- pays a network fee of \\S+ SOL at most\n- opens the token account .*\n- publishes the plan \\S+ of ${merchant.address}: 10\\.00 USDC of the local chain every 730 hours, paid to ${merchant.address} and \\S+, collected by \\S+\n$`,
+      ),
+    );
     const relayed = await wallet(
       'send',
       merchant.file,
@@ -94,11 +106,17 @@ void t.test(
       '--as',
       'merchant',
     );
-    t.match(relayed, { code: 0, stderr: '' });
+    t.match(relayed, { code: 0, stderr: `Signing in to ${served.url} as a merchant.\n` });
     t.match(relayed.stdout, `plan ${second.id} is active`);
 
     const subscriber = await funded('subscriber.json');
-    const { stdout } = await wallet('subscribe', subscriber.file, second.id, ...api);
+    const { stdout, stderr } = await wallet('subscribe', subscriber.file, second.id, ...api);
+    t.match(stderr, `Subscribing to the plan "Monthly" (${second.id}).\n`);
+    t.match(stderr, `- approves the Subscriptions program to collect USDC of the local chain of`);
+    t.match(
+      stderr,
+      new RegExp(`- subscribes ${subscriber.address} to the plan \\S+ of .*: 10.00 `),
+    );
     const [, id = ''] = /^subscription (\S+)$/m.exec(stdout) ?? [];
     const [row] = await served.sql`select subscriber_wallet from subscriptions where id = ${id}`;
     t.match(row, { subscriberWallet: subscriber.address });
@@ -114,7 +132,7 @@ void t.test(
     t.match(await wallet('subscribe', emptyFile, second.id, ...api), {
       code: 1,
       stdout: '',
-      stderr: new RegExp(`^billing: The transaction \\S+ ${words.replaceAll('.', '\\.')}\n$`),
+      stderr: new RegExp(`^billing: The transaction \\S+ ${words.replaceAll('.', '\\.')}\n$`, 'm'),
     });
 
     const other = await wallet('sign', subscriber.file, first.transaction);
@@ -129,11 +147,25 @@ void t.test('wallet sign refuses what is no sign-in text of the wallet', async (
   const { message } = await served.call<{ message: string }>('POST', '/auth/nonce', {
     body: { wallet: other.address, role: 'subscriber' },
   });
-  t.match(await wallet('sign', mine.file, message), {
+  t.match(await wallet('sign', mine.file, message, ...api), {
     code: 2,
     stdout: '',
-    stderr: new RegExp(`The sign-in text is of the wallet ${other.address}`),
+    stderr: new RegExp(`the sign-in text is of the wallet ${other.address}`),
   });
-  t.match(await wallet('sign', mine.file, 'send it all'), { code: 2, stderr: /neither a trans/ });
+  t.match(await wallet('sign', other.file, message), { code: 2, stderr: /Name the API/ });
+  t.match(await wallet('sign', other.file, message, ...api, '--as', 'merchant'), {
+    code: 2,
+    stdout: '',
+    stderr: /it signs in as a subscriber, not as a merchant/,
+  });
+  t.match(await wallet('sign', other.file, message, '--api-url', 'https://billing.example'), {
+    code: 2,
+    stdout: '',
+    stderr: /it signs in to http:\/\/localhost:\d+, not to https:\/\/billing\.example/,
+  });
+  t.match(await wallet('sign', mine.file, 'send it all', ...api), {
+    code: 2,
+    stderr: /neither a trans/,
+  });
   t.match(await wallet('sign', mine.file, 'AAAA'), { code: 2, stderr: /not a transaction that/ });
 });

@@ -1,9 +1,11 @@
 // billing dev with a service that runs elsewhere. With its own sandbox: docs/quick-start.md, which
 // test/docs/quick-start.tools.ts runs.
-import { access, readFile, stat } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { access, mkdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { generateKey } from '../../../src/domain/accounts/keys.ts';
 import { runShared, start } from '../../fixtures/command.ts';
 import { startReceiver } from '../../fixtures/receiver.ts';
 import { insertPlan } from '../../fixtures/rows.ts';
@@ -65,3 +67,51 @@ void t.test(
     await t.rejects(access(file), 'the end of the terminal is the end of the run');
   },
 );
+
+/** An API that answers as a hostile one would, and keeps requests for events open. */
+function hostileApi(t: Test, { app = UUID, plan = UUID, page = 'https://shop.test/' }) {
+  const answers: [RegExp, unknown][] = [
+    [/\/events\/next\?/, undefined],
+    [/\/events\/next$/, { events: [], cursor: 'c' }],
+    [/\/checkout-sessions$/, { url: page }],
+    [/\/plans\?/, [{ id: plan, status: 'active' }]],
+    [/\/merchant\/apps/, [{ id: app, name: 'Tea' }]],
+  ];
+  return startReceiver(t, (response, { path }) => {
+    const [, data] = answers.find(([pattern]) => pattern.test(path)) ?? [];
+    if (data !== undefined) response.end(JSON.stringify({ success: true, data }));
+  });
+}
+
+const UUID = '01890000-0000-7000-8000-000000000000';
+
+void t.test('dev --api-url takes ids from the API as UUIDs, and a page as a URL', async (t) => {
+  const { key } = generateKey('development');
+  for (const [answer, words] of [
+    [{ app: 'x; touch ran #' }, /named an app whose id is not a UUID/],
+    [{ plan: '$(touch ran)' }, /named a plan whose id is not a UUID/],
+    [{ page: 'javascript:alert(1)' }, /named a checkout page without an http/],
+  ] as const) {
+    const { url } = await hostileApi(t, answer);
+    const dir = join(t.testdir(), 'dev');
+    const args = ['dev', '--api-url', url.replace(/\/$/, ''), '--dir', dir];
+    t.match(await runShared(args, { BILLING_API_KEY: key }), { code: 1, stderr: words });
+    await t.rejects(access(join(dir, 'env')));
+  }
+});
+
+void t.test('a shell that reads the file of dev runs nothing that is in a value', async (t) => {
+  const { key } = generateKey('development');
+  const { url } = await hostileApi(t, {});
+  const dir = t.testdir();
+  await mkdir(join(dir, 'a b'));
+  const apiUrl = `${url}$(touch ran);touch ran`;
+  const args = ['dev', '--api-url', apiUrl, '--dir', join(dir, 'a b')];
+  const running = start(t, args, { BILLING_API_KEY: key });
+  await running.line('ctrl-C ends it');
+  const script = '. "./a b/env"; printf %s "$BILLING_API_URL"';
+  t.equal(execFileSync('/bin/sh', ['-euc', script], { cwd: dir, encoding: 'utf8' }), apiUrl);
+  await t.rejects(access(join(dir, 'ran')));
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 0 });
+});

@@ -1,0 +1,295 @@
+// What `billing wallet` checks before it signs. The functions are pure: they compare a sign-in text
+// or the message of a transaction with what the user asked for, and return what differs as a clause
+// with "it" as its subject, or undefined. Import this module on demand: it loads web3.js.
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
+  planAddress,
+  subscriptionAddress,
+} from '../../chain/program/addresses.ts';
+import {
+  cancelSubscription,
+  closeInstruction,
+  initAuthority,
+  type Instruction,
+  type InstructionKind,
+  instructionKind,
+  resumeSubscription,
+  subscribe,
+} from '../../chain/program/instructions.ts';
+import { compileMessage, MAX_TRANSACTION_LENGTH } from '../../chain/transactions/message.ts';
+import {
+  type Decoded,
+  type DecodedInstruction,
+  decodeMessage,
+  forbiddenChange,
+  isSameInstruction,
+} from '../../chain/transactions/signed.ts';
+import {
+  isRecipient,
+  type Move,
+  type Reading,
+  type Step,
+  stepOf,
+  stepsOf,
+} from '../../chain/transactions/steps.ts';
+import { createTokenAccount } from '../../chain/transactions/system-instructions.ts';
+import { formatSol, formatUsdc } from '../../format.ts';
+
+export type Role = 'subscriber' | 'merchant';
+
+export interface AskedSignIn {
+  readonly wallet: string;
+  readonly role: Role;
+  /** The URL of the API to sign in to. */
+  readonly apiUrl: string;
+  /** The nonce that the API returned beside the text. Undefined if only the text is known. */
+  readonly nonce?: string | undefined;
+  readonly now: Date;
+}
+
+/** The text of `signInMessage` (src/domain/accounts/sign-in.ts), and nothing else. */
+const SIGN_IN = new RegExp(
+  [
+    '^(?<domain>\\S+) wants you to sign in with your Solana account:',
+    '(?<wallet>\\S+)',
+    '',
+    'Sign in as a (?<role>merchant|subscriber)\\. This costs nothing and moves no money\\.',
+    '',
+    'URI: (?<uri>\\S+)',
+    'Version: 1',
+    'Chain ID: (?<chain>mainnet|devnet|localnet)',
+    'Nonce: (?<nonce>[1-9A-HJ-NP-Za-km-z]{16,64})',
+    'Issued At: (?<issued>TIME)',
+    'Expiration Time: (?<expires>TIME)$',
+  ]
+    .join('\n')
+    .replaceAll('TIME', '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z'),
+);
+/** How long a sign-in text is valid, in milliseconds. */
+const LIFETIME_MS = 5 * 60_000;
+/** How far the clocks of the service and of this machine may differ, in milliseconds. */
+const CLOCK_MS = 2 * 60_000;
+
+/** Compares a sign-in text with the sign-in that the user asked for. */
+export function signInFault(text: string, asked: AskedSignIn): string | undefined {
+  const { wallet, role, nonce } = asked;
+  const said = SIGN_IN.exec(text)?.groups;
+  if (said === undefined) return 'it is not a sign-in text of the billing API';
+  if (said.wallet !== wallet)
+    return `the sign-in text is of the wallet ${said.wallet}, not of ${wallet}`;
+  const place = placeFault(said, asked.apiUrl);
+  if (place !== undefined) return place;
+  if (said.role !== role) return `it signs in as a ${said.role}, not as a ${role}`;
+  if (nonce !== undefined && said.nonce !== nonce) return 'it has another nonce than the response';
+  const [issued, expires] = [Date.parse(said.issued ?? ''), Date.parse(said.expires ?? '')];
+  const now = asked.now.getTime();
+  if (!(expires > issued && expires - issued <= LIFETIME_MS))
+    return 'it is valid for longer than five minutes';
+  if (expires <= now - CLOCK_MS) return `it expired at ${said.expires}`;
+  if (issued >= now + CLOCK_MS) return `it was issued later than now, at ${said.issued}`;
+  return undefined;
+}
+
+/** Names of this machine. They stand for each other, as those of PUBLIC_URL do in development. */
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]'];
+
+/** Compares the host and the URI of a sign-in text with the URL of the API. */
+function placeFault(
+  { domain = '', uri = '' }: Partial<Record<string, string>>,
+  apiUrl: string,
+): string | undefined {
+  const [named, api] = [URL.canParse(uri) ? new URL(uri) : undefined, new URL(apiUrl)];
+  if (named === undefined || named.username !== '' || named.password !== '')
+    return 'its URI is not a URL';
+  if (named.host !== domain) return `its URI ${uri} is not of its host ${domain}`;
+  const isLocal = LOOPBACK.includes(named.hostname) && LOOPBACK.includes(api.hostname);
+  const isSame = isLocal ? named.port === api.port : named.host === api.host;
+  return isSame && named.protocol === api.protocol
+    ? undefined
+    : `it signs in to ${named.origin}, not to ${api.origin}`;
+}
+
+export interface AskedSubscription extends Reading {
+  /** The plan's address and terms, as the API shows them. */
+  readonly plan: {
+    readonly address: string;
+    readonly mint: string;
+    /** Base units. */
+    readonly amount: bigint;
+    readonly periodHours: bigint;
+  };
+  /** Whether the transaction may also cancel the subscription that a checkout session replaces. */
+  readonly mayReplace: boolean;
+}
+
+const UNREADABLE = 'it is not a legacy transaction, or one of version 0 without lookup tables';
+
+/**
+ * Compares a transaction that the API built with the subscription that the user asked for. The
+ * transaction may open missing accounts and the approval, close the wallet's ended account of the
+ * plan, and subscribe to the plan with its terms (or resume the running account). The wallet alone
+ * signs, and pays at most MAX_FEE_LAMPORTS of fees.
+ */
+export function subscribeFault(message: Buffer, asked: AskedSubscription): string | undefined {
+  const { wallet, plan, tokens } = asked;
+  const decoded = readable(message);
+  if (decoded === undefined) return UNREADABLE;
+  if (decoded.payer !== wallet) return `its fee payer is ${decoded.payer}`;
+  const refused = stepsOf(decoded, asked).find((step) => step.refused !== undefined);
+  if (refused !== undefined) return refusalOf(refused);
+  if (!tokens.has(plan.mint)) return notUsdc(plan.mint);
+  const last = decoded.instructions.at(-1);
+  const opening = last && openingOf(last, asked);
+  if (opening === undefined) return `it does not end with the subscription to ${plan.address}`;
+  const expected = [...besides(decoded, asked), opening];
+  const built = Buffer.from(compileMessage(wallet, expected, decoded.blockhash).serialize());
+  const wanted = decodeMessage(built)?.instructions ?? [];
+  const strange = decoded.instructions.find(
+    (one) =>
+      one.programId !== COMPUTE_BUDGET_PROGRAM &&
+      !wanted.some((other) => isSameInstruction(one, other)),
+  );
+  return strange === undefined
+    ? forbiddenChange(built, message)
+    : `it ${stepOf(strange, asked).words}, which was not asked for`;
+}
+
+/** Decodes a message that fits into a transaction of the network. */
+function readable(message: Buffer): Decoded | undefined {
+  return message.length > MAX_TRANSACTION_LENGTH ? undefined : decodeMessage(message);
+}
+
+/** Builds the instruction that `last` should be: subscribe with the plan's terms, or resume. */
+function openingOf(
+  { programId, accounts: [, merchant], data }: DecodedInstruction,
+  { wallet, programId: program, plan }: AskedSubscription,
+): Instruction | undefined {
+  const kind = programId === program ? instructionKind(data) : undefined;
+  const parties = partiesOf(program, plan.address, wallet);
+  const { mint, amount, periodHours } = plan;
+  if (kind === 'resume')
+    return resumeSubscription(program, { ...parties, mint, expiresAt: data.readBigInt64LE(1) });
+  if (kind !== 'subscribe' || merchant === undefined) return undefined;
+  const planId = data.readBigUInt64LE(1);
+  const { address, bump: planBump } = planAddress(program, merchant, planId);
+  // A plan's address is derived from its owner and its number. So it proves the merchant.
+  if (address !== plan.address) return undefined;
+  const [createdAt, initId] = [data.readBigInt64LE(58), data.readBigInt64LE(66)];
+  const terms = { planId, planBump, mint, amount, periodHours, createdAt, initId };
+  return subscribe(program, { ...parties, merchant, terms });
+}
+
+/** Builds the instructions that may precede the opening, as far as the transaction has them. */
+function besides(
+  { instructions }: Decoded,
+  { wallet, programId: program, plan, mayReplace }: AskedSubscription,
+): Instruction[] {
+  const { mint } = plan;
+  const find = (kind: InstructionKind) =>
+    instructions.find(
+      ({ programId, data }) => programId === program && instructionKind(data) === kind,
+    );
+  const [old] = find('cancel')?.accounts.slice(1) ?? [];
+  const close = find('revokeDelegation');
+  const opensAccount = instructions.some(({ programId }) => programId === ASSOCIATED_TOKEN_PROGRAM);
+  return [
+    ...(old !== undefined && mayReplace
+      ? [cancelSubscription(program, partiesOf(program, old, wallet))]
+      : []),
+    ...(opensAccount ? [createTokenAccount({ payer: wallet, owner: wallet, mint })] : []),
+    ...(find('initAuthority') ? [initAuthority(program, { user: wallet, mint })] : []),
+    ...(close === undefined
+      ? []
+      : [
+          closeInstruction(program, wallet, {
+            ...partiesOf(program, plan.address, wallet),
+            payer: close.accounts[3] ?? wallet,
+          }),
+        ]),
+  ];
+}
+
+function partiesOf(programId: string, plan: string, subscriber: string) {
+  const subscription = subscriptionAddress(programId, plan, subscriber).address;
+  return { subscriber, plan, subscription };
+}
+
+/** The transfers and programs that the user asked for. */
+export interface AskedTransfers {
+  /** The wallets that may receive SOL or USDC, and whose USDC account may be opened. */
+  readonly to: readonly string[];
+  /** Lamports that the transaction transfers, in all. */
+  readonly sol?: bigint | undefined;
+  /** Base units of USDC that the transaction transfers, in all. */
+  readonly usdc?: bigint | undefined;
+  /** Further programs that the transaction may call. */
+  readonly programs: readonly string[];
+}
+
+/**
+ * Compares a transaction that the user has with the transfers that the user asked for. Instructions
+ * of the service's kinds are allowed, those of other programs only if `programs` has them.
+ */
+export function transactionFault(
+  message: Buffer,
+  asked: Reading & AskedTransfers,
+): string | undefined {
+  const decoded = readable(message);
+  if (decoded === undefined) return UNREADABLE;
+  const steps = stepsOf(decoded, asked);
+  for (const step of steps) {
+    const fault = stepFault(step, asked);
+    if (fault !== undefined) return fault;
+  }
+  const sums = [
+    { flag: '--sol', format: formatSol, asked: asked.sol, sum: sumOf(steps, (t) => t === 'SOL') },
+    {
+      flag: '--usdc',
+      format: formatUsdc,
+      asked: asked.usdc,
+      sum: sumOf(steps, (t) => t !== 'SOL'),
+    },
+  ];
+  const wrong = sums.find(({ asked: wanted, sum }) => (wanted ?? 0n) !== sum);
+  if (wrong === undefined) return undefined;
+  const { flag, format, asked: wanted = 0n, sum } = wrong;
+  return `it transfers ${format(sum)}, and ${flag} says ${format(wanted)}`;
+}
+
+function stepFault(step: Step, asked: Reading & AskedTransfers): string | undefined {
+  const { words, refused, program, mint, moves, opensFor } = step;
+  if (refused !== undefined) return refusalOf(step);
+  if (program !== undefined && !asked.programs.includes(program))
+    return `it ${words} (--allow-program ${program} signs it)`;
+  if (mint !== undefined && !asked.tokens.has(mint)) return notUsdc(mint);
+  if (moves !== undefined) return moveFault(words, moves, asked);
+  return opensFor === undefined || asked.to.includes(opensFor)
+    ? undefined
+    : `it ${words}, and --to does not name that wallet`;
+}
+
+function moveFault(
+  words: string,
+  move: Move,
+  { to, sol, usdc, tokens }: Reading & AskedTransfers,
+): string | undefined {
+  const isSol = move.token === 'SOL';
+  if (!isSol && !tokens.has(move.token)) return `it ${words}, and that token is not USDC`;
+  if ((isSol ? sol : usdc) === undefined)
+    return `it ${words}, which was not asked for (${isSol ? '--sol' : '--usdc'} and --to ask for a transfer)`;
+  return to.some((wallet) => isRecipient(move, wallet))
+    ? undefined
+    : `it ${words}, and --to does not name that recipient`;
+}
+
+function sumOf(steps: readonly Step[], isToken: (token: string) => boolean): bigint {
+  return steps.reduce(
+    (sum, { moves }) => (moves && isToken(moves.token) ? sum + moves.amount : sum),
+    0n,
+  );
+}
+
+const refusalOf = ({ words, refused }: Step) => `it ${words}: ${refused}`;
+const notUsdc = (mint: string) =>
+  `it is about the token ${mint}, which is not USDC (USDC_MINT names another mint)`;
