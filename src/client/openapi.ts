@@ -557,6 +557,13 @@ export interface paths {
          */
         post: operations["createCloseTransaction"];
     };
+    "/subscriber/subscriptions/{subscriptionId}/plan": {
+        /**
+         * Read the plan of your subscription
+         * As its public terms; with all texts also while the merchant is suspended.
+         */
+        get: operations["listOwnPlan"];
+    };
     "/subscriber/subscriptions/{subscriptionId}/plans": {
         /**
          * List the plans to which your subscription can be changed
@@ -2992,7 +2999,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** The plan’s name, as its merchant wrote it. */
+            /** The plan’s name, as its merchant wrote it. While the operator has suspended the merchant, names are `Not available`; other texts, links and the logo are null. */
             name: string;
             /** Length of a period. */
             periodHours: number;
@@ -7904,6 +7911,27 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listOwnPlan: {
+        parameters: {
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["PublicPlan"];
                         success: true;
                     };
                 };
