@@ -3,6 +3,8 @@ import { readFile } from 'node:fs/promises';
 import t from 'tap';
 
 interface Entry {
+  name?: string;
+  dependencies?: Record<string, string>;
   integrity?: string;
   resolved?: string;
   optional?: boolean;
@@ -49,6 +51,14 @@ for (const file of FILES) {
       t.match(resolved ?? 'https://registry.npmjs.org/', /^https:\/\/registry\.npmjs\.org\//, path);
   });
 }
+
+void t.test('ajv is the package itself, not the fork of a development tool', async (t) => {
+  const { '': root, 'node_modules/ajv': ajv } = Object.fromEntries(
+    await readPackages('package-lock.json'),
+  );
+  t.match(root?.dependencies?.ajv, /^\^8\./);
+  t.equal(ajv?.name, undefined, 'the entry of an alias has a name');
+});
 
 void t.test('postgres has an exact version, because src works around faults of it', async (t) => {
   const { dependencies } = JSON.parse(

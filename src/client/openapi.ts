@@ -557,6 +557,13 @@ export interface paths {
          */
         post: operations["createCloseTransaction"];
     };
+    "/subscriber/subscriptions/{subscriptionId}/plan": {
+        /**
+         * Read the plan of your subscription
+         * As its public terms; with all texts also while the merchant is suspended.
+         */
+        get: operations["listOwnPlan"];
+    };
     "/subscriber/subscriptions/{subscriptionId}/plans": {
         /**
          * List the plans to which your subscription can be changed
@@ -1602,7 +1609,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -1648,7 +1655,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -2684,7 +2691,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -2992,7 +2999,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** The plan’s name, as its merchant wrote it. */
+            /** The plan’s name, as its merchant wrote it. While the operator has suspended the merchant, names are `Not available`; other texts, links and the logo are null. */
             name: string;
             /** Length of a period. */
             periodHours: number;
@@ -3625,7 +3632,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -4747,7 +4754,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved: webhooks are not sent there.
+             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -7909,6 +7916,27 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
+                        success: true;
+                    };
+                };
+            };
+        };
+    };
+    listOwnPlan: {
+        parameters: {
+            path: {
+                subscriptionId: string;
+            };
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["PublicPlan"];
                         success: true;
                     };
                 };

@@ -1,6 +1,6 @@
 // API keys that `billing login` keeps: profiles.json in the user's configuration directory. Each
 // key is kept with the URL of its API, so that a key is never sent to another service.
-import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { messageOf, OperatorError } from '../errors.ts';
@@ -27,13 +27,14 @@ export function findProfile(name: string): Profile | undefined {
 
 /**
  * Returns all profiles by name. Throws an OperatorError (exit code 2) when other users can read the
- * file, or when the file cannot be read.
+ * file, or when the file cannot be read. `anyMode`: the caller replaces the file, so its mode does
+ * not matter.
  */
-function readProfiles(): Map<string, Profile> {
+function readProfiles({ anyMode = false } = {}): Map<string, Profile> {
   const path = profilesPath();
   try {
     const { mode } = statSync(path);
-    if ((mode & 0o077) !== 0)
+    if (!anyMode && (mode & 0o077) !== 0)
       throw new OperatorError(
         `${path} has API keys, and other users can read it: chmod 600 ${path}`,
         2,
@@ -60,9 +61,12 @@ function profilesIn(json: unknown): Map<string, Profile> {
   );
 }
 
-/** Adds or replaces a profile. Throws an OperatorError when the file cannot be written. */
+/**
+ * Adds or replaces a profile in a file that is made anew. Throws an OperatorError when the file
+ * cannot be written.
+ */
 export function saveProfile(name: string, profile: Profile): void {
-  write(readProfiles().set(name, profile));
+  write(readProfiles({ anyMode: true }).set(name, profile));
 }
 
 /** Removes a profile. Returns false when no profile has this name. */
@@ -79,7 +83,9 @@ function write(profiles: ReadonlyMap<string, Profile>): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     const text = `${JSON.stringify(Object.fromEntries(profiles), null, 2)}\n`;
-    writeFileSync(`${path}.new`, text, { mode: 0o600 });
+    // The mode counts for a new file only, so one that was left behind is removed.
+    rmSync(`${path}.new`, { force: true });
+    writeFileSync(`${path}.new`, text, { mode: 0o600, flag: 'wx' });
     renameSync(`${path}.new`, path);
   } catch (error) {
     throw new OperatorError(`${path} cannot be written: ${messageOf(error)}`, 1, { cause: error });

@@ -34,7 +34,7 @@ export async function deleteLogo(sql: Queryable, appId: string): Promise<void> {
 
 /**
  * Finds an app's logo by its version. Returns undefined if the app's current logo has another
- * version, or if the app has no logo.
+ * version, if the app has no logo, or while the app's merchant is suspended.
  */
 export async function findLogo(
   sql: Queryable,
@@ -43,6 +43,8 @@ export async function findLogo(
 ): Promise<Logo | undefined> {
   const [row] = await sql<Logo[]>`
     select content_type, image from app_logos join apps on apps.id = app_id
-    where app_id = ${appId} and logo_version = ${version}`;
+      join merchants m on m.id = apps.merchant_id
+    where app_id = ${appId} and logo_version = ${version}
+      and not exists (select from suspensions where role = 'merchant' and wallet = m.wallet)`;
   return row;
 }

@@ -117,6 +117,22 @@ export function findSuspensionsFor(
           join merchants m on m.id = a.merchant_id where p.id = ${planId})`;
 }
 
+/**
+ * Whether the texts of a plan are withheld from a wallet: the plan's merchant is suspended, and the
+ * wallet has no subscription to the plan.
+ */
+export async function isWithheld(
+  sql: Queryable,
+  { wallet, planId }: { wallet: string; planId: string },
+): Promise<boolean> {
+  const rows = await sql`
+    select from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
+      join suspensions s on s.role = 'merchant' and s.wallet = m.wallet
+    where p.id = ${planId} and not exists (
+      select from subscriptions where subscriber_wallet = ${wallet} and plan_id = p.id)`;
+  return rows.length > 0;
+}
+
 /** Lists suspensions of one role, newest first. */
 export function listSuspensions(
   sql: Queryable,

@@ -65,6 +65,8 @@ const exposedHeaders = [
   'x-request-id',
 ];
 const SECURITY_HEADERS = {
+  // Answers may hold keys, tokens and names. Files, pages and logos set their own value.
+  'cache-control': 'no-store',
   'content-security-policy': "default-src 'none';frame-ancestors 'none'",
   'cross-origin-opener-policy': 'same-origin',
   // This header lets browsers load responses for pages of other sites. CORS_ORIGINS decides which
@@ -362,8 +364,8 @@ function requestId(given: string | string[] | undefined): string {
 }
 
 /**
- * Returns the security headers of every response: the headers that helmet sets. HSTS is included
- * only when PUBLIC_URL is https.
+ * Returns the default headers of every response: the security headers that helmet sets, and
+ * no-store. HSTS is included only when PUBLIC_URL is https.
  */
 function securityHeaders(publicUrl: string): Record<string, string> {
   return publicUrl.startsWith('https:')

@@ -178,8 +178,8 @@ function sendRefusals(scope: Api, manifest: Manifest): void {
 }
 
 /**
- * Returns the HTML of a plan's page with its Open Graph tags. If the plan cannot be read, returns
- * `html` unchanged. The page's script then shows the reason.
+ * Returns the HTML of a plan's page with its Open Graph tags. If the plan cannot be read, or its
+ * merchant is suspended, returns `html` unchanged. The page's script then shows the reason.
  */
 async function withTags(
   { sql, publicUrl }: ApiDeps,
@@ -189,7 +189,7 @@ async function withTags(
   if (planId === undefined) return html;
   try {
     const plan = await findPublicPlan(sql, idOf(planId, 'plan'));
-    return plan === undefined ? html : withPlanTags(html, plan, publicUrl);
+    return plan?.available !== true ? html : withPlanTags(html, plan, publicUrl);
   } catch {
     return html;
   }

@@ -15,7 +15,8 @@ export const failureMeanings = {
   protocol_version: 'The server speaks no TLS version that is accepted here: 1.2 or 1.3.',
   client_certificate: 'The server wants a client certificate, and webhooks have none.',
   tls: 'TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.',
-  blocked: 'The address is private or reserved: webhooks are not sent there.',
+  blocked:
+    'The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.',
   proxy: 'The operator’s proxy for webhooks did not connect to the host.',
   protocol: 'The answer was not HTTP.',
   error: 'Something else went wrong.',

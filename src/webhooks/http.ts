@@ -170,6 +170,7 @@ export class WebhookClient {
     const hostname = options.hostname.replace(/^\[(.*)\]$/, '$1');
     try {
       this.#guard.checkLiteral(hostname);
+      this.#guard.checkPort(options.port);
     } catch (error) {
       callback(error as Error, null);
       return;

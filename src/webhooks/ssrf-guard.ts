@@ -6,6 +6,7 @@ import { isIP, type LookupFunction } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
 import type { Config } from '../config/config.ts';
+import { isWebhookPort } from '../sockets.ts';
 import { BlockedAddress } from './errors.ts';
 
 export interface SsrfGuard {
@@ -14,6 +15,8 @@ export interface SsrfGuard {
    * the form of a URL's hostname.
    */
   checkLiteral(hostname: string): void;
+  /** Throws BlockedAddress for a port that webhooks must not use (isWebhookPort). */
+  checkPort(port: string): void;
   /**
    * Look-up function for net.connect that returns only allowed addresses. Undefined when the guard
    * is off. net.connect then uses the system's look-up.
@@ -53,6 +56,12 @@ export function guardOptions(config: GuardConfig): SsrfGuardOptions {
 type Address = ReturnType<typeof ipaddr.parse>;
 type Cidr = ReturnType<typeof ipaddr.parseCIDR>;
 
+const off: SsrfGuard = {
+  checkLiteral: () => undefined,
+  checkPort: () => undefined,
+  lookup: undefined,
+};
+
 const globalUnicast = ipaddr.parseCIDR('2000::/3');
 
 /** Public addresses by which a virtual machine reaches its host, such as Azure's wire server. */
@@ -69,7 +78,7 @@ export function createSsrfGuard({
   deny,
   nameServers,
 }: SsrfGuardOptions): SsrfGuard {
-  if (!enabled) return { checkLiteral: () => undefined, lookup: undefined };
+  if (!enabled) return off;
   const allowed = allow.map((cidr) => ipaddr.parseCIDR(cidr));
   const denied = deny.map((cidr) => ipaddr.parseCIDR(cidr));
   const check = (text: string) => {
@@ -92,6 +101,10 @@ export function createSsrfGuard({
     checkLiteral(hostname) {
       const bare = hostname.replace(/^\[(.*)\]$/, '$1');
       if (isIP(bare) !== 0) check(bare);
+    },
+    checkPort(port) {
+      if (!isWebhookPort(port))
+        throw new BlockedAddress(`port ${port} is not 80, 443 or above 1023`);
     },
     lookup(hostname, options, callback) {
       const family =

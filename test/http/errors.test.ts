@@ -28,6 +28,26 @@ function raw(port: number, text: string): Promise<string> {
   });
 }
 
+void t.test('no cache keeps an answer of the API, whatever its status', async (t) => {
+  const { api, port } = await listening(t);
+  const { token } = await api.signIn('merchant');
+  const { token: subscriber } = await api.signIn('subscriber');
+  for (const [url, bearer] of [
+    ['/merchant/profile', token],
+    ['/merchant/profile', undefined],
+    ['/merchant/apps/1', token],
+    ['/subscriber/subscriptions', subscriber],
+    ['/nowhere', undefined],
+    ['/healthz', undefined],
+    ['/%zz', undefined],
+  ] as const) {
+    const authorization = bearer === undefined ? {} : { authorization: `Bearer ${bearer}` };
+    const { headers } = await api.app.inject({ method: 'GET', url, headers: authorization });
+    t.equal(headers['cache-control'], 'no-store', url);
+  }
+  t.match(await raw(port, 'nonsense\r\n\r\n'), /^HTTP\/1.1 400[^]*\r\ncache-control: no-store\r\n/);
+});
+
 void t.test(
   'malformed JSON, another content type, no body and an over-large body are VALIDATION_ERROR',
   async (t) => {

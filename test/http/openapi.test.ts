@@ -69,7 +69,7 @@ const promised = `
   GET /merchant/subscriptions, GET /merchant/transactions, GET /merchant/events,
   POST /merchant/transactions, GET /plans/{planId}, GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/timeline,
   GET /subscriber/subscriptions/{subscriptionId}/change, POST /subscriber/subscriptions/{subscriptionId}/change,
-  GET /subscriber/subscriptions/{subscriptionId}/plans, GET /merchant/apps/{appId}/statements/{month},
+  GET /subscriber/subscriptions/{subscriptionId}/plans, GET /subscriber/subscriptions/{subscriptionId}/plan, GET /merchant/apps/{appId}/statements/{month},
   GET /merchant/apps/{appId}/statements/{month}/csv, GET /merchant/apps/{appId}/statements/{month}/page,
   GET /merchant/apps/{appId}/subscriptions/{subscriptionId}/change,
   GET /merchant/apps/{appId}/customer, GET /merchant/apps/{appId}/refunds,

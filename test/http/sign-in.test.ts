@@ -272,19 +272,25 @@ void t.test('a transaction that is never sent signs in subscribers only', async 
   };
   for (const [fault, change] of Object.entries(refused)) t.equal(await status(change), 401, fault);
 
-  const landed = await attempt();
-  const signature = await rpcCall<string>(api.localnet.rpcUrl, 'sendTransaction', landed.sent, {
-    encoding: 'base64',
-    skipPreflight: true,
-  });
-  api.localnet.mineBlocks(3);
-  const { value } = await rpcCall<{ value: ({ err: unknown } | null)[] }>(
-    api.localnet.rpcUrl,
-    'getSignatureStatuses',
-    [signature],
-  );
-  t.equal(value[0]?.err, null, 'it lands, for its fee');
-  t.equal((await landed.verify()).status, 401, 'and signs in nobody then');
+  const { rpcUrl } = api.localnet;
+  for (const blocks of [3, 400]) {
+    const landed = await attempt();
+    const encoding = { encoding: 'base64', skipPreflight: true };
+    const signature = await rpcCall<string>(rpcUrl, 'sendTransaction', landed.sent, encoding);
+    api.localnet.mineBlocks(blocks);
+    const statusOf = async (...options: unknown[]) =>
+      (
+        await rpcCall<{ value: ({ err: unknown } | null)[] }>(
+          rpcUrl,
+          'getSignatureStatuses',
+          [signature],
+          ...options,
+        )
+      ).value[0];
+    t.equal((await statusOf({ searchTransactionHistory: true }))?.err, null, 'it lands');
+    t.equal((await statusOf()) === null, blocks > 300, 'an old one is known to the history only');
+    t.equal((await landed.verify()).status, 401, `and signs in nobody ${blocks} blocks later`);
+  }
 
   t.match(await ask({ role: 'merchant' }), { status: 403, body: { data: null } });
   await ask();

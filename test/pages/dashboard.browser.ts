@@ -116,7 +116,9 @@ void t.test(
     // What the app shows of itself: its logo, its terms, and a website that names it.
     await page.getByLabel('Website').fill(`http://127.0.0.1:${site.port}/`);
     await page.getByLabel('Support: mail address').fill('help@tea.example');
-    await page.getByLabel('Terms').fill('https://tea.example/terms');
+    const terms = `http://127.0.0.1:${site.port}/terms`;
+    await page.getByLabel('Terms').fill(terms);
+    await page.getByLabel('Privacy notice').fill('https://tea.example/privacy');
     await page.getByRole('button', { name: 'Save' }).first().click();
     await page.getByText('Put this at').waitFor();
     await page.getByRole('button', { name: 'Check it' }).click();
@@ -161,10 +163,9 @@ void t.test(
     await shop.page.getByRole('link', { name: `127.0.0.1:${site.port}` }).waitFor();
     const mail = shop.page.getByRole('link', { name: 'help@tea.example' });
     t.equal(await mail.getAttribute('href'), 'mailto:help@tea.example');
-    t.equal(
-      await shop.page.getByRole('link', { name: 'Terms' }).getAttribute('href'),
-      'https://tea.example/terms',
-    );
+    t.equal(await shop.page.getByRole('link', { name: 'Terms' }).getAttribute('href'), terms);
+    t.equal(await shop.page.getByRole('link', { name: 'Privacy' }).count(), 0, 'of another origin');
+    await shop.page.getByText('https://tea.example/privacy').waitFor();
     await inspect(t, shop.page, 'plan-with-logo');
     await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
     await shop.page.getByText('Paid until').waitFor();

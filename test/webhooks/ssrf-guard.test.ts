@@ -1,5 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import t, { type Test } from 'tap';
+import { WebhookClient } from '../../src/webhooks/http.ts';
 import { createSsrfGuard, type SsrfGuardOptions } from '../../src/webhooks/ssrf-guard.ts';
 import { startNameServer, type Zone } from '../fixtures/name-server.ts';
 
@@ -12,6 +13,17 @@ const guardOf = (options: Partial<SsrfGuardOptions> = {}) =>
 function literal(url: string, options: Partial<SsrfGuardOptions> = {}): void {
   guardOf(options).checkLiteral(new URL(url).hostname);
 }
+
+void t.test('ports: 80, 443 and above 1023, the scheme’s default included', async (t) => {
+  const guard = guardOf();
+  for (const port of ['', '80', '443', '1024', '65535']) guard.checkPort(port);
+  for (const port of ['1', '22', '25', '1023'])
+    t.throws(() => guard.checkPort(port), blocked, port);
+  const client = new WebhookClient(guardOf({ allow: ['127.0.0.0/8'] }));
+  t.teardown(() => client.close());
+  const request = { origin: 'http://127.0.0.1:25', path: '/', headers: [], body: '{}' };
+  t.match(await client.post(request), { error: 'blocked', address: null });
+});
 
 async function lookup(
   t: Test,

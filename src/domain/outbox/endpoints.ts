@@ -2,6 +2,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
 import { findEndpointSecrets } from '../../db/endpoints.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import { isWebhookPort } from '../../sockets.ts';
 import type { SecretBox } from '../accounts/secrets.ts';
 import { flatHeaders, type Headers } from './headers.ts';
 
@@ -70,7 +71,8 @@ export function listenSecret(apiKey: string, appId: string): string {
 
 /**
  * Returns the reason why no events can be sent to this URL, as a message to the merchant, or
- * undefined when the URL is allowed. Production requires HTTPS (docs/contract.md).
+ * undefined when the URL is allowed. Production requires HTTPS and limits the port
+ * (docs/contract.md).
  */
 export function urlFault(
   text: string,
@@ -83,6 +85,8 @@ export function urlFault(
     return 'must be an https:// URL in production';
   if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
   if (url.port === '0') return 'must have a port from 1 to 65535: nothing can listen on port 0';
+  if (environment === 'production' && !isWebhookPort(url.port))
+    return 'must have the port 80, 443 or one above 1023 in production';
   const { length } = calledUrl(text);
   if (length > MAX_URL_LENGTH)
     return `must have at most ${MAX_URL_LENGTH} characters as it is called; encoded, it has ${length}`;

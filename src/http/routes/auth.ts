@@ -258,8 +258,9 @@ async function assertSigned(
     );
   assertMayUseTransaction(role);
   // Anyone can read the signature of a transaction that is on chain, so such a signature proves
-  // nothing.
-  const { statuses } = await reaching(chain.getSignatureStatuses([signature]));
+  // nothing. Without the history, an endpoint knows only the last 300 slots, which are shorter than
+  // the life of a nonce.
+  const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
   if (statuses.some((status) => status !== null))
     throw new ServiceError(
       'UNAUTHORIZED',

@@ -34,7 +34,7 @@ import {
 import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
 import { pageQuery, type Pages } from '../pages.ts';
 import { TrialHours } from '../plan-schemas.ts';
-import { PublicPlan, publicPlanView } from './public-plan.ts';
+import { PublicPlan, publicPlanView, WITHHELD } from './public-plan.ts';
 
 const returnUrl = Type.String({
   format: 'http-url',
@@ -318,9 +318,11 @@ export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
       ]);
       if (plan === undefined || app === undefined) throw absent('checkout session');
       // The app's returnOrigins may have changed since the session was created, so the session's
-      // return URLs are checked again.
+      // return URLs are checked again. A suspended merchant's page leads nowhere.
       const back = (url: string | null) =>
-        url !== null && isReturnUrl(url, app.returnOrigins) ? returnUrlOf(url, id) : null;
+        url !== null && plan.available && isReturnUrl(url, app.returnOrigins)
+          ? returnUrlOf(url, id)
+          : null;
       const { status: now, expiresAt, successUrl, cancelUrl } = session;
       const urls = { successUrl: back(successUrl), cancelUrl: back(cancelUrl) };
       const { replaces: old, changeWhen: when } = session;
@@ -333,7 +335,10 @@ export function publicCheckoutRoutes(api: Api, deps: ApiDeps): void {
         ...urls,
         plan: publicPlanView(deps, plan, { trialHours, session }),
         discount: discountView(session),
-        change: planName === undefined || when === null ? null : { planName, when },
+        change:
+          planName === undefined || when === null
+            ? null
+            : { planName: plan.available ? planName : WITHHELD, when },
       });
     },
   );

@@ -6,13 +6,16 @@ import { failures, ok, success } from '../envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
 import { logoUrlOf } from '../logo-url.ts';
 import { Schedule, scheduleView } from '../schedule.ts';
+import { ownSubscription } from './subscriber.ts';
 
 const text = (description: string) => Type.String({ description });
 export const PublicPlan = Type.Object(
   {
     id: Id,
     appId: Id,
-    name: text('The plan’s name, as its merchant wrote it.'),
+    name: text(
+      'The plan’s name, as its merchant wrote it. While the operator has suspended the merchant, names are `Not available`; other texts, links and the logo are null.',
+    ),
     description: nullable(text('The plan’s description, as its merchant wrote it.')),
     status: oneOf(
       ['pending', 'active', 'sunset', 'ended'],
@@ -54,15 +57,45 @@ export const PublicPlan = Type.Object(
   { title: 'PublicPlan' },
 );
 
+/** The name of an app or a plan that strangers see while its merchant is suspended. */
+export const WITHHELD = 'Not available';
+
+/** What strangers see of a suspended merchant in place of its texts, links and logo. */
+const withheld = {
+  name: WITHHELD,
+  description: null,
+  appName: WITHHELD,
+  appDescription: null,
+  websiteUrl: null,
+  websiteProven: false,
+  supportEmail: null,
+  supportUrl: null,
+  termsUrl: null,
+  privacyUrl: null,
+  logoVersion: null,
+  merchantName: null,
+};
+
+/** Returns the plan, without the texts, links and logo of a suspended merchant. */
+function forStrangers(plan: PublicPlanRow): PublicPlanRow {
+  return plan.available ? plan : { ...plan, ...withheld };
+}
+
 /**
  * Returns the public fields of a plan. `session` is the checkout session's discount, `trialHours`
- * the trial that the page offers.
+ * the trial that the page offers. `isSubscriber`: the caller has a subscription to the plan, and
+ * sees the texts of a suspended merchant too.
  */
 export function publicPlanView(
   { publicUrl, planMinimumAmount }: ApiDeps,
-  plan: PublicPlanRow,
-  { trialHours, session }: { trialHours: number | null; session?: SessionTerms },
+  found: PublicPlanRow,
+  {
+    trialHours,
+    session,
+    isSubscriber = false,
+  }: { trialHours: number | null; session?: SessionTerms; isSubscriber?: boolean },
 ) {
+  const plan = isSubscriber ? found : forStrangers(found);
   return {
     ...plan,
     trialHours,
@@ -87,7 +120,36 @@ export function publicPlanRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const plan = await findPublicPlan(deps.sql, idOf(request.params.planId, 'plan'));
       if (plan === undefined) throw absent('plan');
-      return ok(publicPlanView(deps, plan, plan));
+      return ok(publicPlanView(deps, plan, { trialHours: plan.trialHours }));
+    },
+  );
+}
+
+/**
+ * Registers the route by which a subscriber reads the plan of a subscription, also while the
+ * merchant is suspended.
+ */
+export function subscribedPlanRoutes(api: Api, deps: ApiDeps): void {
+  api.get(
+    '/subscriptions/:subscriptionId/plan',
+    {
+      schema: {
+        summary: 'Read the plan of your subscription',
+        description: 'As its public terms; with all texts also while the merchant is suspended.',
+        tags: ['subscriber'],
+        security: [{ walletJwt: [] }],
+        params: Type.Object({ subscriptionId: PathId }),
+        response: { 200: success(PublicPlan), ...failures(401, 403, 404) },
+      },
+    },
+    async (request) => {
+      const { planId } = await ownSubscription(deps, request);
+      const plan = await findPublicPlan(deps.sql, planId);
+      if (plan === undefined) throw absent('plan');
+      const { trialHours, available } = plan;
+      const view = publicPlanView(deps, plan, { trialHours, isSubscriber: true });
+      // The request for a logo does not say whose it is.
+      return ok(available ? view : { ...view, logoUrl: null });
     },
   );
 }

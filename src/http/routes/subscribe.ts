@@ -3,6 +3,7 @@ import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
 import { reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
+import { isWithheld } from '../../db/suspensions.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { changeTransaction, sessionChange } from '../../domain/subscribing/change.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
@@ -25,6 +26,7 @@ import {
   sponsored,
   sponsoredFields,
 } from '../sponsored-schemas.ts';
+import { WITHHELD } from './public-plan.ts';
 
 const tags = ['subscriber'];
 const security = [{ walletJwt: [] }];
@@ -76,7 +78,13 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
         response: { 200: success(Plan), ...failures(401, 403, 404) },
       },
     },
-    async (request) => ok(planView(await anyPlan(deps, request.params.planId))),
+    async (request) => {
+      const { wallet } = subscriberOf(request);
+      const plan = await anyPlan(deps, request.params.planId);
+      const view = planView(plan);
+      const withheld = await isWithheld(deps.sql, { wallet, planId: plan.id });
+      return ok(withheld ? { ...view, name: WITHHELD, description: null } : view);
+    },
   );
   subscribeRoute(api, deps);
 }

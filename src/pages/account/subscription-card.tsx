@@ -17,7 +17,6 @@ import {
 import { everyPeriod } from '../shared/period.ts';
 import { SellerLinks } from '../shared/seller.tsx';
 import {
-  anonymous,
   type Payment,
   type PublicPlan,
   type Session,
@@ -32,14 +31,18 @@ import { ChangePlan } from './change-plan.tsx';
 import { CreditLost } from './credit-lost.tsx';
 import { Payments } from './payments.tsx';
 
+/** Plans by the ids of their subscriptions. */
 const plans = new Map<string, Promise<PublicPlan>>();
 
-function planOf(id: string): Promise<PublicPlan> {
-  let plan = plans.get(id);
+/** Reads a plan as its subscriber, who sees it while its merchant is suspended too. */
+function planOf({ client }: Session, { id: subscriptionId }: Subscription): Promise<PublicPlan> {
+  let plan = plans.get(subscriptionId);
   if (plan === undefined) {
-    plan = anonymous.get('/plans/{planId}', { path: { planId: id } });
-    plan.catch(() => plans.delete(id));
-    plans.set(id, plan);
+    plan = client.get('/subscriber/subscriptions/{subscriptionId}/plan', {
+      path: { subscriptionId },
+    });
+    plan.catch(() => plans.delete(subscriptionId));
+    plans.set(subscriptionId, plan);
   }
   return plan;
 }
@@ -68,7 +71,7 @@ export function SubscriptionCard({
 
   useEffect(() => {
     let live = true;
-    planOf(planId).then(
+    planOf(session, initial).then(
       (found) => live && setPlan(found),
       () => undefined,
     );
@@ -79,7 +82,7 @@ export function SubscriptionCard({
     return () => {
       live = false;
     };
-  }, [session, initial, planId]);
+  }, [session, initial]);
 
   useEffect(() => {
     if (status !== 'past_due') return;

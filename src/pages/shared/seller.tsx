@@ -18,9 +18,16 @@ export function Mark({ plan, seller }: { plan: PublicPlan; seller: string }): Re
   );
 }
 
+/** Whether the URL has the origin of a website that has named the app. */
+export function isProven({ websiteProven, websiteUrl }: PublicPlan, url: string): boolean {
+  const website = websiteProven ? safeUrl(websiteUrl) : undefined;
+  return website !== undefined && new URL(website).origin === new URL(url).origin;
+}
+
 /**
- * Links to the app's support, terms and privacy notice. Renders nothing when the app has none of
- * these links.
+ * The app's support, terms and privacy notice. They are links under the origin of a proven website,
+ * and the mail address beside a proven website; anything else is text, as the merchant's claim.
+ * Renders nothing when the app has none of them.
  */
 export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
   const { supportEmail, supportUrl, termsUrl, privacyUrl } = plan;
@@ -30,20 +37,33 @@ export function SellerLinks({ plan }: { plan: PublicPlan }): ReactElement {
     [text.terms, safeUrl(termsUrl)],
     [text.privacy, safeUrl(privacyUrl)],
   ];
-  const given = links.filter(([, href]) => href !== undefined);
+  const given = links.flatMap(([name, href]) =>
+    href === undefined ? [] : [[name, href] as const],
+  );
   if (given.length === 0 && supportEmail === null) return <></>;
   return (
     <p className="muted small seller-links">
       {supportEmail !== null && (
         <span>
-          {text.contact} <a href={mailto(supportEmail)}>{foreign(supportEmail, 100)}</a>
+          {text.contact}{' '}
+          {plan.websiteProven ? (
+            <a href={mailto(supportEmail)}>{foreign(supportEmail, 100)}</a>
+          ) : (
+            <bdi>{foreign(supportEmail, 100)}</bdi>
+          )}
         </span>
       )}
-      {given.map(([name, href]) => (
-        <a key={name} href={href} target="_blank" rel="noreferrer noopener nofollow">
-          {name}
-        </a>
-      ))}
+      {given.map(([name, href]) =>
+        isProven(plan, href) ? (
+          <a key={name} href={href} target="_blank" rel="noreferrer noopener nofollow">
+            {name}
+          </a>
+        ) : (
+          <span key={name}>
+            {name}: <bdi>{foreign(href, 100)}</bdi>
+          </span>
+        ),
+      )}
     </p>
   );
 }

@@ -40,7 +40,9 @@ function Offered({ plan, checkout }: Offer): ReactElement {
     !['subscribed', 'done', 'closed'].includes(at);
   return (
     <div className="checkout">
-      <Summary plan={plan} terms={isOffered ? flow.terms : undefined} checkout={checkout} />
+      {plan.available && (
+        <Summary plan={plan} terms={isOffered ? flow.terms : undefined} checkout={checkout} />
+      )}
       <main className="checkout-panel">
         <Panel plan={plan} checkout={checkout} closed={closed} flow={flow} />
         <footer className="muted small">
@@ -70,7 +72,8 @@ export function SubscribePage({
     readOffer(kind, id).then(
       (found) => {
         if (!live) return;
-        document.title = `${foreign(found.plan.name, 60)} · ${foreign(found.plan.appName, 60)}`;
+        if (found.plan.available)
+          document.title = `${foreign(found.plan.name, 60)} · ${foreign(found.plan.appName, 60)}`;
         setOffer(found);
       },
       (failure: unknown) => live && setError(failure),

@@ -46,6 +46,8 @@ export function Panel({
 }): ReactElement {
   const wallets = useWallets();
   const { view, session } = flow;
+  // Without the summary of a suspended merchant's plan, this is the page's first heading.
+  const Heading = plan.available ? 'h2' : 'h1';
   const place = useRef<HTMLDivElement>(null);
   const first = useRef(true);
   useEffect(() => {
@@ -58,9 +60,9 @@ export function Panel({
     <div className="panel" ref={place} tabIndex={-1}>
       {why !== undefined && view.at === 'offer' ? (
         <>
-          <h2>
+          <Heading>
             {checkout?.status === 'complete' ? words.panel.completeTitle : words.panel.unavailable}
-          </h2>
+          </Heading>
           <Notice kind={checkout?.status === 'complete' ? 'success' : 'info'}>{why}</Notice>
           {checkout?.status === 'complete' && <Back to={checkout.successUrl} plan={plan} />}
           <p>

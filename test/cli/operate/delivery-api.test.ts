@@ -230,7 +230,15 @@ void t.test(
 
     chmodSync(path, 0o644);
     t.match(await runShared(list, at), { code: 2, stderr: /other users can read it: chmod 600/ });
-    chmodSync(path, 0o600);
+    await writeFile(`${path}.new`, 'left behind', { mode: 0o644 });
+    const again = { ...at, BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+    t.match(
+      await runShared(['login'], again),
+      { code: 0, stderr: '' },
+      'login makes the file anew',
+    );
+    t.equal(statSync(path).mode & 0o777, 0o600);
+    t.match(await runShared([...list, '--profile', 'shop'], noKey), { stdout: ids[0]! });
     t.match(await runShared(['logout'], at), {
       code: 0,
       stdout: /stays valid until it is revoked/,

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { approveMerchant, endSuspension, suspend } from '../../../src/db/suspensions.ts';
 import { chainApi, testApi } from '../../fixtures/http.ts';
+import { png } from '../../fixtures/images.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 
 const by = { who: 'tester', host: 'here' };
@@ -65,6 +66,84 @@ void t.test(
     t.equal(await endSuspension(sql, account), false);
     t.match(await api.call('GET', `/plans/${planId}`), { body: { data: { available: true } } });
     t.match(await api.call('PATCH', app, { token, body: { name: 'Another' } }), { status: 200 });
+  },
+);
+
+void t.test(
+  'strangers see nothing of a suspended merchant, its subscribers see what they have',
+  async (t) => {
+    const api = await testApi(t);
+    const merchant = await api.merchant();
+    const { appId, key: token } = merchant;
+    const subscriber = await api.signIn('subscriber');
+    const stranger = await api.signIn('subscriber');
+    const hostile = 'hostile.test';
+    const body = {
+      name: 'Hostile app',
+      description: 'Hostile words',
+      websiteUrl: `https://${hostile}/`,
+      supportEmail: `help@${hostile}`,
+      supportUrl: `https://${hostile}/help`,
+      termsUrl: `https://${hostile}/terms`,
+      privacyUrl: `https://${hostile}/privacy`,
+      returnOrigins: [`https://${hostile}`],
+    };
+    await api.call('PATCH', `/merchant/apps/${appId}`, { token, body });
+    await api.call('PATCH', '/merchant/profile', { token, body: { name: 'Hostile seller' } });
+    const planId = await insertPlan(api.sql, merchant, { name: 'Hostile plan' });
+    const subscriberWallet = subscriber.wallet;
+    const id = await insertSubscription(api.sql, { appId, planId }, { subscriberWallet });
+    const session = await api.call<{ id: string }>(
+      'POST',
+      `/merchant/apps/${appId}/checkout-sessions`,
+      { token, body: { planId, cancelUrl: `https://${hostile}/back` } },
+    );
+    const { logoUrl } = (
+      await api.call<{ logoUrl: string }>('POST', `/merchant/apps/${appId}/logo`, {
+        token,
+        payload: png(8),
+        headers: { 'content-type': 'image/png' },
+      })
+    ).body.data;
+    const logo = new URL(logoUrl).pathname;
+    const read = async (url: string, bearer?: string) => {
+      const headers = bearer === undefined ? {} : { authorization: `Bearer ${bearer}` };
+      return api.app.inject({ method: 'GET', url, headers });
+    };
+    const publicly = [
+      `/plans/${planId}`,
+      `/checkout-sessions/${session.body.data.id}`,
+      `/s/${planId}`,
+    ];
+    const terms = `/subscriber/plans/${planId}`;
+    const own = `/subscriber/subscriptions/${id}/plan`;
+    for (const url of publicly) t.match((await read(url)).payload, /Hostile/, url);
+    t.equal((await read(logo)).statusCode, 200);
+
+    const account = { role: 'merchant', wallet: merchant.wallet, reason: 'phishing', by } as const;
+    await suspend(api.sql, account);
+    for (const url of publicly) {
+      const { statusCode, payload } = await read(url);
+      t.equal(statusCode, 200, url);
+      t.notMatch(payload, /hostile|\/logos\/|og:/i, url);
+    }
+    t.equal((await read(logo)).statusCode, 404);
+    t.notMatch((await read(terms, stranger.token)).payload, /hostile/i);
+    t.match((await read(terms, subscriber.token)).payload, /Hostile plan/);
+    t.equal((await read(own, stranger.token)).statusCode, 403);
+    t.match((await api.call('GET', own, { token: subscriber.token })).body.data, {
+      name: 'Hostile plan',
+      appName: 'Hostile app',
+      supportEmail: body.supportEmail,
+      logoUrl: null,
+      available: false,
+    });
+    t.match((await read('/subscriber/subscriptions', subscriber.token)).payload, planId);
+
+    await endSuspension(api.sql, account);
+    for (const url of publicly) t.match((await read(url)).payload, /Hostile/, url);
+    t.equal((await read(logo)).statusCode, 200);
+    t.match((await read(terms, stranger.token)).payload, /Hostile plan/);
   },
 );
 

@@ -133,6 +133,8 @@ void t.test(
       'https://169.254.169.254/',
       'https://2130706433/',
       'https://0x7f.1/',
+      'https://shop.test:22/',
+      'https://shop.test:1023/',
       'https://shop.test:0/',
       'https://shop.test:00/hooks',
       // 2,000 characters that become 3 each.
