@@ -77,6 +77,17 @@ export const reportLimits: ConnectionLimits = {
 };
 
 /**
+ * Limits of commands and of migrations: none. They are sent, because a timeout that the database or
+ * the role has would end a statement that runs for minutes.
+ */
+export const commandLimits: ConnectionLimits = {
+  statementMs: 0,
+  lockMs: 0,
+  idleInTransactionMs: 0,
+  silentMs: Infinity,
+};
+
+/**
  * Limits for work that must end within `ms`. The server's timeout for statements is shorter than
  * the client's. A responsive server therefore cancels the statement first, and the connection stays
  * open.
