@@ -287,7 +287,10 @@ async function withResources(
     {
       max: config.databasePool,
       name: `billing ${name}`,
-      ...(!isCommand && { planning: 'daemon', limits: daemonLimits }),
+      ...(!isCommand && {
+        planning: role === 'serve' ? 'serve' : 'daemon',
+        limits: daemonLimits,
+      }),
       durable: handlesPayments,
       ...(isDaemon(role) &&
         config.databaseDirectUrl !== undefined && {
