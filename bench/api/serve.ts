@@ -74,7 +74,7 @@ process.once('message', (subject: Subject) => {
   const sql = connect(subject.databaseUrl, {
     max: 10,
     name: 'bench',
-    planning: 'daemon',
+    planning: 'serve',
     limits: daemonLimits,
   });
   const app = subject.kind === 'ours' ? ours(sql, subject.databaseUrl) : bare(sql);

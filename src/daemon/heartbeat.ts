@@ -8,7 +8,7 @@ import { readRelease } from '../config/release.ts';
 import { countLostDaemons, recordStop, writeDaemon } from '../db/daemons.ts';
 import { readClockOffset } from '../db/postgres/clock.ts';
 import { silenceOf, type Sql } from '../db/postgres/connect.ts';
-import { knownSchema } from '../db/postgres/migrate.ts';
+import { knownSchema } from '../db/postgres/migration-files.ts';
 import { startLoop, type Loop } from '../loop.ts';
 import { createClockGauge } from './clocks.ts';
 import type { Health } from './health.ts';

@@ -10,7 +10,7 @@ import { connect, type ConnectOptions, type Sql } from '../db/postgres/connect.t
 import { assertSchema } from '../db/postgres/migrate.ts';
 import { outageOf } from '../db/postgres/outage.ts';
 import { assertDirect, assertUsable, type Usable } from '../db/postgres/readiness.ts';
-import { daemonLimits, ROLE_SETTINGS } from '../db/postgres/settings.ts';
+import { commandLimits, daemonLimits, ROLE_SETTINGS } from '../db/postgres/settings.ts';
 import { assertInstallation } from '../domain/accounts/installation.ts';
 import { ENDING_SIGNALS, type EndingSignal, Interrupted, OperatorError } from '../errors.ts';
 import { createLog, type Log, type LogOptions } from '../log.ts';
@@ -287,7 +287,10 @@ async function withResources(
     {
       max: config.databasePool,
       name: `billing ${name}`,
-      ...(!isCommand && { planning: 'daemon', limits: daemonLimits }),
+      ...(!isCommand && {
+        planning: role === 'serve' ? 'serve' : 'daemon',
+        limits: daemonLimits,
+      }),
       durable: handlesPayments,
       ...(isDaemon(role) &&
         config.databaseDirectUrl !== undefined && {
@@ -310,15 +313,16 @@ function isDaemon(role: ConfigRole): role is 'serve' | 'keeper' | 'dispatch' {
 }
 
 /**
- * Connects to Postgres, checks the database with assertUsable(), runs `use` and disconnects. Throws
- * an OperatorError when Postgres is unusable, refuses a statement, or is lost while `use` runs.
+ * Connects to Postgres, checks the database with assertUsable(), runs `use` and disconnects.
+ * Without `limits`, those of commands apply. Throws an OperatorError when Postgres is unusable,
+ * refuses a statement, or is lost while `use` runs.
  */
 export async function withPostgres<T>(
   databaseUrl: string,
   { durable, pooled, ...options }: ConnectOptions & Usable,
   use: (sql: Sql) => Promise<T>,
 ): Promise<T> {
-  const sql = connect(databaseUrl, options);
+  const sql = connect(databaseUrl, { limits: commandLimits, ...options });
   try {
     await assertUsable(sql, databaseUrl, { durable, pooled });
     if (options.directUrl !== undefined) await checkDirect(sql, databaseUrl, options.directUrl);

@@ -4,7 +4,7 @@ import { Agent, get, request } from 'node:http';
 import t from 'tap';
 import { readRelease } from '../../src/config/release.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
-import { knownSchema } from '../../src/db/postgres/migrate.ts';
+import { knownSchema } from '../../src/db/postgres/migration-files.ts';
 import { daemonEnv, startReady } from '../fixtures/daemons.ts';
 import { until } from '../fixtures/webhooks.ts';
 

@@ -186,8 +186,8 @@ interface List {
 void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_000 }, async (t) => {
   const { sql, url } = await testDatabase(t);
   const many = await manyRows(sql, rows);
-  // As a daemon connects.
-  const one = connect(url, { max: 1, name: 'explain', planning: 'daemon' });
+  // As `serve` connects.
+  const one = connect(url, { max: 1, name: 'explain', planning: 'serve' });
   t.teardown(() => one.end());
 
   const { appId, endpointId, other, middle } = many;

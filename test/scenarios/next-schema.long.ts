@@ -3,7 +3,7 @@
 import t from 'tap';
 import { readRelease } from '../../src/config/release.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
-import { listMigrations } from '../../src/db/postgres/migrate.ts';
+import { listMigrations } from '../../src/db/postgres/migration-files.ts';
 import { startStage } from '../fixtures/billing.ts';
 import { run } from '../fixtures/command.ts';
 import { asDaemon, daemons, stageEnv, startReady } from '../fixtures/daemons.ts';

@@ -9,7 +9,8 @@ import { interruptible, withPostgres } from '../../daemon/run.ts';
 import { recordMissingTerms } from '../../db/installation.ts';
 import { moveStatistics, type StatisticsRights } from '../../db/logins.ts';
 import { daemonRoles } from '../../db/postgres/daemon-roles.ts';
-import { migrate, newerSchema, type Planned, planMigrations } from '../../db/postgres/migrate.ts';
+import { migrate, newerSchema, planMigrations } from '../../db/postgres/migrate.ts';
+import type { Planned } from '../../db/postgres/migration-plan.ts';
 import { isLost } from '../../db/postgres/outage.ts';
 import { OperatorError } from '../../errors.ts';
 import { type CommonFlags, type Finish, wholeNumber, withEnv } from '../arguments.ts';
@@ -34,7 +35,7 @@ export function addMigrate(command: Command, finish: Finish): void {
     )
     .option(
       '--plan',
-      'print the statements of the pending migrations and the locks that they take, and change nothing',
+      'print the statements of the pending migrations with the locks that they take and the rows that they read, and change nothing',
     )
     .option(
       '--wait <seconds>',
@@ -128,23 +129,41 @@ function leaveSchema(
   return 0;
 }
 
-/** Prints the pending migrations as a script with their locks, or as JSON. */
+/** Prints the pending migrations as a script with what they lock and read, or as JSON. */
 function printPlan(pending: readonly Planned[], json: boolean): number {
   if (json) {
-    printJson({ pending: pending.map(({ name, text, locks }) => ({ name, text, locks })) });
+    printJson({
+      pending: pending.map(({ name, text, inSteps, locks, scans, warnings }) => ({
+        name,
+        text,
+        inSteps,
+        locks,
+        scans,
+        warnings,
+      })),
+    });
     return 0;
   }
   if (pending.length === 0) print('The schema is up to date: no statement would run.');
-  for (const { name, text, locks } of pending) {
-    const held = locks.map(({ table, mode }) => `--   ${mode} on ${table}`);
-    print(`-- ${name}: one transaction, which waits at most 2 s for each lock and is tried again`);
-    print(held.length === 0 ? '-- It locks no existing table.' : '-- Locks until its end:');
-    for (const line of held) print(line);
-    print(text);
-  }
+  for (const migration of pending) printPlanned(migration);
   if (pending.length > 0)
     print('-- Then the partitions of the coming months are made and rights are granted.');
   return 0;
+}
+
+function printPlanned({ name, text, inSteps, locks, scans, warnings }: Planned): void {
+  const form = inSteps
+    ? 'each statement by itself; if it is interrupted, run "billing migrate" again'
+    : 'one transaction, which waits at most 2 s for each lock and is tried again';
+  print(`-- ${name}: ${form}`);
+  const until = inSteps ? 'Locks until the end of a statement' : 'Locks until its end';
+  print(locks.length === 0 ? '-- It locks no existing table.' : `-- ${until}:`);
+  for (const { table, mode } of locks) print(`--   ${mode} on ${table}`);
+  if (scans.length > 0) print('-- Reads, by the statistics of Postgres:');
+  for (const { table, rows } of scans)
+    print(`--   ${Math.round(rows).toLocaleString('en-US')} rows of ${table}`);
+  for (const warning of warnings) print(`-- WARNING: ${warning}`);
+  print(text);
 }
 
 function describeRoles({ roles, files, directFiles }: MadeRoles): void {

@@ -84,7 +84,7 @@ export interface ConnectOptions {
   name: string;
   /** Planner settings of the sessions. If undefined, Postgres's own settings apply. */
   planning?: Planning | undefined;
-  /** Timeouts. Undefined for commands and migrations, because these may run for any time. */
+  /** Timeouts. If undefined, those of the database and the role apply. */
   limits?: ConnectionLimits | undefined;
   /**
    * If `url` leads to a pooler in transaction mode: the URL of the same database without the

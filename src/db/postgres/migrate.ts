@@ -1,63 +1,24 @@
-// Forward-only migrations. Each file of sql/ is applied once, in its own transaction, under an
-// advisory lock.
-import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+// Forward-only migrations. Each file of sql/ is applied once, under an advisory lock: in a
+// transaction of its own, or statement by statement (migration-apply.ts).
+import { setTimeout as delay } from 'node:timers/promises';
 import { compareReleases, readRelease } from '../../config/release.ts';
 import { OperatorError } from '../../errors.ts';
-import { ROOT } from '../../root.ts';
 import type { Queryable, Sql } from './connect.ts';
-import { locksOf, type TableLock } from './migration-locks.ts';
-import { isLocked, isLost } from './outage.ts';
+import { applyMigration, patiently, setTimeouts } from './migration-apply.ts';
+import { listMigrations, type Migration } from './migration-files.ts';
+import { type Planned, readPlanner } from './migration-plan.ts';
+import { isLost } from './outage.ts';
 import { grantRights } from './roles.ts';
 import { SCHEMA } from './settings.ts';
 
-const directory = new URL('sql/', ROOT);
 // Arbitrary key of the advisory lock: "billing" on a phone keypad.
 const ADVISORY_LOCK = 2455464n;
-/**
- * Lock timeout of a migration. While a migration waits for a table lock, the daemons' statements
- * wait behind the migration. The migration therefore gives up early and retries.
- */
-const LOCK_TIMEOUT = '2s';
-const LOCK_TRIES = 30;
-
-export interface Migration {
-  version: number;
-  name: string;
-  text: string;
-  checksum: string;
-  /**
-   * The oldest release that can run on the schema after this migration. A comment in the
-   * migration's file names the release: "-- min_release: 0.1.0".
-   */
-  minRelease: string | null;
-}
-
-/** Returns the version of the newest migration that this build knows. */
-export async function knownSchema(): Promise<number> {
-  return (await listMigrations()).at(-1)?.version ?? 0;
-}
+/** How often a process that waits for another migration looks whether that one has ended, ms. */
+const LOOK_MS = 200;
 
 interface Applied {
   checksum: string;
   minRelease: string | null;
-}
-
-/** Reads the migrations of this build, in order. */
-export async function listMigrations(): Promise<Migration[]> {
-  const names = (await readdir(directory)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).sort();
-  return Promise.all(
-    names.map(async (name) => {
-      const text = await readFile(new URL(name, directory), 'utf8');
-      return {
-        version: Number(name.slice(0, 4)),
-        name,
-        text,
-        checksum: createHash('sha256').update(text).digest('hex'),
-        minRelease: /^-- min_release: (\d+\.\d+\.\d+)$/m.exec(text)?.[1] ?? null,
-      };
-    }),
-  );
 }
 
 async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
@@ -116,13 +77,13 @@ export async function migrate(
   const reserved = await sql.reserve();
   const giveBack = async () => {
     await reserved`select pg_advisory_unlock(${ADVISORY_LOCK})`.catch(() => undefined);
-    await reserved`reset lock_timeout`.catch(() => undefined);
+    await reserved`reset all`.catch(() => undefined);
     reserved.release();
   };
   try {
     onStep('waiting for another migration to end');
-    await reserved`select pg_advisory_lock(${ADVISORY_LOCK})`;
-    await reserved`select set_config('lock_timeout', ${LOCK_TIMEOUT}, false)`;
+    await lockMigrations(reserved);
+    await setTimeouts(reserved);
     const applied = await appliedVersions(reserved);
     if (applied.size === 0) await refuseElsewhere(reserved);
     if (newerVersion(migrations, applied) !== undefined) {
@@ -130,10 +91,7 @@ export async function migrate(
       return [];
     }
     const pending = migrations.filter(({ version }) => !applied.has(version));
-    for (const migration of pending) {
-      onStep(migration.name);
-      await patiently(migration.name, () => apply(reserved, migration));
-    }
+    for (const migration of pending) await applyMigration(reserved, migration, onStep);
     const months = 'making the partitions of the months ahead';
     onStep(months);
     await patiently(months, () => reserved`select make_months()`);
@@ -148,63 +106,27 @@ export async function migrate(
   }
 }
 
-async function apply(sql: Queryable, migration: Migration): Promise<void> {
-  const { version, name, text, checksum, minRelease } = migration;
-  const release = minRelease === null ? 'null' : `'${minRelease}'`;
-  try {
-    await sql.unsafe(`begin;
-      create table if not exists schema_migrations (version int primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
-      alter table schema_migrations add column if not exists min_release text;
-      ${text};
-      insert into schema_migrations (version, name, checksum, min_release) values (${version}, '${name}', '${checksum}', ${release});
-      commit`);
-  } catch (error) {
-    if (!isLost(error)) await sql`rollback`;
-    throw error;
-  }
-}
-
-/** Runs `work`, and retries for about a minute while another session holds a lock. */
-async function patiently(what: string, work: () => PromiseLike<unknown>): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      await work();
-      return;
-    } catch (error) {
-      if (!isLocked(error)) throw error;
-      if (tries === LOCK_TRIES)
-        throw new OperatorError(
-          `Another session holds a lock that "${what}" needs (a dump, or a transaction left open: see pg_stat_activity). Nothing of it was applied: run "billing migrate" again.`,
-          1,
-          { cause: error },
-        );
-    }
-  }
-}
-
 /**
- * A migration that is not applied yet, and the locks that the migration will hold until it ends.
+ * Waits for the lock of migrations without a statement that waits: `create index concurrently` in
+ * the other process would wait for this session's statement, which is a deadlock.
  */
-export interface Planned extends Migration {
-  locks: TableLock[];
+async function lockMigrations(sql: Queryable): Promise<void> {
+  for (;;) {
+    const [lock] = await sql<{ isFree: boolean }[]>`
+      select pg_try_advisory_lock(${ADVISORY_LOCK}) as is_free`;
+    if (lock?.isFree === true) return;
+    await delay(LOOK_MS);
+  }
 }
 
-/** Lists the pending migrations with their locks on existing tables. Changes nothing. */
+/** Lists the pending migrations with what they lock and read. Changes nothing. */
 export async function planMigrations(sql: Sql): Promise<Planned[]> {
   const migrations = await listMigrations();
   const applied = await appliedVersions(sql);
   if (applied.size === 0) await refuseElsewhere(sql);
   if (newerVersion(migrations, applied) !== undefined) return [];
-  const found = await sql<{ name: string }[]>`
-    select relname as name from pg_class
-    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')`;
-  const indexes = await sql<{ name: string; table: string }[]>`
-    select indexname as name, tablename as table from pg_indexes where schemaname = 'public'`;
-  const tables = new Set(found.map(({ name }) => name));
-  const tableOf = new Map(indexes.map(({ name, table }) => [name, table]));
-  return migrations
-    .filter(({ version }) => !applied.has(version))
-    .map((migration) => ({ ...migration, locks: locksOf(migration.text, tables, tableOf) }));
+  const planOf = await readPlanner(sql);
+  return migrations.filter(({ version }) => !applied.has(version)).map(planOf);
 }
 
 /**

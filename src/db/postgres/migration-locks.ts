@@ -1,6 +1,7 @@
 // Predicts the locks that a migration will take on existing tables. The prediction uses the text of
 // the statements, because running the statements would lock the tables.
 // https://www.postgresql.org/docs/current/explicit-locking.html
+import type { Statement } from './migration-files.ts';
 
 /**
  * Lock modes, weakest first. Statements that only read take weaker modes, which this list leaves
@@ -23,10 +24,22 @@ export interface TableLock {
 
 /**
  * A pattern that matches a statement, and the lock that the statement takes. The pattern's group
- * captures the locked table or index.
+ * captures the locked table or index. The first pattern that matches counts.
  */
 const RULES: readonly (readonly [RegExp, LockMode])[] = [
+  [
+    /^alter table (?:if exists )?(?:only )?(\w+) validate constraint \w+$/,
+    'SHARE UPDATE EXCLUSIVE',
+  ],
+  [
+    /^alter table (?:if exists )?(?:only )?(\w+) add constraint \w+ foreign key [^,]*(?:\([^)]*\)[^,]*)*$/,
+    'SHARE ROW EXCLUSIVE',
+  ],
   [/^alter table (?:if exists )?(?:only )?(\w+)/, 'ACCESS EXCLUSIVE'],
+  [
+    /^(?:drop|create(?: unique)?) index concurrently (?:if (?:not )?exists )?(?:\w+ on )?(\w+)/,
+    'SHARE UPDATE EXCLUSIVE',
+  ],
   [/^drop (?:table|index) (?:if exists )?(\w+)/, 'ACCESS EXCLUSIVE'],
   [/^create or replace view (\w+)/, 'ACCESS EXCLUSIVE'],
   [/^create table .* partition of (\w+)/, 'ACCESS EXCLUSIVE'],
@@ -40,13 +53,18 @@ const RULES: readonly (readonly [RegExp, LockMode])[] = [
 const FOREIGN_KEY = /\breferences (\w+)/g;
 const FOREIGN_KEY_LOCK: LockMode = 'SHARE ROW EXCLUSIVE';
 
+/** Tells whether statements that write to the table wait for this lock. */
+export function blocksWrites(mode: LockMode): boolean {
+  return LOCKS.indexOf(mode) >= LOCKS.indexOf('SHARE');
+}
+
 /**
  * Returns one lock per table of `tables`: the strongest lock that the statements take on the table.
  * Tables come in the order in which they are first locked. `tableOf` maps an index name to its
  * table.
  */
 export function locksOf(
-  text: string,
+  statements: readonly Statement[],
   tables: ReadonlySet<string>,
   tableOf: ReadonlyMap<string, string>,
 ): TableLock[] {
@@ -57,27 +75,11 @@ export function locksOf(
     if (!tables.has(table)) return;
     if (held === undefined || LOCKS.indexOf(held) < LOCKS.indexOf(mode)) strongest.set(table, mode);
   };
-  for (const statement of statementsOf(text)) {
-    for (const [form, mode] of RULES) {
-      const [, name] = form.exec(statement) ?? [];
-      if (name !== undefined) take(name, mode);
-    }
-    if (/^(alter|create)( unlogged)? table/.test(statement))
-      for (const [, name = ''] of statement.matchAll(FOREIGN_KEY)) take(name, FOREIGN_KEY_LOCK);
+  for (const { form } of statements) {
+    const [rule, mode] = RULES.find(([pattern]) => pattern.test(form)) ?? [];
+    if (rule !== undefined && mode !== undefined) take(rule.exec(form)?.[1] ?? '', mode);
+    if (/^(alter|create)( unlogged)? table/.test(form))
+      for (const [, name = ''] of form.matchAll(FOREIGN_KEY)) take(name, FOREIGN_KEY_LOCK);
   }
   return [...strongest].map(([table, mode]) => ({ table, mode }));
-}
-
-/**
- * Splits a migration into statements. Each statement is one line in lower case. Comments, string
- * contents and function bodies are removed.
- */
-function statementsOf(text: string): string[] {
-  return text
-    .replaceAll(/--[^\n]*|'(?:[^']|'')*'|(\$\w*\$).*?\1/gs, (found) =>
-      found.startsWith('--') ? ' ' : "''",
-    )
-    .split(';')
-    .map((statement) => statement.replaceAll(/\s+/g, ' ').trim().toLowerCase())
-    .filter((statement) => statement !== '');
 }

@@ -77,6 +77,17 @@ export const reportLimits: ConnectionLimits = {
 };
 
 /**
+ * Limits of commands and of migrations: none. They are sent, because a timeout that the database or
+ * the role has would end a statement that runs for minutes.
+ */
+export const commandLimits: ConnectionLimits = {
+  statementMs: 0,
+  lockMs: 0,
+  idleInTransactionMs: 0,
+  silentMs: Infinity,
+};
+
+/**
  * Limits for work that must end within `ms`. The server's timeout for statements is shorter than
  * the client's. A responsive server therefore cancels the statement first, and the connection stays
  * open.
@@ -87,11 +98,13 @@ export function limitsWithin(ms: number): ConnectionLimits {
 }
 
 /**
- * Kinds of pools, which differ in their planner settings. `queue` is for the dispatcher's pool.
- * That pool prepares no statements, because a plan that was cached for an empty queue takes 200 ms
- * on a full queue. Only `report` allows sequential scans.
+ * Kinds of pools, which differ in their planner settings. `serve` and `report` plan each statement
+ * with its values, because those decide which index serves a list (docs/postgres-notes.md, "Cached
+ * plans"). The keeper's and the dispatcher's statements keep their cached plans. `queue` is for the
+ * dispatcher's pool. That pool prepares no statements, because a plan that was cached for an empty
+ * queue takes 200 ms on a full queue. Only `report` allows sequential scans.
  */
-export type Planning = 'daemon' | 'queue' | 'report';
+export type Planning = 'daemon' | 'serve' | 'queue' | 'report';
 
 const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
   // enable_seqscan is off, because foreign key checks and PL/pgSQL cache a plan per session. A plan
@@ -99,10 +112,11 @@ const PLANNER_SETTINGS: Record<Planning, Record<string, string>> = {
   // then scan the whole table until the next ANALYZE. jit is off, because before Postgres 18 a
   // disabled sequential scan has a high cost, which would start JIT compilation.
   daemon: { enable_seqscan: 'off', jit: 'off' },
+  serve: { enable_seqscan: 'off', jit: 'off', plan_cache_mode: 'force_custom_plan' },
   // Before the first ANALYZE the planner assumes a short queue. With sorts enabled, each claim
   // would read and sort the whole backlog.
   queue: { enable_seqscan: 'off', jit: 'off', enable_sort: 'off', enable_bitmapscan: 'off' },
-  report: { enable_seqscan: 'on', jit: 'off' },
+  report: { enable_seqscan: 'on', jit: 'off', plan_cache_mode: 'force_custom_plan' },
 };
 
 /** Returns the settings for these options. Postgres reads times without a unit as milliseconds. */
@@ -131,7 +145,7 @@ export function sessionSettings({
 export const ROLE_SETTINGS: Readonly<
   Record<Exclude<DaemonRole, 'reconcile'>, Readonly<Record<string, string>>>
 > = {
-  serve: { ...SESSION_SETTINGS, ...sessionSettings({ planning: 'daemon', limits: daemonLimits }) },
+  serve: { ...SESSION_SETTINGS, ...sessionSettings({ planning: 'serve', limits: daemonLimits }) },
   keeper: { ...SESSION_SETTINGS, ...sessionSettings({ planning: 'daemon', limits: daemonLimits }) },
   dispatch: {
     ...SESSION_SETTINGS,

@@ -1,12 +1,9 @@
 import t from 'tap';
 import { readRelease } from '../../../src/config/release.ts';
 import { connect, type Queryable } from '../../../src/db/postgres/connect.ts';
-import {
-  assertSchema,
-  listMigrations,
-  migrate,
-  planMigrations,
-} from '../../../src/db/postgres/migrate.ts';
+import { assertSchema, migrate, planMigrations } from '../../../src/db/postgres/migrate.ts';
+import { listMigrations } from '../../../src/db/postgres/migration-files.ts';
+import { readPlanner } from '../../../src/db/postgres/migration-plan.ts';
 import { assertUsable } from '../../../src/db/postgres/readiness.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
@@ -214,6 +211,22 @@ async function heldLocks(tx: Queryable, tables: readonly string[]) {
   return Object.fromEntries(rows.map(({ table, mode }) => [table, nameOf(mode)]));
 }
 
+/** Tables that a migration joins with one that is empty here, so that Postgres reads no row. */
+const JOINED_WITH_NONE = new Map([
+  ['0007_one_open_attempt.sql', 'subscriptions'],
+  ['0013_record_and_account.sql', 'checkout_sessions'],
+]);
+
+/** How often this session has read each table from end to end, by the name of the table. */
+async function scansOfTables(tx: Queryable): Promise<Map<string, number>> {
+  const rows = await tx<{ name: string; scans: number }[]>`
+    select coalesce(parent.relname, c.relname) as name, sum(seq_scan)::int as scans
+    from pg_stat_xact_user_tables s join pg_class c on c.oid = s.relid
+      left join pg_inherits on inhrelid = c.oid left join pg_class parent on parent.oid = inhparent
+    group by 1`;
+  return new Map(rows.map(({ name, scans }) => [name, scans]));
+}
+
 /** pg_locks says AccessExclusiveLock where the manual says ACCESS EXCLUSIVE. */
 const MODES = [
   'RowExclusiveLock',
@@ -228,7 +241,7 @@ const nameOf = (mode: string) =>
     .replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ')
     .toUpperCase();
 
-void t.test('the planned locks are those that Postgres takes, of every migration', async (t) => {
+void t.test('the planned locks and scans are those of Postgres, of every migration', async (t) => {
   const { sql } = await testDatabase(t, { empty: true });
   await migrate(sql);
   const applied = await sql<{ version: number; name: string; checksum: string }[]>`
@@ -244,21 +257,54 @@ void t.test('the planned locks are those that Postgres takes, of every migration
       select relname as name from pg_class
       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')
         and not relispartition`;
-    const held = await fresh.begin(async (tx) => {
+    const names = tables.map((table) => table.name);
+    const { held, scanned } = await fresh.begin(async (tx) => {
+      await tx`set local enable_indexscan = off`;
+      await tx`set local enable_bitmapscan = off`;
+      const before = await scansOfTables(tx);
       await tx.unsafe(text);
-      return heldLocks(
-        tx,
-        tables.map((table) => table.name),
-      );
+      const after = await scansOfTables(tx);
+      const isScanned = (table: string) => (after.get(table) ?? 0) > (before.get(table) ?? 0);
+      return { held: await heldLocks(tx, names), scanned: names.filter(isScanned).sort() };
     });
     t.same(
       Object.fromEntries(planned?.locks.map(({ table, mode }) => [table, mode]) ?? []),
       held,
       name,
     );
+    const unread = JOINED_WITH_NONE.get(name);
+    t.same(
+      planned?.scans
+        .map(({ table }) => table)
+        .filter((table) => table !== unread)
+        .sort(),
+      scanned,
+      `rows read by ${name}`,
+    );
     await fresh`insert into schema_migrations ${fresh(applied.filter((row) => row.version === version))}`;
   }
   t.same(await planMigrations(fresh), []);
+});
+
+void t.test('the planned locks of changes to constraints are those of Postgres', async (t) => {
+  const { sql } = await testDatabase(t);
+  await sql.unsafe('create table things (id int primary key, app_id uuid)');
+  const planOf = await readPlanner(sql);
+  for (const text of [
+    'alter table things add constraint of_app foreign key (app_id) references apps (id) not valid',
+    'alter table things validate constraint of_app',
+    'alter table things add constraint again foreign key (app_id) references apps (id), add unique (app_id)',
+    'alter table things add constraint positive check (id > 0) not valid',
+    'alter table only things validate constraint positive',
+    'create index things_app on things (app_id)',
+  ]) {
+    const held = await sql.begin(async (tx) => {
+      await tx.unsafe(text);
+      return heldLocks(tx, ['things', 'apps']);
+    });
+    const { locks } = planOf({ version: 1, name: '', text, checksum: '', minRelease: null });
+    t.same(Object.fromEntries(locks.map(({ table, mode }) => [table, mode])), held, text);
+  }
 });
 
 void t.test(

@@ -2,7 +2,12 @@
 import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
 import { assertUsable } from '../../../src/db/postgres/readiness.ts';
-import { CHECKED_SETTINGS, SESSION_SETTINGS } from '../../../src/db/postgres/settings.ts';
+import {
+  CHECKED_SETTINGS,
+  type Planning,
+  ROLE_SETTINGS,
+  SESSION_SETTINGS,
+} from '../../../src/db/postgres/settings.ts';
 import { run, runShared } from '../../fixtures/command.ts';
 import { daemonEnv, daemons, startReady } from '../../fixtures/daemons.ts';
 import { randomAddress } from '../../fixtures/http.ts';
@@ -98,6 +103,30 @@ void t.test('settings of a database do not reach the sessions of the service', a
     sum: 0.1 + 0.2,
     isolation: 'read committed',
   });
+});
+
+void t.test('lists and reports are planned with their values each time', async (t) => {
+  const { url } = await testDatabase(t);
+  const generic = async (planning: Planning) => {
+    const sql = connect(url, { max: 1, name: 'billing test', planning });
+    t.teardown(() => sql.end());
+    for (let times = 1; times <= 10; times += 1)
+      await sql`select id from subscriptions where subscriber_wallet = ${'wallet'}`;
+    const [found] = await sql<{ plans: number }[]>`
+      select generic_plans::int as plans from pg_prepared_statements
+      where statement like '%subscriber_wallet%' and generic_plans + custom_plans = 10`;
+    return found?.plans;
+  };
+  t.equal(await generic('serve'), 0);
+  t.equal(await generic('report'), 0);
+  t.equal(await generic('daemon'), 5, 'the keeper keeps its plans');
+});
+
+void t.test('behind a pooler, the role of serve plans likewise', (t) => {
+  t.match(ROLE_SETTINGS.serve, { plan_cache_mode: 'force_custom_plan' });
+  t.notOk('plan_cache_mode' in ROLE_SETTINGS.keeper);
+  t.notOk('plan_cache_mode' in ROLE_SETTINGS.dispatch);
+  t.end();
 });
 
 void t.test('each setting that a pooler drops is named with the remedy', async (t) => {

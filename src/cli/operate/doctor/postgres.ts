@@ -6,7 +6,8 @@ import { countForeignSecrets } from '../../../db/endpoints.ts';
 import { findInstallation } from '../../../db/installation.ts';
 import { readClockOffset } from '../../../db/postgres/clock.ts';
 import { connect, type Sql } from '../../../db/postgres/connect.ts';
-import { assertSchema, knownSchema } from '../../../db/postgres/migrate.ts';
+import { assertSchema } from '../../../db/postgres/migrate.ts';
+import { knownSchema } from '../../../db/postgres/migration-files.ts';
 import { assertDirect, assertUsable, databaseTrouble } from '../../../db/postgres/readiness.ts';
 import {
   daemonOf,
