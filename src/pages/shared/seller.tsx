@@ -19,7 +19,7 @@ export function Mark({ plan, seller }: { plan: PublicPlan; seller: string }): Re
 }
 
 /** Whether the URL has the origin of a website that has named the app. */
-export function isProven({ websiteProven, websiteUrl }: PublicPlan, url: string): boolean {
+function isProven({ websiteProven, websiteUrl }: PublicPlan, url: string): boolean {
   const website = websiteProven ? safeUrl(websiteUrl) : undefined;
   return website !== undefined && new URL(website).origin === new URL(url).origin;
 }
