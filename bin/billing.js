@@ -13,7 +13,9 @@ await Promise.all(
     .filter(({ writableLength }) => writableLength > 0)
     .map((stream) => new Promise((resolve) => stream.write('', () => resolve()))),
 );
+// A write that failed emits its error after this turn, and the error sets exitCode.
+await new Promise((resolve) => setImmediate(resolve));
 // When a terminal was closed, Node 20 aborts while it restores the terminal's settings
 // (github.com/nodejs/node/issues/51519). Node skips a closed descriptor.
 for (const fd of terminals) if (!isatty(fd)) closeSync(fd);
-process.exit(code);
+process.exit(code === 0 ? (process.exitCode ?? 0) : code);

@@ -222,7 +222,9 @@ export async function main(argv: string[]): Promise<number> {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       // EPIPE means that the process that reads the pipe has exited (as with `| head`). EIO means
       // that the terminal is closed. In both cases the command continues and keeps its exit code.
-      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+      if (error.code === 'EPIPE' || error.code === 'EIO') return;
+      if (!isDiskFull(error)) throw error;
+      process.exitCode ??= sayUnwritten(error);
     });
   }
   let code = 0;
@@ -236,6 +238,7 @@ export async function main(argv: string[]): Promise<number> {
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (isDiskFull(error)) return sayUnwritten(error);
     if (error instanceof OperatorError) {
       process.stderr.write(`billing: ${safeLines(error.message).join('\n')}\n`);
       return error.exitCode;
@@ -245,4 +248,17 @@ export async function main(argv: string[]): Promise<number> {
     );
     return 1;
   }
+}
+
+/** Codes of a full disk, a full quota and a file at its largest size. */
+const DISK_FULL = ['ENOSPC', 'EDQUOT', 'EFBIG'];
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && DISK_FULL.includes((error as NodeJS.ErrnoException).code ?? '');
+}
+
+/** Says that output is lost. Returns the exit code. */
+function sayUnwritten(error: unknown): number {
+  process.stderr.write(`billing: the output could not be written: ${messageOf(error)}\n`);
+  return 1;
 }

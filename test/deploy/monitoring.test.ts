@@ -2,8 +2,10 @@
 // whose metric was renamed would never fire.
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
+import { createMetrics } from '../../src/keeper/metrics.ts';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
 import {
   deploy,
@@ -202,6 +204,20 @@ void t.test('selectors of an expression: names, matchers and labels', (t) => {
     t.equal(matches(selector, sample), expected, text);
   }
   t.end();
+});
+
+void t.test("each reason of a keeper's alert is explained in the runbook", async (t) => {
+  const runbook = await readFile(new URL('../docs/runbook.md', deploy), 'utf8');
+  const { alerts } = createMetrics(new Registry());
+  const { values } = await alerts.get();
+  t.ok(values.length > 20);
+  // Those that have an alert, and so a section, of their own.
+  const others = rules.find(({ alert }) => alert === 'BillingCollectionRefused');
+  const own = /reason!~"([^"]+)"/.exec(others?.expr ?? '')?.[1]?.split('|') ?? [];
+  for (const { labels } of values) {
+    const reason = String(labels.reason);
+    t.ok(own.includes(reason) || runbook.includes(`\`${reason}\``), reason);
+  }
 });
 
 void t.test('every alert has a severity, a description and a link to the runbook', async (t) => {

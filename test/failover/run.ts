@@ -3,6 +3,7 @@
 // scenario took longer than three minutes or had fewer payments a second than asked for.
 import { parseArgs } from 'node:util';
 import { BINARIES, hasDebianPostgres } from '../fixtures/debian-postgres.ts';
+import { tool } from '../fixtures/tools.ts';
 import { startArchived } from './archived.ts';
 import type { Database } from './cluster.ts';
 import { breachesOf, play, type Row, table } from './failover.ts';
@@ -42,14 +43,17 @@ const { only, postgres } = values;
 const rows: Row[] = [];
 const breaches: string[] = [];
 
+function isChosen({ name }: { name: string }, database: string): boolean {
+  return name.includes(only ?? '') && database.includes(postgres ?? '');
+}
+
 async function playAll<C extends Database>(
   scenarios: readonly Scenario<C>[],
   database: string,
   openFor: (scenario: Scenario<C>) => OpenCluster<C>,
 ): Promise<void> {
   for (const scenario of scenarios) {
-    if (only !== undefined && !scenario.name.includes(only)) continue;
-    if (postgres !== undefined && !database.includes(postgres)) continue;
+    if (!isChosen(scenario, database)) continue;
     const name = `${scenario.name} (${database})`;
     console.error(name);
     const row = await play(scenario, database, openFor(scenario), settings);
@@ -65,28 +69,45 @@ async function playAll<C extends Database>(
   }
 }
 
-if (!(await hasDebianPostgres())) {
-  console.error(
-    `There is no pg_basebackup in ${BINARIES}. Install Debian's package postgresql, or set POSTGRES_BIN to the folder of Postgres's programs.`,
-  );
+/** What the chosen scenarios need and this machine lacks, a line each. */
+async function findMissing(programs: Awaited<ReturnType<typeof findPrograms>>): Promise<string[]> {
+  const needs = (scenarios: readonly { name: string }[], database: string) =>
+    scenarios.some((scenario) => isChosen(scenario, database));
+  const lines: string[] = [];
+  if (!(await hasDebianPostgres()))
+    lines.push(
+      `There is no pg_basebackup in ${BINARIES}. Install Debian's package postgresql, or set POSTGRES_BIN to the folder of Postgres's programs.`,
+    );
+  if (needs(archiveScenarios, ARCHIVE))
+    await tool('pgbackrest').catch((error: unknown) => lines.push((error as Error).message));
+  if (needs(patroniScenarios, PATRONI) && 'missing' in programs) lines.push(programs.missing);
+  return lines;
+}
+
+const programs = await findPrograms();
+const missing = await findMissing(programs);
+if (missing.length > 0) {
+  console.error(`Not started, because programs are missing:\n${missing.join('\n')}`);
+  console.error('--postgres and --only leave out the scenarios that need them.');
   process.exit(2);
 }
-await playAll(
-  pairScenarios,
-  BY_HAND,
-  ({ isSynchronous }) =>
-    (directory, onStop) =>
-      startPair(directory, onStop, { isSynchronous }),
-);
-await playAll(archiveScenarios, ARCHIVE, () => startArchived);
-const programs = await findPrograms();
-if ('missing' in programs) console.error(`Not run with Patroni and HAProxy: ${programs.missing}`);
-else
+try {
   await playAll(
-    patroniScenarios,
-    PATRONI,
-    () => (directory, onStop) => startPatroni(directory, onStop, programs),
+    pairScenarios,
+    BY_HAND,
+    ({ isSynchronous }) =>
+      (directory, onStop) =>
+        startPair(directory, onStop, { isSynchronous }),
   );
-console.log(table(rows));
+  await playAll(archiveScenarios, ARCHIVE, () => startArchived);
+  if (!('missing' in programs))
+    await playAll(
+      patroniScenarios,
+      PATRONI,
+      () => (directory, onStop) => startPatroni(directory, onStop, programs),
+    );
+} finally {
+  console.log(table(rows));
+}
 for (const breach of breaches) console.error(breach);
 process.exit(breaches.length > 0 ? 1 : 0);

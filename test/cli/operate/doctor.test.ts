@@ -44,7 +44,7 @@ void t.test('doctor: one line each, exit code 0, and nothing is written', async 
     /^ok +Clocks +this host agrees with Postgres$/m,
   ])
     t.match(shown.stdout, line);
-  t.equal(shown.stdout.split('\n').length, 14);
+  t.equal(shown.stdout.split('\n').length, 15);
   t.same(await sql`select from installation`, []);
   t.same(await sql`select from daemons`, []);
   const own = await examine(asDaemon(env, 'keeper'), '--for', 'keeper');
@@ -62,6 +62,13 @@ void t.test('doctor names what is missing in Postgres, with what to do', async (
   ]);
   await sql.unsafe(`grant update (name) on plans to "${role.name}"`);
   await sql.unsafe(`grant delete on app_logos to "${role.name}"`);
+
+  await sql`update pg_database set datcollversion = '0.1' where datname = current_database()`;
+  const sorted = await examine(env, '--for', 'dispatch');
+  t.match(sorted.todo, [
+    /^Collations: .*the database has version 0\.1.*: reindex \(concurrently\) database \w+; alter/,
+  ]);
+  await sql`update pg_database set datcollversion = null where datname = current_database()`;
 
   const name = `billing_empty_${process.pid}`;
   await sql.unsafe(`create database ${name} template template0 encoding 'UTF8'`);

@@ -5,6 +5,7 @@ import { describeDatabase } from '../../../config/postgres-url.ts';
 import { countForeignSecrets } from '../../../db/endpoints.ts';
 import { findInstallation } from '../../../db/installation.ts';
 import { readClockOffset } from '../../../db/postgres/clock.ts';
+import { findStaleCollations } from '../../../db/postgres/collations.ts';
 import { connect, type Sql } from '../../../db/postgres/connect.ts';
 import { assertSchema } from '../../../db/postgres/migrate.ts';
 import { knownSchema } from '../../../db/postgres/migration-files.ts';
@@ -25,7 +26,9 @@ import { OperatorError } from '../../../errors.ts';
 import { type Check, check, checkDatabase, unchecked } from './check.ts';
 
 const MIN_VERSION = 14;
-const REST = ['Schema', 'Roles', 'Installation', 'Secrets'];
+const REST = ['Collations', 'Schema', 'Roles', 'Installation', 'Secrets'];
+/** The checks that need the schema. */
+const OF_SCHEMA = REST.slice(2);
 
 /**
  * Checks Postgres. `offsetSeconds` is how far the clock of Postgres is ahead of this host's clock.
@@ -59,6 +62,7 @@ export async function checkPostgres(
       const skipped = REST.map((name) => unchecked(name, 'Postgres comes first'));
       return { checks: [...checks, ...skipped], offsetSeconds: null };
     }
+    checks.push(await checkDatabase('Collations', url, () => collations(sql)));
     checks.push(...(await checkContents(sql, url, config)));
     return { checks, offsetSeconds: await readClockOffset(sql).catch(() => null) };
   } finally {
@@ -75,6 +79,19 @@ async function server(sql: Sql, url: string, durable: boolean): Promise<string> 
   if (Number.parseInt(version) < MIN_VERSION)
     throw new OperatorError(`Postgres ${version} is too old: version ${MIN_VERSION} or newer.`);
   return `${describeDatabase(url)}, version ${version}`;
+}
+
+async function collations(sql: Sql): Promise<string> {
+  const stale = await findStaleCollations(sql);
+  if (stale.length === 0) return 'the indexes are sorted as the libraries sort';
+  const found = stale.map(
+    ({ name, recorded, actual }) => `${name} has version ${recorded}, now ${actual ?? 'none'}`,
+  );
+  const remedies = stale.map(({ remedy }) => `${remedy};`);
+  throw new OperatorError(
+    `The libraries that sort text have changed since the indexes were built (${found.join(', ')}), so an index may miss rows. ` +
+      `As a superuser, in this database: ${remedies.join(' ')}`,
+  );
 }
 
 function pooler(direct: Sql, directUrl: string, url: string): Promise<Check> {
@@ -108,7 +125,7 @@ async function checkContents(sql: Sql, url: string, config: Config): Promise<Che
     return newer === undefined ? own : `${own}, of a newer release that allows this one`;
   });
   if (schema.state !== 'ok')
-    return [schema, ...REST.slice(1).map((name) => unchecked(name, 'the schema comes first'))];
+    return [schema, ...OF_SCHEMA.map((name) => unchecked(name, 'the schema comes first'))];
   return [
     schema,
     await checkDatabase('Roles', url, () => roles(sql, config)),
