@@ -25,8 +25,10 @@ const TWICE = /wrong: two pulls in one period/;
 const UNBOOKED = /wrong: books and chain differ/;
 const SENT = /wrong: sent after the cancellation/;
 const REFUNDED = /wrong: refunded twice/;
+const UNASKED = /wrong: registered after an end/;
 const TOO_SOON = /wrong: signed again while the former may land/;
 const LANDS_TWICE = [/transaction 0 lands/, /transaction 1 lands/, TWICE];
+const BY_KEEPER = [/keeper decides/, /keeper makes registration 1/];
 const ASKED_AGAIN = [/refund 0 expired/, /asks for refund 1/, /lands/, REFUNDED];
 
 const cases: readonly Case[] = [
@@ -69,6 +71,17 @@ const cases: readonly Case[] = [
     ONE_EXPIRY: [...ASKED_AGAIN],
     HISTORY_FIRST: [...ASKED_AGAIN],
     NO_RESERVE: [/asks for refund 0/, /asks for refund 1/, /transfer 1 lands/, REFUNDED],
+  }),
+  ...of('registration', {
+    NEVER_REGISTERED: [/registration 0 ends/, ...BY_KEEPER, UNASKED],
+    'NEVER_REGISTERED MONEY': [/registration 0 ends/, ...BY_KEEPER, /wrong: charged after an end/],
+    REPLACED: [/registration 0 is replaced/, /wallet resumes/, ...BY_KEEPER, UNASKED],
+    CHAIN_CLOCK: [/tick 2/, /registration 0 ends at tick 2/, /it says 1/, ...BY_KEEPER, UNASKED],
+    OLD_OFFER: [/registration 0 ends/, /used offers are open/, ...BY_KEEPER, UNASKED],
+    OLD_ACCOUNT: [/opens another account/, /used offers are open/, /wrong: .* earlier account/],
+    UNGUARDED: [/keeper decides/, /registration 0 ends/, /keeper makes registration 1/, UNASKED],
+    OTHER_PLAN_LINK: [/merchant forces/, /link for another plan/, /makes registration 1/, /wrong/],
+    COLLECTED: [/registration 0 lands/, /registration 1 lands/, /wrong: time is charged twice/],
   }),
 ];
 
