@@ -139,10 +139,10 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   isWithoutOffer?: boolean;
   /**
-   * With `isUnclaimed`: the ended or replaced registration of the same account after which
-   * `isUnclaimed` may register it again (domain/subscribing/ended.ts). Undefined for none.
+   * With `isUnclaimed`: the newest registration of the address, of any account, when
+   * domain/subscribing/ended.ts was asked. Null or undefined for none.
    */
-  renews?: string | undefined;
+  judged?: string | null | undefined;
   ownIdsFrom?: OwnIdsSource | null;
   /**
    * Whether a sponsored transaction has opened the account and made the first payment. The

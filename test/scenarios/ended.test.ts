@@ -263,13 +263,15 @@ void t.test(
       const registration = await checkRegistration(stage.sql, rpc, network, {
         ...{ appId, planId, subscriptionPda: first.pda, wallet: buyer.wallet },
       });
-      for (const renews of [undefined, ends.merchant.first.id])
-        await t.rejects(
-          stage.sql.begin((tx) =>
-            storeRegistration(tx, { ...registration, isUnclaimed: true, renews }),
-          ),
-          { code: 'CONFLICT', message: /its wallet has to subscribe again/ },
-        );
+      const { initId } = registration;
+      for (const judged of [undefined, null, ends.merchant.first.id])
+        for (const of of [initId, initId + 1n])
+          await t.rejects(
+            stage.sql.begin((tx) =>
+              storeRegistration(tx, { ...registration, initId: of, isUnclaimed: true, judged }),
+            ),
+            { code: 'CONFLICT', message: /its wallet has to subscribe again/ },
+          );
     });
 
     await t.test('a month passes', async (t) => {

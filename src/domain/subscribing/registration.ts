@@ -281,11 +281,12 @@ async function endEarlierRegistration(
   });
   if (earlier === undefined) return undefined;
   const open = isOpen(earlier);
-  const { initId, isUnclaimed = false, renews } = registration;
+  const { initId, isUnclaimed = false, judged = null } = registration;
+  // A keeper has judged another registration. This one may have ended since, or may be of another
+  // account, and a registration of an account that is gone would hide it.
+  if (isUnclaimed && judged !== earlier.id) throw onlyByItsWallet();
   const periodStart = unixSeconds(registration.periodStart);
   if (isSameAccount(earlier, { initId, periodStart })) {
-    const isStopped = earlier.stoppedAt !== null;
-    if (isStopped && isUnclaimed && renews !== earlier.id) throw onlyByItsWallet();
     if (open && earlier.replacedBy !== null) {
       await endReplaced(sql, earlier, 'replaced');
       return undefined;

@@ -93,7 +93,7 @@ export async function registerSeen(
     const { dueWithoutOffer: due } = registration;
     if (isWithoutOffer && due !== null && due > (await publiclyShown(sql, plan, wallet)))
       return await leave();
-    const keepers = { isUnclaimed: true, isWithoutOffer, renews: ended?.id };
+    const keepers = { isUnclaimed: true, isWithoutOffer, judged: earlier?.id };
     await sql.begin((tx) => storeRegistration(tx, { ...registration, ...keepers }));
     return 'registered';
   } catch (error) {
