@@ -27,13 +27,15 @@ import { listReplaced } from '../db/unregistered.ts';
 import { outcomeOf } from '../domain/collecting/attempt-end.ts';
 import { Books } from '../domain/collecting/books.ts';
 import type { ChainView, Pull } from '../domain/collecting/chain-view.ts';
+import { noteRead } from '../domain/collecting/ending.ts';
 import { LEASE_SECONDS, writeAssessments } from '../domain/collecting/settlement.ts';
-import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
+import { applyEnd, isLive, type SubscriptionUpdate } from '../domain/collecting/transitions.ts';
 import type { RegistrationToStore } from '../domain/subscribing/claiming.ts';
 import { keptIds } from '../domain/subscribing/kept-ids.ts';
 import { storeRegistration } from '../domain/subscribing/registration.ts';
 import type { Context } from './context.ts';
 import { report } from './reports.ts';
+import { readSignUp } from './sponsor-gone.ts';
 
 type Attempt = SponsoredPayment & { id: string };
 
@@ -145,14 +147,17 @@ export async function settleLanded(
   const seen = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
   const { subscription } = seen;
   if (subscription === null || !isOpenedBy(one, attempt, subscription)) {
-    // The paid period has ended, and the wallet has closed the account. It may have opened it again
-    // itself: that account is not this sign-up's. `billing reconcile` reports the payment.
-    context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
-    context.log.error(
+    // The wallet has closed the account. It may have opened it again itself: that account is not
+    // this sign-up's.
+    const { pull, ...opened } = await readSignUp(context, one, attempt, plan);
+    const view = { ...seen, subscription: null };
+    const account = { ...view, subscription: opened };
+    const registration = await registrationOf(context, one, plan, { account, pull, replaced });
+    context.log.warn(
       { offer: one.offerId, signature: one.signature },
-      'sponsored subscription landed and is gone: run "billing reconcile --repair"',
+      'sponsored subscription landed and is gone: it is registered as ended',
     );
-    await end(context, one, 'landed', null);
+    await store(context, { one, attempt, registration, pull, view });
     return;
   }
   const times = await createBlockTimes(context.rpc)(slot === null ? [] : [slot]);
@@ -166,13 +171,24 @@ export async function settleLanded(
       { offer: one.offerId, subscription: replaces, account: replaced?.subscriptionPda },
       'replaced subscription runs on chain: its wallet has resumed it',
     );
-  const update = await context.sql.begin((tx) =>
-    register(tx, context, { one, attempt, registration, pull, view: seen }),
-  );
+  await store(context, { one, attempt, registration, pull, view: seen });
+}
+
+/** What is registered of a landed sign-up. The account in `view` is null if it is gone. */
+interface Landed {
+  readonly one: OpenSponsorship;
+  readonly attempt: Attempt;
+  readonly registration: RegistrationToStore;
+  readonly pull: Pull;
+  readonly view: Seen;
+}
+
+async function store(context: Context, landed: Landed): Promise<void> {
+  const update = await context.sql.begin((tx) => register(tx, context, landed));
   context.deliveries.notify();
   if (update === undefined) return;
-  report(context, update, undefined, one.signature);
-  context.onRead([{ ...update.row, ...update.state }]);
+  report(context, update, undefined, landed.one.signature);
+  if (isLive(update.state)) context.onRead([{ ...update.row, ...update.state }]);
 }
 
 /** The accounts of a sign-up. */
@@ -241,7 +257,9 @@ async function registrationOf(
     pull,
     replaced,
   }: {
-    account: ChainView & { subscription: SubscriptionAccount };
+    account: Omit<ChainView, 'subscription'> & {
+      subscription: Pick<SubscriptionAccount, 'initId' | 'periodStart'>;
+    };
     pull: Pull;
     replaced: ReplacedRow | undefined;
   },
@@ -290,19 +308,7 @@ async function registrationOf(
 async function register(
   tx: Transaction,
   { rules }: Context,
-  {
-    one,
-    attempt,
-    registration,
-    pull,
-    view,
-  }: {
-    one: OpenSponsorship;
-    attempt: Attempt;
-    registration: RegistrationToStore;
-    pull: Pull;
-    view: Seen;
-  },
+  { one, attempt, registration, pull, view }: Landed,
 ): Promise<SubscriptionUpdate | undefined> {
   const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = one;
   if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
@@ -346,6 +352,10 @@ async function register(
     { kind: 'paid', pull, earlier: [] },
     { view, now: view.now, mark: (found) => new Books().mark(row.subscriptionPda, found) },
   );
+  if (view.subscription === null) {
+    applyEnd(outcome.update, { now: view.now, endReason: null, accountClosed: true, dueAt: null });
+    noteRead(outcome.update, view, null);
+  }
   const claim = { id, claimId, notices: row.notices };
   const { written } = await writeAssessments(tx, [{ ...outcome, claim, row }], { chainNow });
   if (written.length !== 1) throw new Error(`the payment ${signature} was not written`);
