@@ -1,50 +1,40 @@
-// A sponsored sign-up that landed, and whose account was closed before a keeper settled it. The
-// transaction shows the payment and the account that it opened.
-import { UNKNOWN_INIT_ID, openedAccount } from '../chain/program/instructions.ts';
+// Settles a sponsored sign-up that landed, and whose account the wallet closed before a keeper
+// settled it. Its transaction shows the payment and the account that it opened.
 import { ChainDataError } from '../chain/program/layouts.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
+import type { ReplacedRow } from '../db/plan-changes.ts';
 import type { PlanRow } from '../db/plans.ts';
 import type { OpenSponsorship, SponsoredPayment } from '../db/sponsorships.ts';
-import type { Pull } from '../domain/collecting/chain-view.ts';
-import { pullsIn } from '../domain/collecting/pulls.ts';
+import { type Gone, openedBy, registrationOf, type Seen } from '../domain/sponsoring/landed.ts';
 import type { Context } from './context.ts';
 
-/** The account that a sign-up opened, and its payment. */
-export interface LandedSignUp {
-  readonly initId: bigint;
-  readonly periodStart: bigint;
-  readonly pull: Pull;
-}
-
 /**
- * Reads a landed sign-up from its transaction. Throws ChainDataError while no endpoint returns the
- * transaction readable: the sign-up then waits, and is read again later.
+ * Reads the transaction of a landed sign-up, and returns what is stored of the sign-up. Throws
+ * ChainDataError while no endpoint returns the transaction readable: the sign-up then waits, and is
+ * read again later.
  */
-export async function readSignUp(
+export async function readGone(
   context: Context,
-  { signature, subscriptionPda }: OpenSponsorship,
-  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: SponsoredPayment,
-  plan: PlanRow,
-): Promise<LandedSignUp> {
-  const { rpc, programId, keeperWallets, treasuries } = context;
+  one: OpenSponsorship,
+  attempt: SponsoredPayment & { id: string },
+  { plan, view, replaced }: { plan: PlanRow; view: Seen; replaced: ReplacedRow | undefined },
+): Promise<Gone> {
+  const { rpc, programId, keeperWallets: keepers, treasuries } = context;
+  const { signature, subscriptionPda } = one;
   const found = await readListed(rpc, signature);
   if ('unreadable' in found) {
     context.reportUnreadable([found]);
     context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
     throw new ChainDataError(`the sponsored transaction ${signature} is ${found.unreadable}`);
   }
-  const parties = { programId, keepers: keeperWallets, subscriptionPda: subscriptionPda ?? '' };
-  const [pull] = pullsIn(found, { ...parties, treasuries: [plan.treasury, ...treasuries] });
-  const opened = openedAccount(found.instructions, programId, parties.subscriptionPda);
-  if (pull === undefined || opened === undefined)
-    throw new ChainDataError(`the sponsored transaction ${signature} opens no paid subscription`);
-  // A transaction that opens the wallet's authority too does not name its init id, which is the
-  // slot in which the authority is opened.
-  const initId = opened.initId === UNKNOWN_INIT_ID ? found.slot : opened.initId;
-  const amounts = { gross, fee, net, feeOwed, creditSpent };
-  return {
-    initId,
-    periodStart: pull.periodStart,
-    pull: { ...pull, ...amounts, source: 'keeper' },
+  const parties = {
+    ...{ programId, keepers, treasuries: [plan.treasury, ...treasuries] },
+    subscriptionPda: subscriptionPda ?? '',
   };
+  const { account, pull } = openedBy(found, parties, attempt);
+  const registration = await registrationOf(context.sql, one, plan, {
+    ...{ account, view, pull, replaced },
+  });
+  const resolution = { id: attempt.id, state: 'landed', error: null } as const;
+  return { one, registration, pull, view, resolution };
 }
