@@ -272,7 +272,8 @@ async function register(
 }
 
 /**
- * Registers a sign-up whose account is gone, with its payment. Returns undefined as register() does.
+ * Registers a sign-up whose account is gone, with its payment. Returns undefined in the same cases
+ * as register().
  */
 async function registerGone(
   tx: Transaction,

@@ -1,6 +1,6 @@
-// Registers a sponsored sign-up that has landed. The account that it opened either still exists, and
-// keeper/sponsor-settle.ts settles the payment, or is gone: the wallet has closed it before a keeper
-// settled the sign-up. The subscription is then registered as ended, with its payment.
+// Reads and registers a sponsored sign-up that has landed. keeper/sponsor-settle.ts stores a
+// sign-up whose account exists. If the wallet closed the account before a keeper settled the sign-up,
+// storeGone() registers the subscription as ended, with its payment.
 import { randomUUID } from 'node:crypto';
 import { clockIn, planIn, subscriptionIn } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
@@ -86,8 +86,8 @@ export async function readAccounts(
 }
 
 /**
- * Returns the registration of a landed sign-up: its terms are from the offer, its period and init id
- * from `account`.
+ * Returns the registration of a landed sign-up. Its terms are from the offer, its period and init
+ * id from `account`.
  */
 export async function registrationOf(
   sql: Queryable,
