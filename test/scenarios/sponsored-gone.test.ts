@@ -2,13 +2,10 @@
 // subscription is registered as ended, with its payment.
 import t, { type Test } from 'tap';
 import type { Keypair } from '../../src/chain/keypair.ts';
-import {
-  cancelSubscription,
-  revokeDelegation,
-  transferSubscription,
-} from '../../src/chain/program/instructions.ts';
+import { transferSubscription } from '../../src/chain/program/instructions.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import type { Plan } from '../fixtures/billing.ts';
+import { closeAccount, endWithoutSubscription } from '../fixtures/gone-accounts.ts';
 import { type OfferMade, type SponsorStage, startSponsorStage } from '../fixtures/sponsor-stage.ts';
 
 const RANGE = { since: new Date(0), until: new Date('2200-01-01') };
@@ -43,23 +40,8 @@ async function gone(
   await meanwhile({ stage, plan, wallet, offer });
   const { accounts } = await stage.rpc.getMultipleAccounts([offer.subscriptionPda]);
   const initId = accounts[0]!.data.readBigInt64LE(99);
-  await close(stage, plan, wallet, offer);
+  await closeAccount(stage, { plan, wallet, pda: offer.subscriptionPda });
   return { stage, plan, wallet, offer, initId };
-}
-
-async function close(stage: SponsorStage, plan: Plan, wallet: Keypair, offer: OfferMade) {
-  const { programId } = stage.net;
-  const parties = {
-    ...{ subscriber: wallet.address, plan: plan.pda, subscription: offer.subscriptionPda },
-  };
-  stage.net.fund(wallet.address, { lamports: 1_000_000_000n });
-  stage.net.mineBlocks(2);
-  await stage.send([wallet], [cancelSubscription(programId, parties)]);
-  stage.net.passSeconds(3700);
-  stage.net.mineBlocks(2);
-  const closing = { ...parties, authority: wallet.address, receiver: stage.keeper.address };
-  await stage.send([wallet], [revokeDelegation(programId, closing)]);
-  stage.net.mineBlocks(40);
 }
 
 async function settle({ stage }: Scene) {
@@ -175,19 +157,10 @@ void t.test('while its transaction is not readable it waits, with an alert', asy
   t.match(await booksOf(scene), [ENDED]);
 });
 
-/** Ends the sign-up as an earlier release did: landed, without a subscription. */
-const endWithout = ({ stage }: Scene) =>
-  stage.sql.begin(async (tx) => {
-    await tx`update payment_attempts set state = 'landed', resolved_at = now()`;
-    await tx`update transactions set state = 'landed', bytes = null`;
-    await tx`update sponsorships set state = 'landed', seen = null, ended_at = now(),
-    claim_id = null, lease_until = null`;
-  });
-
 void t.test('one that an earlier release left without a subscription is repaired', async (t) => {
   const scene = await gone(t);
   const { stage, initId, offer } = scene;
-  await endWithout(scene);
+  await endWithoutSubscription(stage);
   const kind = 'no_subscription';
   t.match((await compare(scene)).differences, [{ kind, repaired: false }]);
   t.match((await compare(scene, true)).differences, [{ kind, repaired: true }]);
@@ -204,7 +177,7 @@ void t.test('one that an earlier release left without a subscription is repaired
 void t.test('the repair leaves the account that its wallet opened again alone', async (t) => {
   const scene = await gone(t);
   const { stage, plan, wallet, offer } = scene;
-  await endWithout(scene);
+  await endWithoutSubscription(stage);
   stage.net.passSeconds(100);
   await stage.open(plan, wallet);
   stage.net.mineBlocks(40);
@@ -218,7 +191,7 @@ void t.test('the repair leaves the account that its wallet opened again alone', 
 void t.test('the repair leaves the registration of a later account the newest', async (t) => {
   const scene = await gone(t);
   const { stage, plan, wallet } = scene;
-  await endWithout(scene);
+  await endWithoutSubscription(stage);
   stage.net.passSeconds(100);
   await stage.open(plan, wallet);
   stage.net.mineBlocks(40);
