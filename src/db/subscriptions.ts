@@ -150,6 +150,12 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    * subscription.
    */
   hasLanded?: boolean;
+  /**
+   * Set if the account of a sponsored sign-up is gone. The registration is then stored as ended at
+   * `dueAt`. Its id is as old as the signature of the sponsor, so that the registrations of later
+   * accounts at the address stay newer.
+   */
+  gone?: { signedAt: Date };
 }
 
 /** See isWithoutOffer. */
@@ -251,7 +257,8 @@ export async function insertRegistration(
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
-  const { takes, trialHours = null, isWithoutOffer = false } = registration;
+  const { takes, trialHours = null, isWithoutOffer = false, gone } = registration;
+  const [isLive, endedAt] = gone === undefined ? [true, null] : [false, dueAt];
   const { replaces = null, credit = 0n, startsAt = null } = takes ?? {};
   const { paidThrough = null, periodPulled = 0n } = takes ?? {};
   const due = new Date(dueAt.getTime() + (isWithoutOffer ? WAIT_FOR_WALLET_SECONDS * 1000 : 0));
@@ -267,19 +274,21 @@ export async function insertRegistration(
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
         credit, starts_at, paid_through, period_pulled, without_offer, announced_due,
-        announced_notices)
+        announced_notices, status, cancelled_at, ended_at, stopped_at)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
-      trial.ends_at, greatest(${due}, trial.ends_at, ${startsAt}::timestamptz,
-        ${paidThrough}::timestamptz), ${dueAt}, ${observedSlot},
+      trial.ends_at, case when ${isLive} then greatest(${due}, trial.ends_at,
+        ${startsAt}::timestamptz, ${paidThrough}::timestamptz) end, ${dueAt}, ${observedSlot},
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
       ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
       ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${paidThrough}::timestamptz,
         ${periodPulled}::int8,
       ${isWithoutOffer}, case when ${isWithoutOffer} then ${due}::timestamptz end,
-      case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end
-    from plans, uuid_v7() as new_id, lateral (
+      case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end,
+      case when ${isLive} then 'active' else 'cancelled' end, ${endedAt}::timestamptz,
+      ${endedAt}::timestamptz, case when ${isLive} then null else clock_timestamp() end
+    from plans, coalesce(${idSince(sql, gone?.signedAt)}, uuid_v7()) as new_id, lateral (
       select ${trialFrom}::timestamptz + coalesce(${trialHours}::int, trial_hours)
         * interval '1 hour' as ends_at
       where not exists (${trialsOf(sql, sql`plans.app_id`, taker)})
@@ -289,6 +298,10 @@ export async function insertRegistration(
     returning id`;
   return row?.id;
 }
+
+/** SQL for a new id that is as old as `since`; null without it. */
+const idSince = (sql: Queryable, since: Date | null = null): Fragment => sql`
+  (left(id_at(${since}::timestamptz)::text, 19) || substr(uuid_v7()::text, 20))::uuid`;
 
 /**
  * Tells whether the wallet, or the customer with this externalId, already had a trial in the app.

@@ -2,17 +2,14 @@
 // transaction registers the subscription and stores the payment and the events subscription_created
 // and payment_success.
 import { randomUUID } from 'node:crypto';
-import { clockIn, planIn, subscriptionIn } from '../chain/program/accounts.ts';
-import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
 import { describeTransactionError } from '../chain/program/errors.ts';
-import { type PlanAccount, type SubscriptionAccount } from '../chain/program/layouts.ts';
+import type { SubscriptionAccount } from '../chain/program/layouts.ts';
 import { periodSeconds } from '../chain/program/period.ts';
 import { createBlockTimes } from '../chain/rpc/block-times.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import { findCheckoutSession } from '../db/checkout-sessions.ts';
 import { resolveAttempts } from '../db/payment-attempts.ts';
-import { readReplaced, type ReplacedRow } from '../db/plan-changes.ts';
-import { findPlan, type PlanRow } from '../db/plans.ts';
+import { readReplaced } from '../db/plan-changes.ts';
+import { findPlan } from '../db/plans.ts';
 import type { Transaction } from '../db/postgres/connect.ts';
 import {
   endSponsorship,
@@ -26,14 +23,21 @@ import { findLiveRegistration } from '../db/subscriptions.ts';
 import { listReplaced } from '../db/unregistered.ts';
 import { outcomeOf } from '../domain/collecting/attempt-end.ts';
 import { Books } from '../domain/collecting/books.ts';
-import type { ChainView, Pull } from '../domain/collecting/chain-view.ts';
+import type { Pull } from '../domain/collecting/chain-view.ts';
 import { LEASE_SECONDS, writeAssessments } from '../domain/collecting/settlement.ts';
-import type { SubscriptionUpdate } from '../domain/collecting/transitions.ts';
+import { isLive, type SubscriptionUpdate } from '../domain/collecting/transitions.ts';
+import {
+  type Gone,
+  readAccounts,
+  registrationOf,
+  type Seen,
+  storeGone,
+} from '../domain/sponsoring/landed.ts';
 import type { RegistrationToStore } from '../domain/subscribing/claiming.ts';
-import { keptIds } from '../domain/subscribing/kept-ids.ts';
 import { storeRegistration } from '../domain/subscribing/registration.ts';
 import type { Context } from './context.ts';
 import { report } from './reports.ts';
+import { readGone } from './sponsor-gone.ts';
 
 type Attempt = SponsoredPayment & { id: string };
 
@@ -145,73 +149,44 @@ export async function settleLanded(
   const seen = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
   const { subscription } = seen;
   if (subscription === null || !isOpenedBy(one, attempt, subscription)) {
-    // The paid period has ended, and the wallet has closed the account. It may have opened it again
-    // itself: that account is not this sign-up's. `billing reconcile` reports the payment.
-    context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
-    context.log.error(
+    // The wallet has closed the account. It may have opened it again itself: that account is not
+    // this sign-up's.
+    const gone = await readGone(context, one, attempt, { plan, view: seen, replaced });
+    context.log.warn(
       { offer: one.offerId, signature: one.signature },
-      'sponsored subscription landed and is gone: run "billing reconcile --repair"',
+      'sponsored subscription landed and is gone: it is registered as ended',
     );
-    await end(context, one, 'landed', null);
+    await stored(context, one, (tx) => registerGone(tx, one, attempt, gone));
     return;
   }
   const times = await createBlockTimes(context.rpc)(slot === null ? [] : [slot]);
   const at = slot === null ? undefined : times.get(slot);
   // Without a block time: the attempt was signed less than two minutes before it could land.
   const pull = pullOf(one, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
-  const account = { ...seen, subscription };
-  const registration = await registrationOf(context, one, plan, { account, pull, replaced });
+  const registration = await registrationOf(context.sql, one, plan, {
+    ...{ account: subscription, view: seen, pull, replaced },
+  });
   if (seen.replacedRuns)
     context.log.warn(
       { offer: one.offerId, subscription: replaces, account: replaced?.subscriptionPda },
       'replaced subscription runs on chain: its wallet has resumed it',
     );
-  const update = await context.sql.begin((tx) =>
+  await stored(context, one, (tx) =>
     register(tx, context, { one, attempt, registration, pull, view: seen }),
   );
+}
+
+/** Registers a landed sign-up in one database transaction, and reports it. */
+async function stored(
+  context: Context,
+  { signature }: OpenSponsorship,
+  storing: (tx: Transaction) => Promise<SubscriptionUpdate | undefined>,
+): Promise<void> {
+  const update = await context.sql.begin(storing);
   context.deliveries.notify();
   if (update === undefined) return;
-  report(context, update, undefined, one.signature);
-  context.onRead([{ ...update.row, ...update.state }]);
-}
-
-/** The accounts of a sign-up. */
-interface Seen extends ChainView {
-  /**
-   * True if the sign-up replaces a subscription (change of plan) whose on-chain account is not
-   * cancelled.
-   */
-  readonly replacedRuns: boolean;
-}
-
-/** Reads the accounts at commitment `finalized`, at `slot` or later. */
-async function readAccounts(
-  { rpc, programId }: Context,
-  plan: PlanRow,
-  subscriptionPda: string,
-  slot: bigint,
-  replaced?: ReplacedRow,
-): Promise<Seen> {
-  const addresses = [CLOCK_SYSVAR, subscriptionPda, plan.planPda];
-  if (replaced !== undefined) addresses.push(replaced.subscriptionPda);
-  const found = await rpc.getMultipleAccounts(addresses, {
-    commitment: 'finalized',
-    minSlot: slot,
-  });
-  const [clock = null, account = null, planAccount = null, other = null] = found.accounts;
-  const onChain: PlanAccount | null = planIn(planAccount, programId);
-  return {
-    slot: found.slot,
-    now: clockIn(clock),
-    subscription: subscriptionIn(account, programId),
-    plan: onChain,
-    authority: null,
-    authorityAddress: '',
-    subscriberTokens: null,
-    merchantTokens: null,
-    treasuryTokens: null,
-    replacedRuns: subscriptionIn(other, programId)?.expiresAt === 0n,
-  };
+  report(context, update, undefined, signature);
+  if (isLive(update.state)) context.onRead([{ ...update.row, ...update.state }]);
 }
 
 /**
@@ -230,57 +205,6 @@ function pullOf(
   const periodEnd = periodStart + length;
   const amounts = { gross, fee, net, feeOwed, creditSpent };
   return { signature, at, periodStart, periodEnd, ...amounts, source: 'keeper' };
-}
-
-async function registrationOf(
-  { sql }: Context,
-  one: OpenSponsorship,
-  plan: PlanRow,
-  {
-    account: { subscription, slot, now },
-    pull,
-    replaced,
-  }: {
-    account: ChainView & { subscription: SubscriptionAccount };
-    pull: Pull;
-    replaced: ReplacedRow | undefined;
-  },
-): Promise<RegistrationToStore> {
-  const { checkoutSessionId: id } = one;
-  const session = id === null ? undefined : await findCheckoutSession(sql, id);
-  const registration: RegistrationToStore = {
-    appId: plan.appId,
-    planId: plan.id,
-    subscriptionPda: one.subscriptionPda ?? '',
-    subscriberWallet: one.wallet,
-    dueAt: timeOf(now),
-    trialFrom: null,
-    chargedFrom: null,
-    observedSlot: slot,
-    initId: subscription.initId,
-    periodStart: timeOf(subscription.periodStart),
-    hasLanded: true,
-    ...(session !== undefined && {
-      checkoutSessionId: session.id,
-      externalId: session.externalId,
-      metadata: JSON.parse(session.metadata) as Record<string, string>,
-      ownIdsFrom:
-        session.externalId === null && session.metadata === '{}' ? null : ('checkout' as const),
-      allowSecond: session.allowSecond,
-      discountPercent: session.discountPercent,
-      discountAmount: session.discountAmount,
-      discountPeriods: session.discountPeriods,
-    }),
-  };
-  const { replaces, creditAt } = one;
-  if (replaces === null || creditAt === null) return registration;
-  // The payment was computed with the credit at `creditAt`. The credit is taken over as of
-  // `creditAt` or as of the start of the paid period, whichever is earlier. At an earlier time the
-  // credit is never less. Refunds and other changes of plan cannot reduce the credit, because
-  // `hasSponsoredChange` (db/plan-changes.ts) blocks them while the sponsorship is open.
-  const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
-  const change = { id: replaces, when: 'now', at, offerId: one.offerId } as const;
-  return { ...registration, ...keptIds(replaced, registration), allowSecond: true, change };
 }
 
 /**
@@ -312,15 +236,9 @@ async function register(
   // plan is valid all the same, because the wallet has paid the price of a change. Nothing is
   // collected for the replaced subscription. The merchant's list shows that it still runs.
   if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
-  const ended = { state: 'landed', reason: null, subscriptionId: id } as const;
   const chainNow = timeOf(view.now);
   if (before === id) {
-    // The account is already registered: the database lost the first registration with its payment,
-    // and the subscription was registered again. No payment is recorded here, because the collect
-    // loop finds the payment on chain and records it.
-    await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
-    await endSponsorship(tx, one, ended);
-    await makeDue(tx, [id], { chainNow, slot: view.slot });
+    await endRegistered(tx, one, attempt, { id, view });
     return undefined;
   }
   const claimId = randomUUID();
@@ -349,6 +267,39 @@ async function register(
   const claim = { id, claimId, notices: row.notices };
   const { written } = await writeAssessments(tx, [{ ...outcome, claim, row }], { chainNow });
   if (written.length !== 1) throw new Error(`the payment ${signature} was not written`);
-  await endSponsorship(tx, one, ended);
+  await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
   return outcome.update;
+}
+
+/**
+ * Registers a sign-up whose account is gone, with its payment. Returns undefined in the same cases
+ * as register().
+ */
+async function registerGone(
+  tx: Transaction,
+  one: OpenSponsorship,
+  attempt: Attempt,
+  gone: Gone,
+): Promise<SubscriptionUpdate | undefined> {
+  if (!(await lockOpenSponsorship(tx, one.offerId))) return undefined;
+  const { id, update } = await storeGone(tx, gone);
+  if (update === undefined) await endRegistered(tx, one, attempt, { id, view: gone.view });
+  else await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  return update;
+}
+
+/**
+ * Ends a sponsorship whose account is already registered: the database lost the first registration
+ * with its payment, and the subscription was registered again. No payment is recorded here, because
+ * the collect loop finds the payment on chain and records it.
+ */
+async function endRegistered(
+  tx: Transaction,
+  one: OpenSponsorship,
+  attempt: Attempt,
+  { id, view: { now, slot } }: { id: string; view: Seen },
+): Promise<void> {
+  await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
+  await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  await makeDue(tx, [id], { chainNow: timeOf(now), slot });
 }

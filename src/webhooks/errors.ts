@@ -16,7 +16,7 @@ export const failureMeanings = {
   client_certificate: 'The server wants a client certificate, and webhooks have none.',
   tls: 'TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.',
   blocked:
-    'The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.',
+    'No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.',
   proxy: 'The operator’s proxy for webhooks did not connect to the host.',
   protocol: 'The answer was not HTTP.',
   error: 'Something else went wrong.',

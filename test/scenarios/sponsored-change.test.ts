@@ -2,7 +2,9 @@
 // what its credit leaves, in one transaction. The books add up to the base unit.
 import t from 'tap';
 import { unixSeconds } from '../../src/chain/time.ts';
+import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { closeAccount, endWithoutSubscription } from '../fixtures/gone-accounts.ts';
 import {
   asks,
   buys,
@@ -91,6 +93,48 @@ void t.test('up now: one transaction without SOL, paid as shown, booked at once'
   });
   t.same(await listCreditFaults(stage.sql), []);
 });
+
+for (const byRepair of [false, true])
+  void t.test(
+    `the new account is gone before ${byRepair ? 'a repair' : 'a keeper'} books it: credits add up`,
+    async (t) => {
+      const { stage, small, large } = await changeScene(t);
+      const buyer = await buys(stage, small);
+      const { wallet, first } = buyer;
+      const shown = await asks(buyer, large);
+      await hands(buyer, shown);
+      await stage.sponsor().sponsor.turn(true);
+      stage.net.mineBlocks(FINAL_BLOCKS);
+      await closeAccount(stage, { plan: large, wallet, pda: shown.subscriptionPda });
+      if (byRepair) {
+        await endWithoutSubscription(stage);
+        const { sql, rpc, net, keeper } = stage;
+        const parts = { sql, rpc, programId: net.programId, keepers: [keeper.address] };
+        const range = { since: new Date(0), until: new Date('2200-01-01'), repair: true };
+        const repaired = { kind: 'no_subscription', repaired: true };
+        t.match((await reconcile(parts, range)).differences, [repaired]);
+        t.same((await reconcile(parts, range)).differences, []);
+      } else {
+        await stage.orphan();
+        await stage.sponsor().sponsor.turn(true);
+      }
+      const { id } = (await endOf(stage, shown))!;
+      const fresh = { ...first, id: id! };
+      const [payment] = await stage.payments(fresh);
+      const today = BigInt(shown.today);
+      t.match(payment, { amountGross: today, creditSpent: LARGE - today });
+      const [ended] = await stage.sql<[{ credit: bigint; status: string }]>`
+        select credit, status from subscriptions where id = ${id}`;
+      t.equal(ended.status, 'cancelled');
+      t.match((await stage.events(fresh)).at(-1), {
+        ...{ type: 'cancel_finalized', data: { credit: String(ended.credit) } },
+      });
+      t.match(await stage.sql`select replaced_by from subscriptions where id = ${first.id}`, [
+        { replacedBy: id },
+      ]);
+      t.same(await listCreditFaults(stage.sql), []);
+    },
+  );
 
 void t.test('until it is final, nothing else takes or refunds its credit', async (t) => {
   const { stage, small, large } = await changeScene(t);

@@ -350,6 +350,27 @@ export function instructionKind(data: Uint8Array): InstructionKind | undefined {
   return kinds.find((kind) => data[0] === DISCRIMINATOR[kind] && data.length === DATA_LENGTH[kind]);
 }
 
+/** Offset of the authority's init id in the data of a subscribe instruction. */
+const SUBSCRIBE_INIT_ID = 66;
+
+/**
+ * Finds the subscribe instruction that opened the subscription account. Returns the init id that it
+ * names, or undefined if no instruction opened the account.
+ */
+export function openedAccount(
+  instructions: readonly { programId: string; accounts: readonly string[]; data: Buffer }[],
+  programId: string,
+  subscription: string,
+): { initId: bigint } | undefined {
+  const found = instructions.find(
+    (one) =>
+      one.programId === programId &&
+      one.data[0] === DISCRIMINATOR.subscribe &&
+      one.accounts[3] === subscription,
+  );
+  return found && { initId: found.data.readBigInt64LE(SUBSCRIBE_INIT_ID) };
+}
+
 /** Whether the instruction data begins with the discriminator of a transfer. */
 export const isTransfer = (data: Uint8Array) => data[0] === DISCRIMINATOR.transfer;
 

@@ -252,8 +252,11 @@ export async function storeRegistration(
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
     if (change !== undefined && taken !== undefined) await storeTakenOver(sql, change, taken, id);
     await completeSession(sql, registration, id);
-    await endOffers(sql, registration.subscriptionPda);
-    await deleteUnregistered(sql, [registration.subscriptionPda]);
+    // Open offers at the address, and its place in the merchant's list, belong to a later account.
+    if (registration.gone === undefined) {
+      await endOffers(sql, registration.subscriptionPda);
+      await deleteUnregistered(sql, [registration.subscriptionPda]);
+    }
     const { allowSecond = false } = registration;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
     const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
@@ -300,7 +303,9 @@ async function endEarlierRegistration(
     await endRefundedAccess(sql, earlier.id);
     return undefined;
   }
-  if (open)
+  const { gone } = registration;
+  const isLater = gone !== undefined && earlier.createdAt > gone.signedAt;
+  if (open && !isLater)
     await endReplaced(sql, earlier, earlier.replacedBy === null ? 'resubscribed' : 'replaced');
   return undefined;
 }

@@ -14,7 +14,7 @@ export const PublicPlan = Type.Object(
     id: Id,
     appId: Id,
     name: text(
-      'The plan’s name, as its merchant wrote it. While the operator has suspended the merchant, names are `Not available`; other texts, links and the logo are null.',
+      'The plan’s name. Names of a suspended merchant are `Not available`; its other texts, links and logo are null.',
     ),
     description: nullable(text('The plan’s description, as its merchant wrote it.')),
     status: oneOf(

@@ -296,7 +296,7 @@ function reinstateRoute(api: Api, deps: ApiDeps): void {
         summary: 'Lift a force-cancel',
         description:
           'The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its externalId or wallet does the same. ' +
-          'For a wallet that cannot sign in (an address off the Ed25519 curve) it lifts any end while the account is live on chain: a keeper then registers the account, and collects from then on.',
+          'For a wallet off the curve, which cannot sign in, it lifts any end while the account is live: a keeper then registers it.',
         tags,
         params,
         headers: idempotencyHeaders,

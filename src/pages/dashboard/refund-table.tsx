@@ -28,6 +28,11 @@ export function RefundTable({
         { head: 'Status', cell: ({ status }) => <Badge status={status} /> },
         { head: 'Amount', isNumber: true, cell: ({ amount }) => <Usdc units={amount} /> },
         {
+          head: 'Beyond the payment',
+          isNumber: true,
+          cell: ({ excess }) => (excess === '0' ? '–' : <Usdc units={excess} />),
+        },
+        {
           head: 'Receipt',
           cell: ({ txSignature }) => (txSignature === null ? '–' : <Signature of={txSignature} />),
         },

@@ -98,13 +98,14 @@ export async function reconcile(
       .filter(({ kind }) => kind === 'not_on_chain' || kind === 'failed_on_chain')
       .map(({ signature }) => signature),
   );
-  const { publicUrl = '' } = reconciler;
-  const how = { repair, publicUrl, unfounded };
+  const read = (signature: string) => transactionOf(reconciler.rpc, seen, signature);
+  const { publicUrl = '', rpc, programId, keepers } = reconciler;
+  const chain = { rpc, programId, keepers, treasuries, transactionOf: read };
+  const how = { repair, publicUrl, unfounded, chain };
   differences.push(...(await compareOnChain(reconciler.sql, ours, how)));
   differences.push(...(await nameUnknown(reconciler.sql, listed)));
   differences.push(...(await nameUnexplained(reconciler.sql, { since, until }, ours)));
   differences.push(...(await nameCredits(reconciler.sql)));
-  const read = (signature: string) => transactionOf(reconciler.rpc, seen, signature);
   differences.push(...(await compareRefunds(reconciler.sql, range, shown, read)));
   // If this run recorded missing payments, the statements already contain these payments, but
   // `shown` (the sums on chain) does not. The statements are therefore compared by the next run.

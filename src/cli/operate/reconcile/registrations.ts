@@ -7,11 +7,13 @@ import {
   liveSubscriptionFilter,
   type SubscriptionAccount,
 } from '../../../chain/program/layouts.ts';
+import { periodSeconds } from '../../../chain/program/period.ts';
 import { RpcError } from '../../../chain/rpc/errors.ts';
 import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { findPlansAt, listActivePlanPdas, type PlanRow } from '../../../db/plans.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
 import { findSubscribed, listTreasuries } from '../../../db/reconciliation.ts';
+import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { PlanPull } from '../../../domain/collecting/differences.ts';
 import { checkRegistration, storeRegistration } from '../../../domain/subscribing/registration.ts';
 import { ServiceError } from '../../../errors.ts';
@@ -40,9 +42,10 @@ const NEVER_COLLECTED =
   'it is live, and no keeper collected for it in this range: ask the merchant whether it was registered';
 
 /**
- * Looks for accounts that have no registration in this database. If `pulls` names such an account,
- * registers the account again: a keeper collected from the account, so the account was registered
- * before. Other live accounts of active plans are only listed, because anyone can open an account.
+ * Looks for accounts that have no registration in this database. If one of `pulls` is from such an
+ * account, registers the account again: a keeper collected from the account, so the account was
+ * registered before. Other live accounts of active plans are only listed, because anyone can open
+ * an account.
  */
 export async function registerLost(
   parts: Parts,
@@ -53,12 +56,14 @@ export async function registerLost(
   const accounts = await readAccounts(parts, [...new Set([...collected, ...others])]);
   const found = await findPlansAt(parts.sql, [...new Set([...accounts.values()].map(planOf))]);
   const plans = new Map(found.map((plan) => [plan.planPda, plan]));
-  const wasCollected = new Set(collected);
   const result: Unregistered[] = [];
   for (const [subscriptionPda, account] of accounts) {
     const plan = plans.get(account.plan);
     if (plan === undefined) continue;
-    const reason = wasCollected.has(subscriptionPda)
+    const wasCollected = pulls.some(
+      (one) => one.subscriptionPda === subscriptionPda && isFrom(account, one.pull),
+    );
+    const reason = wasCollected
       ? await register(parts, plan, subscriptionPda, account)
       : NEVER_COLLECTED;
     result.push({
@@ -73,6 +78,14 @@ export async function registerLost(
   }
   return result;
 }
+
+/**
+ * Whether the payment is from this account: it has the same period boundaries. An earlier account
+ * at the address has others.
+ */
+const isFrom = (account: SubscriptionAccount, { periodStart }: Pull) =>
+  periodStart <= account.periodStart &&
+  (account.periodStart - periodStart) % periodSeconds(account.periodHours) === 0n;
 
 const planOf = ({ plan }: SubscriptionAccount) => plan;
 

@@ -1,0 +1,90 @@
+// Registers sponsored sign-ups that landed without a subscription (db/lost-sign-ups.ts). Their
+// accounts are gone, so the subscriptions are registered as ended, with their payments.
+import {
+  type AccountIdentity,
+  ChainDataError,
+  type SubscriptionAccount,
+} from '../../../chain/program/layouts.ts';
+import { periodSeconds } from '../../../chain/program/period.ts';
+import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
+import type { Rpc } from '../../../chain/rpc/rpc.ts';
+import {
+  lockLostSignUp,
+  type LostSignUp,
+  setSignUpSubscription,
+} from '../../../db/lost-sign-ups.ts';
+import { readReplaced } from '../../../db/plan-changes.ts';
+import { findPlan } from '../../../db/plans.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
+import {
+  type Gone,
+  openedBy,
+  readAccounts,
+  registrationOf,
+  storeGone,
+} from '../../../domain/sponsoring/landed.ts';
+import { PaymentUnderWay } from '../../../domain/subscribing/plan-credit.ts';
+
+/** What a repair reads from the chain. */
+export interface SignUpReader {
+  readonly rpc: Pick<Rpc, 'getMultipleAccounts'>;
+  readonly programId: string;
+  readonly keepers: readonly string[];
+  readonly treasuries: readonly string[];
+  readonly transactionOf: (signature: string) => Promise<FoundTransaction | null>;
+}
+
+/**
+ * Registers a landed sign-up whose account is gone, and records its payment. Returns false if it
+ * cannot be registered now: its transaction is not readable, the account still exists, or a payment
+ * of the subscription that it replaces may still land.
+ */
+export async function registerSignUp(
+  sql: Sql,
+  reader: SignUpReader,
+  signUp: LostSignUp,
+  signature: string,
+): Promise<boolean> {
+  try {
+    const gone = await readGone(sql, reader, signUp, signature);
+    if (gone === undefined) return false;
+    return await sql.begin(async (tx) => {
+      if (!(await lockLostSignUp(tx, signUp.offerId))) return false;
+      const { id, update } = await storeGone(tx, gone);
+      await setSignUpSubscription(tx, signUp.offerId, id);
+      return update !== undefined;
+    });
+  } catch (error) {
+    if (error instanceof PaymentUnderWay || error instanceof ChainDataError) return false;
+    throw error;
+  }
+}
+
+async function readGone(
+  sql: Sql,
+  { rpc, programId, keepers, treasuries, transactionOf }: SignUpReader,
+  signUp: LostSignUp,
+  signature: string,
+): Promise<Gone | undefined> {
+  const { planId, replaces, subscriptionPda } = signUp;
+  const [plan, found] = [await findPlan(sql, planId), await transactionOf(signature)];
+  if (plan === undefined || subscriptionPda === null) return undefined;
+  if (found === null || 'unreadable' in found) return undefined;
+  const { account, pull } = openedBy(
+    found,
+    { programId, keepers, treasuries, subscriptionPda },
+    signUp,
+  );
+  const replaced = replaces === null ? undefined : await readReplaced(sql, replaces);
+  const view = await readAccounts({ rpc, programId }, plan, subscriptionPda, found.slot, replaced);
+  const { subscription } = view;
+  if (subscription !== null && isSameAccount(account, subscription)) return undefined;
+  const one = { ...signUp, signature };
+  const registration = await registrationOf(sql, one, plan, { account, view, pull, replaced });
+  return { one, registration, pull, view };
+}
+
+/** Whether `found` is the account that the sign-up opened, not a later one at the address. */
+const isSameAccount = (opened: AccountIdentity, found: SubscriptionAccount) =>
+  found.initId === opened.initId &&
+  (found.periodStart - opened.periodStart) % periodSeconds(found.periodHours) === 0n;
