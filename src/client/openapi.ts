@@ -317,7 +317,7 @@ export interface paths {
         get?: never;
         /**
          * Lift a force-cancel
-         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its externalId or wallet does the same. For a wallet that cannot sign in (an address off the Ed25519 curve) it lifts any end while the account is live on chain: a keeper then registers the account, and collects from then on.
+         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its externalId or wallet does the same. For a wallet off the curve, which cannot sign in, it lifts any end while the account is live: a keeper then registers it.
          */
         post: operations["createReinstatement"];
     };
@@ -1609,7 +1609,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
+             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -1655,7 +1655,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
+             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -2691,7 +2691,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
+             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -2999,7 +2999,7 @@ export interface components {
              * A Solana address in Base58.
              */
             merchantWallet: string;
-            /** The plan’s name, as its merchant wrote it. While the operator has suspended the merchant, names are `Not available`; other texts, links and the logo are null. */
+            /** The plan’s name. Names of a suspended merchant are `Not available`; its other texts, links and logo are null. */
             name: string;
             /** Length of a period. */
             periodHours: number;
@@ -3632,7 +3632,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
+             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
@@ -4754,7 +4754,7 @@ export interface components {
              *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
              *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
              *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: The address is private or reserved, or the port is neither 80 nor 443 nor above 1023: webhooks are not sent there.
+             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
              *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
              *     - `protocol`: The answer was not HTTP.
              *     - `error`: Something else went wrong.
