@@ -2328,7 +2328,7 @@ export interface components {
             planId: string;
             /**
              * Format: date-time
-             * Time at which the merchant lifted the end, so that the same account may be registered again.
+             * Time at which the merchant lifted the end.
              */
             reinstatedAt: string | null;
             /**
@@ -3382,7 +3382,7 @@ export interface components {
             planId: string;
             /**
              * Format: date-time
-             * Time at which the merchant lifted the end, so that the same account may be registered again.
+             * Time at which the merchant lifted the end.
              */
             reinstatedAt: string | null;
             /**
@@ -4090,7 +4090,7 @@ export interface components {
             planId: string;
             /**
              * Format: date-time
-             * Time at which the merchant lifted the end, so that the same account may be registered again.
+             * Time at which the merchant lifted the end.
              */
             reinstatedAt: string | null;
             /**

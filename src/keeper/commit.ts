@@ -58,9 +58,8 @@ export async function commit(
   batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ): Promise<Committed> {
-  const { sql, clock } = context;
   const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
-  clock.observe(snapshot.now);
+  context.clock.observe(snapshot.now);
   const stopped = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
     batch.filter((row) => decisions.get(row)?.needs === need && !stopped.includes(row));
@@ -109,7 +108,7 @@ export async function commit(
   const decidable = rowsThat(undefined);
   try {
     const chainNow = timeOf(snapshot.now);
-    await settleRows(sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
+    await settleRows(context.sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
   } catch (error) {
     // Payments that were committed before the error are returned and sent. The claims of the other
     // rows are released, so that these rows can be claimed again.

@@ -410,30 +410,33 @@ rule("`subscriptionPda` | string | required: the account's address, in Base58", 
     );
 });
 
-rule('`url` | string | where events are sent; production accepts only HTTPS', async (t) => {
-  const { body } = await api.call<{ id: string }>('POST', '/merchant/apps', {
-    token: merchant.token,
-    body: { name: 'Hooked' },
-  });
-  const path = `/merchant/apps/${body.data.id}/webhooks`;
-  const post = (url: unknown) =>
-    production.call('POST', path, { token: merchant.token, body: { url } });
-  for (const url of [
-    'http://shop.test/hook',
-    'shop.test/hook',
-    'ftp://shop.test/',
-    '',
-    5,
-    undefined,
-  ])
-    t.match(
-      await post(url),
-      { status: 400, body: { error: { details: [{ path: 'url' }] } } },
-      String(url),
-    );
-  const url = 'https://shop.test/hook';
-  t.match(await post(url), { status: 201, body: { data: { url } } });
-});
+rule(
+  '`url` | string | where events are sent; production: HTTPS, port 80, 443 or above 1023',
+  async (t) => {
+    const { body } = await api.call<{ id: string }>('POST', '/merchant/apps', {
+      token: merchant.token,
+      body: { name: 'Hooked' },
+    });
+    const path = `/merchant/apps/${body.data.id}/webhooks`;
+    const post = (url: unknown) =>
+      production.call('POST', path, { token: merchant.token, body: { url } });
+    for (const url of [
+      'http://shop.test/hook',
+      'shop.test/hook',
+      'ftp://shop.test/',
+      '',
+      5,
+      undefined,
+    ])
+      t.match(
+        await post(url),
+        { status: 400, body: { error: { details: [{ path: 'url' }] } } },
+        String(url),
+      );
+    const url = 'https://shop.test/hook';
+    t.match(await post(url), { status: 201, body: { data: { url } } });
+  },
+);
 
 rule(
   '`secret` | string | the signing key; only the response that creates the endpoint shows it',

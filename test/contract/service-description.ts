@@ -48,7 +48,7 @@ export const kept: Record<string, string> = {
   'subscriptionPda | string (Base58 on-chain address) | yes':
     "`subscriptionPda` | string | required: the account's address, in Base58",
   'url | string | HTTPS URL that receives events (HTTPS is required in production)':
-    '`url` | string | where events are sent; production accepts only HTTPS',
+    '`url` | string | where events are sent; production: HTTPS, port 80, 443 or above 1023',
   'secret | string | signing secret; returned only once, when the endpoint is created':
     '`secret` | string | the signing key; only the response that creates the endpoint shows it',
   'Each app has at most one webhook endpoint.': 'An app has at most one webhook endpoint.',

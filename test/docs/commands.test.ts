@@ -93,6 +93,7 @@ void t.test('every variable that a page names as one of billing is in the table'
 const runners: Record<string, Record<string, string>> = {
   '../README.md': { sh: 'docs/readme.tools.ts', ts: 'client/package.test.ts' },
   'chain.md': { sh: 'docs/cheatcodes.tools.ts' },
+  'development.md': { sql: 'db/postgres/migration-apply.test.ts' },
   'merchants.md': { ts: 'client/package.test.ts' },
   'operators.md': { sh: 'docs/operators.tools.ts' },
   'postgres-pair.md': { sh: 'failover/archived.ts' },

@@ -198,7 +198,11 @@ async function registeredAgain(t: Test) {
   await keeper.stop();
   const { paidThrough } = await stage.row(old);
   stage.net.passSeconds(PERIOD + 5);
-  await stage.sql`update subscriptions set claim_id = gen_random_uuid(), lease_until = now() + interval '1 hour' where id = ${old.id}`;
+  // A keeper has read it at its end. It is due again, for another keeper that holds its lease.
+  await stage.sql`
+    update subscriptions set due_at = ${new Date(stage.now() * 1000)},
+      claim_id = gen_random_uuid(), lease_until = now() + interval '1 hour'
+    where id = ${old.id}`;
   const untouched = async () => {
     t.match(await stage.row(old), { status: 'cancelled', paidThrough });
     t.equal((await stage.payments(old)).length, 1);

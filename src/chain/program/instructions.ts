@@ -353,21 +353,16 @@ export function instructionKind(data: Uint8Array): InstructionKind | undefined {
 /** Offset of the authority's init id in the data of a subscribe instruction. */
 const SUBSCRIBE_INIT_ID = 66;
 
-/**
- * Finds the subscribe instruction that opened the subscription account. Returns the init id that it
- * names, or undefined if no instruction opened the account.
- */
+/** Returns the init id that the subscribe instruction of the account names. Undefined for none. */
 export function openedAccount(
   instructions: readonly { programId: string; accounts: readonly string[]; data: Buffer }[],
   programId: string,
   subscription: string,
 ): { initId: bigint } | undefined {
-  const found = instructions.find(
-    (one) =>
-      one.programId === programId &&
-      one.data[0] === DISCRIMINATOR.subscribe &&
-      one.accounts[3] === subscription,
+  const opening = instructions.filter(
+    ({ data, ...one }) => one.programId === programId && instructionKind(data) === 'subscribe',
   );
+  const found = opening.find(({ accounts }) => accounts[3] === subscription);
   return found && { initId: found.data.readBigInt64LE(SUBSCRIBE_INIT_ID) };
 }
 

@@ -111,8 +111,7 @@ export const Subscription = Type.Object(
     ),
     reinstatedAt: nullable({
       ...Time,
-      description:
-        'Time at which the merchant lifted the end, so that the same account may be registered again.',
+      description: 'Time at which the merchant lifted the end.',
     }),
     externalId: nullable(ExternalId),
     metadata: Metadata,

@@ -24,7 +24,10 @@ void t.test(
     const status = await runShared(['status', '--json'], env);
     t.equal(status.code, 1);
     t.match(JSON.parse(status.stdout), {
-      problems: ['collection of all plans is held: a better reason'],
+      problems: [
+        'no serve has run yet, and there is work for it',
+        'collection of all plans is held: a better reason',
+      ],
       collection: { holds: [{ planId: null, reason: 'a better reason' }], waitsForHeight: null },
     });
     const json = await run('hold', '--merchant', merchant.wallet, '--reason', 'fraud', '--json');

@@ -3,6 +3,7 @@ import { connect, type Sql } from '../../../src/db/postgres/connect.ts';
 import { migrate } from '../../../src/db/postgres/migrate.ts';
 import { applyMigration, setTimeouts } from '../../../src/db/postgres/migration-apply.ts';
 import { runShared } from '../../fixtures/command.ts';
+import { blocksOf } from '../../fixtures/pages.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 
 const NEXT = 9999;
@@ -55,6 +56,19 @@ update things set n = n + 100 where id in (
   select id from things where id > $1 and n < 100 order by id limit 10)
 returning id;
 `;
+
+void t.test(
+  'the migration that development.md shows is applied, and can be applied again',
+  async (t) => {
+    const { one } = await withThings(t);
+    const [shown] = (await blocksOf('development.md')).filter(({ language }) => language === 'sql');
+    const migration = { ...migrationOf(''), text: shown?.code ?? '' };
+    await applyMigration(one, migration);
+    t.same(await indexesOf(one, 'subscriptions_kind'), { subscriptions_kind: true });
+    await one`delete from schema_migrations where version = ${NEXT}`;
+    await applyMigration(one, migration);
+  },
+);
 
 void t.test('a migration in steps is applied outside a transaction', async (t) => {
   const { sql, one } = await withThings(t);
