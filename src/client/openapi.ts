@@ -366,7 +366,7 @@ export interface paths {
     "/merchant/apps/{appId}/unregistered": {
         /**
          * List subscriptions on chain that are not registered
-         * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed. A subscription that has ended here is not among them, although its account may live on.
+         * Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed. A subscription that has ended here is not among them.
          */
         get: operations["listUnregistered"];
     };
@@ -560,7 +560,7 @@ export interface paths {
     "/subscriber/subscriptions/{subscriptionId}/plan": {
         /**
          * Read the plan of your subscription
-         * As its public terms; with all texts also while the merchant is suspended.
+         * As its public terms, also while the merchant is suspended.
          */
         get: operations["listOwnPlan"];
     };

@@ -135,7 +135,7 @@ export function subscribedPlanRoutes(api: Api, deps: ApiDeps): void {
     {
       schema: {
         summary: 'Read the plan of your subscription',
-        description: 'As its public terms; with all texts also while the merchant is suspended.',
+        description: 'As its public terms, also while the merchant is suspended.',
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         params: Type.Object({ subscriptionId: PathId }),

@@ -25,7 +25,7 @@ export function unregisteredRoutes(api: Api, deps: ApiDeps, pages: Pages): void 
       schema: {
         summary: 'List subscriptions on chain that are not registered',
         description:
-          'Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed. A subscription that has ended here is not among them, although its account may live on.',
+          'Accounts that wallets opened without the service. Nothing is collected from them until their wallet registers them, or the app has registerUnclaimed. A subscription that has ended here is not among them.',
         tags: ['subscriptions'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
