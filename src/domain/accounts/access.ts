@@ -93,13 +93,16 @@ interface LateAccess {
  * The time for which a subscription keeps access because its collection is late. The time ends with
  * the plan, because nothing is due after its end, but not before accessUntil(). Null if no payment
  * will be due, if the last one failed (past_due), in a pause, for a replaced subscription, after a
- * period that was refunded, and before a first payment without a trial and without startsAt.
+ * refunded period without a deferred start, and before a first payment without a trial and without
+ * startsAt.
  */
 export function lateAccess(terms: LateTerms): LateAccess | null {
-  const { status, pausedAt, replacedAt, startsAt, planEndsAt } = terms;
+  const { status, pausedAt, replacedAt, startsAt, planEndsAt, paidThrough } = terms;
   if (status !== 'active' || pausedAt !== null || replacedAt !== null) return null;
-  if (!isRenewing(terms) || isRefunded(terms)) return null;
-  const from = latest(coveredUntil(terms), startsAt);
+  if (!isRenewing(terms)) return null;
+  const isDeferred = startsAt !== null && (paidThrough === null || startsAt > paidThrough);
+  if (isRefunded(terms) && !isDeferred) return null;
+  const from = latest(coveredUntil(counted(terms)), startsAt);
   if (from === null) return null;
   const until = earliest(new Date(from.getTime() + LATE_MS), planEndsAt);
   return { from, until: latest(until, accessUntil(terms)) ?? until };
