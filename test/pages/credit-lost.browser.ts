@@ -12,7 +12,7 @@ void t.test('a cancellation that loses credit is asked about, and names it', asy
   const wallet = createTestWallet(chain.rpcUrl, chain.wallet().keypair);
   const { page, faults } = await stage.open({ prepare: (one) => wallet.install(one) });
   await page.goto(`/s/${plan.id}`);
-  await page.getByRole('button', { name: /Subscribe with/ }).click();
+  await page.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await page.getByText('Paid until').waitFor();
   await served.sql`update subscriptions set credit = 98140000`;
   await page.goto('/account');
