@@ -1,4 +1,4 @@
-// A short random walk (test/walk); random-walk.long.ts has the long ones.
+// A short random walk (test/walk); random-walk.walk.ts has the long ones.
 import t from 'tap';
 import { walk } from '../walk/walk.ts';
 
