@@ -3,8 +3,11 @@
 // credit that its ended registration has left.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
-import { readRemainder } from '../../db/account-registrations.ts';
-import type { EarlierRegistration, Remainder } from '../../db/account-registrations.ts';
+import {
+  type EarlierRegistration,
+  readRemainder,
+  type Remainder,
+} from '../../db/account-registrations.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { creditFor } from '../collecting/credit.ts';
@@ -71,8 +74,9 @@ export async function readDues(
   const startsAt = live?.beginning.startsAt ?? left?.startsAt ?? null;
   const whole =
     live?.usdcNeeded ?? (trialHours === null ? firstPayment(plan, session, running) : 0n);
-  const isPaid = left?.paidThrough !== undefined && left.paidThrough !== null;
-  const due = isPaid || startsAt !== null ? 0n : whole;
+  // The remainder names a deferred start only while it lies ahead; `live` has counted its own.
+  const isCovered = (left?.paidThrough ?? left?.startsAt ?? null) !== null;
+  const due = isCovered ? 0n : whole;
   const credit = left?.credit ?? 0n;
   return {
     usdcNeeded: due - creditFor(credit, due, 0n),
