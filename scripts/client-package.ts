@@ -66,11 +66,15 @@ function packed(text: string): string {
         .replaceAll(/\n\t* \*(?!\/)/g, '')
         .replace(/\n\t* \*\//, ' */'),
     )
-    .replaceAll(/^\t*(\/\*\* (?!@).*) \*\/\n/gm, (line, comment: string) => {
-      if (said.has(comment)) return '';
-      said.add(comment);
-      return line;
-    });
+    .replaceAll(
+      /^\t*((?:\/\*\* (?!@).*)(?= \*\/\n)| \* +- .*)(?: \*\/)?\n/gm,
+      (line, comment: string) => {
+        if (said.has(comment)) return '';
+        said.add(comment);
+        return line;
+      },
+    )
+    .replaceAll(/(?:\n\t* \*)+(?=\n\t* \*\/)/g, '');
 }
 
 await rm(target, { recursive: true, force: true });

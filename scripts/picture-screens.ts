@@ -16,9 +16,9 @@ export async function eachScreen(
   take: (page: Page, name: string) => Promise<void>,
 ): Promise<void> {
   const offer = await open(subscribeUrl);
-  await offer.getByRole('button', { name: /^Subscribe with/ }).waitFor();
+  await offer.getByRole('button', { name: /^Subscribe and pay with/ }).waitFor();
   await take(offer, 'subscribe');
-  await offer.getByRole('button', { name: /^Subscribe with/ }).click();
+  await offer.getByRole('button', { name: /^Subscribe and pay with/ }).click();
   await offer.getByText('Paid until').waitFor();
 
   const own = await open(accountUrl);

@@ -27,7 +27,8 @@ const fileTests: Plugin = {
   name: 'file-tests',
   setup(esbuild) {
     esbuild.onResolve({ filter: /^tap$/ }, ({ importer }) => {
-      if (!/\.(test|long|browser|tools)\.tsx?$|\/test\/package\//.test(importer)) return undefined;
+      if (!/\.(test|long|walk|browser|tools)\.tsx?$|\/test\/package\//.test(importer))
+        return undefined;
       const path = relative(dirname(importer), join(root, 'test/file-test.js'));
       return {
         path: `${path.startsWith('.') ? path : `./${path}`}?${relative(root, importer)}`,

@@ -311,6 +311,7 @@ void t.test('what is not registered is listed with what to do, until it is', asy
   const shop = await stage.open({ prepare: (one) => buyer.install(one) });
   await shop.page.goto(href ?? '');
   await shop.page.getByRole('button', { name: /Subscribe and pay with/ }).click();
+  await shop.page.getByRole('button', { name: 'Register and pay 10.00 USDC' }).click();
   await shop.page.getByText('Paid until').waitFor();
   await page.getByText('All are registered').waitFor();
   t.same(await list(), []);

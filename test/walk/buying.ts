@@ -60,6 +60,8 @@ interface Shown {
   /** Chain time of the amounts, Unix seconds. */
   asOf: number;
   isExact: boolean;
+  /** Whether another offer fits too: then the wallet may also pay less. */
+  isAmbiguous?: boolean;
 }
 
 const pdaOf = ({ stage: { net } }: Walk, { keypair }: Walker, { pda }: Plan) =>
@@ -78,7 +80,8 @@ export const isLive = ({ status, replacedBy }: Own) =>
  * Compares what was shown with what the newest registration of the address has paid, once nothing
  * is under way. A payment that lands some seconds later costs these seconds less or more.
  */
-async function compare(walk: Walk, { what, pda, today, asOf, isExact }: Shown): Promise<void> {
+async function compare(walk: Walk, shown: Shown): Promise<void> {
+  const { what, pda, today, asOf, isExact, isAmbiguous = false } = shown;
   const { stage, story, breaches } = walk;
   if (walk.keeper === undefined) return;
   await settle(walk);
@@ -92,8 +95,7 @@ async function compare(walk: Walk, { what, pda, today, asOf, isExact }: Shown): 
   const seconds = BigInt(Math.max(0, stage.now() - asOf));
   // The dearest plan by the second is 25 USDC for 720 hours.
   const slack = isExact ? 0n : 2n + (seconds * 2n * 25_000_000n) / (720n * 3600n);
-  const off = paid.cash > today ? paid.cash - today : today - paid.cash;
-  if (off <= slack) return;
+  if (paid.cash <= today + slack && (isAmbiguous || paid.cash >= today - slack)) return;
   breaches.push(
     `shownIsPaid: ${what} showed ${today}, ${paid.cash} was charged by ${paid.id} (step ${story.length})`,
   );
@@ -225,16 +227,18 @@ export async function change(walk: Walk, walker: Walker): Promise<Said> {
   const about = `changes to ${to.terms.amount} for ${to.terms.periodHours} h ${when}`;
   const pda = pdaOf(walk, walker, to);
   await asks(walk, pda);
+  const paidBefore = await paymentsOf(walk, old);
   const asked = await byWallet<Offer & Amounts>(walk, walker, 'POST', path, {
     ...{ planId: to.id, when, sponsored },
   });
   if (asked.status !== 200) return `${about}: ${told(asked)}`;
   const offer = asked.body.data;
   const { today, asOf, startsAt } = offer;
-  if (declines) {
-    const other = when === 'now' ? 'period_end' : 'now';
-    await byWallet(walk, walker, 'POST', path, { planId: to.id, when: other });
-  }
+  const other = declines
+    ? await byWallet<Offer>(walk, walker, 'POST', path, {
+        ...{ planId: to.id, when: when === 'now' ? 'period_end' : 'now' },
+      })
+    : undefined;
   const end = offer.sponsored
     ? `sponsored, ${await handedOver(walk, walker, offer)}`
     : way === 0
@@ -244,14 +248,31 @@ export async function change(walk: Walk, walker: Walker): Promise<Said> {
   if (/confirmed$|landed$/.test(end)) {
     if (!offer.sponsored) await awaitSeen(walk, pda, 'confirmed');
     const seconds = unixSeconds(new Date(asOf));
-    const shown = { pda, today: BigInt(today), asOf: Number(seconds), isExact: offer.sponsored };
-    await compare(walk, {
-      what: `${about}${declines ? ' (asked for the other too)' : ''}`,
-      ...shown,
-    });
-    await compareStart(walk, { pda, startsAt, what: about });
+    // Two kinds of change within one block are one transaction; only the relay says for which of
+    // the offers the wallet signed it.
+    // A payment of the old subscription in between changes what the change costs.
+    if ((await paymentsOf(walk, old)) === paidBefore) {
+      // Two kinds of change within one block are one transaction; only the relay says for which of
+      // the offers the wallet signed it.
+      const isAmbiguous =
+        way !== 0 && other?.status === 200 && other.body.data.transaction === offer.transaction;
+      await compare(walk, {
+        what: `${about}${declines ? ' (asked for the other too)' : ''}`,
+        ...{ pda, today: BigInt(today), asOf: Number(seconds) },
+        ...{ isExact: offer.sponsored, isAmbiguous },
+      });
+      if (!isAmbiguous) await compareStart(walk, { pda, startsAt, what: about });
+    }
   }
   return `${about}${declines ? ', asked for the other too' : ''}: ${end}, shown ${today}`;
+}
+
+/** Number of the subscription's payments that succeeded. */
+async function paymentsOf({ stage: { sql } }: Walk, { id }: Own): Promise<number> {
+  const [{ count }] = await sql<[{ count: number }]>`
+    select count(*)::int as count from payments
+    where subscription_id = ${id} and status = 'succeeded'`;
+  return count;
 }
 
 /** Compares the time to which a change defers the first payment with what was shown. */
