@@ -336,3 +336,40 @@ void t.test('a live account that was ended here: standing names what is charged'
   const [amount = 0n] = await paid(stage, buyer);
   t.ok(amount <= shown && amount > shown - 10_000n, `${amount} of ${shown}`);
 });
+
+void t.test(
+  'a change at the period’s end is registered after that time: standing names what is charged',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const { merchant } = plan;
+    const dearer = await stage.plan({ amount: 9_000_000n, periodHours: 720, merchant });
+    await stage.sql`update plans set app_id = ${plan.appId} where id = ${dearer.id}`;
+    const keeper = await stage.startKeeper();
+    const buyer = await stage.buyer(plan);
+    const bought = await buyer.buy();
+    await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 1);
+    await stage.quiet();
+    await keeper.stop();
+    const { body: offered } = await buyer.post<Offer>(`subscriptions/${bought.id}/change`, {
+      ...{ planId: dearer.id, when: 'period_end' },
+    });
+    const { transaction, subscriptionPda, offerId } = offered.data;
+    await stage.land(buyer.keypair, transaction);
+    stage.passHours(960);
+    const { body } = await buyer.get<{ onChain: string; usdcNeeded: string }>(
+      `plans/${dearer.id}/standing`,
+    );
+    const shown = BigInt(body.data.usdcNeeded);
+    t.match(body.data, { onChain: 'live' });
+    t.ok(shown > 5_900_000n && shown <= 9_000_000n, `${shown}`);
+    const { status } = await buyer.post('subscriptions', {
+      ...{ appId: plan.appId, planId: dearer.id, subscriptionPda, offerId },
+    });
+    t.equal(status, 201);
+    await stage.startKeeper();
+    await stage.until('it is paid', async () => (await paid(stage, buyer)).length === 2);
+    const [, amount = 0n] = await paid(stage, buyer);
+    t.ok(amount <= shown && amount > shown - 10_000n, `${amount} of ${shown}`);
+  },
+);
