@@ -74,15 +74,14 @@ export async function migrate(
   onStep: (words: string) => void = () => undefined,
 ): Promise<string[]> {
   const migrations = await listMigrations();
-  const reserved = await sql.reserve();
+  onStep('waiting for another migration to end');
+  const reserved = await lockedSession(sql);
   const giveBack = async () => {
     await reserved`select pg_advisory_unlock(${ADVISORY_LOCK})`.catch(() => undefined);
     await reserved`reset all`.catch(() => undefined);
     reserved.release();
   };
   try {
-    onStep('waiting for another migration to end');
-    await lockMigrations(reserved);
     await setTimeouts(reserved);
     const applied = await appliedVersions(reserved);
     if (applied.size === 0) await refuseElsewhere(reserved);
@@ -107,14 +106,18 @@ export async function migrate(
 }
 
 /**
- * Waits for the lock of migrations without a statement that waits: `create index concurrently` in
- * the other process would wait for this session's statement, which is a deadlock.
+ * Returns a session that holds the lock of migrations. Waits without a statement that waits:
+ * `create index concurrently` in the other process would wait for this session's statement, which
+ * is a deadlock. Between two looks the pool has the session: the loss of a reserved session that
+ * runs no statement would crash postgres.js at the next one.
  */
-async function lockMigrations(sql: Queryable): Promise<void> {
+async function lockedSession(sql: Sql) {
   for (;;) {
-    const [lock] = await sql<{ isFree: boolean }[]>`
+    const session = await sql.reserve();
+    const [lock] = await session<{ isFree: boolean }[]>`
       select pg_try_advisory_lock(${ADVISORY_LOCK}) as is_free`;
-    if (lock?.isFree === true) return;
+    if (lock?.isFree === true) return session;
+    session.release();
     await delay(LOOK_MS);
   }
 }
