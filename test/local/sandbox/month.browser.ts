@@ -246,7 +246,7 @@ async function changePlan(
   const shop = await open(`${url}#demo=${secret ?? ''}`);
   await shop.getByRole('button', { name: /Subscribe and pay with/ }).click();
   await shop.getByRole('heading', { name: 'Change plan' }).waitFor();
-  await shop.getByRole('button', { name: 'Change plan', exact: true }).click();
+  await shop.getByRole('button', { name: 'Subscribe and pay', exact: true }).click();
   await shop.getByText('Paid until').waitFor();
   await shop.context().close();
   const [next] = await api<Schemas['Subscription'][]>('subscriptions');
