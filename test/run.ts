@@ -169,17 +169,19 @@ class Worker {
   }
 }
 
+/** Milliseconds of all cores since the machine's start: those without work, and all. */
+function readMachine(): { idle: number; all: number } {
+  const times = cpus().map((cpu) => cpu.times);
+  const idle = times.reduce((sum, time) => sum + time.idle, 0);
+  const all = times.flatMap((time) => Object.values(time)).reduce((sum, ms) => sum + ms, 0);
+  return { idle, all };
+}
+
 /** Returns a function that tells what part of the machine's time was left since its last call. */
 function watchMachine(): () => number {
-  const read = () => {
-    const times = cpus().map((cpu) => cpu.times);
-    const idle = times.reduce((sum, time) => sum + time.idle, 0);
-    const all = times.flatMap((time) => Object.values(time)).reduce((sum, ms) => sum + ms, 0);
-    return { idle, all };
-  };
-  let before = read();
+  let before = readMachine();
   return () => {
-    const now = read();
+    const now = readMachine();
     const left = (now.idle - before.idle) / Math.max(1, now.all - before.all);
     before = now;
     return left;
@@ -193,6 +195,8 @@ function watchMachine(): () => number {
 class Suite {
   readonly totals: Totals = { passed: 0, failed: 0 };
   readonly durations: Record<string, number>;
+  /** CPU milliseconds of each file's process, without what it started. */
+  readonly cpuMs: Record<string, number> = {};
   readonly #files: string[];
   readonly #start: () => Worker;
   readonly #compiled: string;
@@ -252,6 +256,7 @@ class Suite {
     this.totals.passed += passed;
     this.totals.failed += ok ? 0 : Math.max(failed, 1);
     this.durations[file] = Math.round(seconds * 10) / 10;
+    this.cpuMs[file] = report?.cpuMs ?? 0;
     if (!ok) console.log(report === undefined ? 'the process ended' : failures(report.tap));
     console.log(`${ok ? 'ok' : 'not ok'} ${file} # ${seconds.toFixed(1)} s, ${passed} passed`);
     this.#running.delete(worker);
@@ -260,6 +265,18 @@ class Suite {
     else this.#idle.push(worker);
     this.#fill();
   }
+}
+
+/** What a run cost: CPU of the machine and of the files’ processes, and the ten dearest files. */
+function costs(cpuMs: Record<string, number>, machineMs: number): string {
+  const inSeconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
+  const files = Object.entries(cpuMs).sort(([, one], [, other]) => other - one);
+  const sum = files.reduce((all, [, ms]) => all + ms, 0);
+  const dearest = files.slice(0, 10).map(([file, ms]) => `  ${inSeconds(ms)} ${file}`);
+  return [
+    `CPU: ${inSeconds(machineMs)} of the machine, ${inSeconds(sum)} of them in the processes of the files`,
+    ...dearest,
+  ].join('\n');
 }
 
 /** Bytes that a run may need for temporary files. */
@@ -316,7 +333,11 @@ try {
     ...(kinds.includes('long') && { TEST_LONG: '1' }),
   };
   const suite = new Suite(files, durations, compiled, () => new Worker(compiled, env));
+  const began = readMachine();
   await suite.run();
+  const ended = readMachine();
+  const machineMs = ended.all - began.all - (ended.idle - began.idle);
+  if (files.length > 1) console.log(costs(suite.cpuMs, machineMs));
   totals = suite.totals;
   await mkdir(join(root, '.tap'), { recursive: true });
   await writeFile(durationsFile, JSON.stringify(suite.durations, undefined, 1));

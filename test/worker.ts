@@ -23,9 +23,12 @@ export interface Report {
   failed: number;
   /** Bytes that the process holds. */
   memory: number;
+  /** CPU milliseconds that the process used, without what it started. */
+  cpuMs: number;
 }
 
 async function run({ file, url, timeoutMs }: Order): Promise<Report> {
+  const before = process.cpuUsage();
   const options: TestOpts = { name: file, timeout: timeoutMs, cb: () => import(url) };
   const test = new Test(options);
   const tap = text(test);
@@ -40,12 +43,14 @@ async function run({ file, url, timeoutMs }: Order): Promise<Report> {
   test.setTimeout(0);
   const { total, pass, fail } = test.counts;
   const failed = fail + failures.length;
+  const { user, system } = process.cpuUsage(before);
   return {
     tap: [await tap, ...failures].join('\n'),
     total,
     passed: pass,
     failed: failed === 0 && !test.passing() ? 1 : failed,
     memory: process.memoryUsage().rss,
+    cpuMs: (user + system) / 1000,
   };
 }
 
