@@ -85,10 +85,12 @@ async function compare(walk: Walk, shown: Shown): Promise<void> {
   const { stage, story, breaches } = walk;
   if (walk.keeper === undefined) return;
   await settle(walk);
-  const [paid] = await stage.sql<{ id: string; cash: bigint; price: bigint; length: number }[]>`
-    select s.id, s.amount as price, s.period_hours * 3600 as length, coalesce((
-      select sum(amount_gross) from payments
-      where subscription_id = s.id and status = 'succeeded' and not further), 0)::int8 as cash
+  const [paid] = await stage.sql<{ id: string; cash: bigint; state: string }[]>`
+    select s.id, coalesce((
+        select sum(amount_gross) from payments
+        where subscription_id = s.id and status = 'succeeded' and not further), 0)::int8 as cash,
+      concat_ws(' ', s.status, 'credit', s.credit, 'trial to', s.trial_ends_at, 'starts',
+        s.starts_at, 'due', s.due_at, 'paid through', s.paid_through, 'paused', s.paused_at) as state
     from subscriptions s where subscription_pda = ${pda} and replaced_by is null
       and status in ('active', 'past_due') order by id desc limit 1`;
   if (paid === undefined) return;
@@ -97,7 +99,7 @@ async function compare(walk: Walk, shown: Shown): Promise<void> {
   const slack = isExact ? 0n : 2n + (seconds * 2n * 25_000_000n) / (720n * 3600n);
   if (paid.cash <= today + slack && (isAmbiguous || paid.cash >= today - slack)) return;
   breaches.push(
-    `shownIsPaid: ${what} showed ${today}, ${paid.cash} was charged by ${paid.id} (step ${story.length})`,
+    `shownIsPaid: ${what} showed ${today}, ${paid.cash} was charged by ${paid.id} (step ${story.length}): ${paid.state}`,
   );
 }
 

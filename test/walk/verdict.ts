@@ -100,7 +100,7 @@ async function listed(rpc: Stage['rpc'], address: string) {
 
 /**
  * Charged parts of payments of one account that overlap. The part of a payment whose rest became
- * credit ends when its subscription was replaced.
+ * credit ends when its subscription was replaced, which may be before the part begins.
  */
 async function chargedTwice({ sql }: Stage): Promise<string[]> {
   const rows = await sql<{ id: string; other: string; pda: string; from: Date; to: Date }[]>`
@@ -108,8 +108,7 @@ async function chargedTwice({ sql }: Stage): Promise<string[]> {
       select p.id, p.subscription_pda as pda, coalesce(p.covers_from, p.period_start) as starts_at,
         case when p.amount_credited is null then p.period_end else least(p.period_end, (
           select min(r.replaced_at) from subscriptions r
-          where r.subscription_pda = p.subscription_pda
-            and r.replaced_at >= coalesce(p.covers_from, p.period_start)
+          where r.subscription_pda = p.subscription_pda and r.replaced_at >= p.occurred_at
         )) end as ends_at, s.chain_init_id as init,
         extract(epoch from s.chain_period_start)::int8 % (s.period_hours * 3600) as phase
       from payments p join subscriptions s on s.id = p.subscription_id
@@ -118,7 +117,7 @@ async function chargedTwice({ sql }: Stage): Promise<string[]> {
     select a.id, b.id as other, a.pda, greatest(a.starts_at, b.starts_at) as from,
       least(a.ends_at, b.ends_at) as to
     from parts a join parts b using (pda, init, phase)
-    where a.id < b.id and a.starts_at < b.ends_at and b.starts_at < a.ends_at`;
+    where a.id < b.id and greatest(a.starts_at, b.starts_at) < least(a.ends_at, b.ends_at)`;
   return rows.map(
     ({ id, other, pda, from, to }) =>
       `${from.toISOString()} to ${to.toISOString()} of ${pda} by ${id} and ${other}`,
