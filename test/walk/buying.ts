@@ -158,7 +158,10 @@ export async function buy(walk: Walk, walker: Walker): Promise<Said> {
   return `buys ${about}: ${end}`;
 }
 
-/** Waits until a keeper has registered or listed an account that was opened. */
+/**
+ * Waits until a keeper has registered or listed an account that was opened, and has seen that the
+ * account's earlier registration, which the wallet had cancelled, is over.
+ */
 async function awaitSeen(walk: Walk, pda: string, end: string): Promise<void> {
   const { stage } = walk;
   if (walk.keeper === undefined || !end.endsWith('confirmed')) return;
@@ -167,6 +170,7 @@ async function awaitSeen(walk: Walk, pda: string, end: string): Promise<void> {
     const seen = await stage.sql`
       select 1 from subscriptions where subscription_pda = ${pda}
         and status in ('active', 'past_due')
+        and cancel_requested_by is distinct from 'subscriber'
       union all select 1 from unregistered_subscriptions where subscription_pda = ${pda}`;
     return seen.length > 0;
   });
