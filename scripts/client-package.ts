@@ -48,8 +48,8 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 
 /**
  * Makes a file half as long: indents with tabs, puts comments on one line, and removes repeated
- * comments, redundant formats and response headers. Also changes .ts to .js in import paths and
- * removes the source map reference.
+ * comments, repeated items of their lists, redundant formats and response headers. Also changes .ts
+ * to .js in import paths and removes the source map reference.
  */
 function packed(text: string): string {
   const said = new Set<string>();
@@ -66,14 +66,11 @@ function packed(text: string): string {
         .replaceAll(/\n\t* \*(?!\/)/g, '')
         .replace(/\n\t* \*\//, ' */'),
     )
-    .replaceAll(
-      /^\t*((?:\/\*\* (?!@).*)(?= \*\/\n)| \* +- .*)(?: \*\/)?\n/gm,
-      (line, comment: string) => {
-        if (said.has(comment)) return '';
-        said.add(comment);
-        return line;
-      },
-    )
+    .replaceAll(/^\t*(\/\*\* (?!@).* \*\/| \* +- .*)\n/gm, (line, comment: string) => {
+      if (said.has(comment)) return '';
+      said.add(comment);
+      return line;
+    })
     .replaceAll(/(?:\n\t* \*)+(?=\n\t* \*\/)/g, '');
 }
 

@@ -20,15 +20,14 @@ const relativeImports: Plugin = {
 };
 
 /**
- * A test file's `tap` is the test that its worker made for it; the query makes a module of its own
- * for each file.
+ * A test file, named for its kind (`*.test.ts`, `*.long.ts`), gets the `tap` that its worker made
+ * for it; the query makes a module of its own for each file.
  */
 const fileTests: Plugin = {
   name: 'file-tests',
   setup(esbuild) {
     esbuild.onResolve({ filter: /^tap$/ }, ({ importer }) => {
-      if (!/\.(test|long|walk|browser|tools)\.tsx?$|\/test\/package\//.test(importer))
-        return undefined;
+      if (!/\.[a-z]+\.tsx?$/.test(importer)) return undefined;
       const path = relative(dirname(importer), join(root, 'test/file-test.js'));
       return {
         path: `${path.startsWith('.') ? path : `./${path}`}?${relative(root, importer)}`,

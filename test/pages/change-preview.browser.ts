@@ -172,6 +172,9 @@ void t.test('the preview of a change has the amounts that are paid, in every cas
       select next_payment_due as due from subscriptions where id = ${id}`;
     return row?.due?.getTime() ?? Infinity;
   };
+  const passUntil = (at: number) => {
+    chain.passSeconds(Math.max(0, Math.round((at - chain.now()) / 1000)));
+  };
   /** Lets time pass until `hours` after all have subscribed. Payments come when they are due. */
   const passTo = async (hours: number) => {
     const end = began + hours * HOUR_SECONDS * 1000;
@@ -181,10 +184,10 @@ void t.test('the preview of a change has the amounts that are paid, in every cas
       );
       const next = dues.sort((a, b) => a.at - b.at).find(({ at }) => at <= end);
       if (next === undefined) break;
-      chain.passSeconds(Math.max(0, Math.round((next.at - chain.now()) / 1000)) + 1);
+      passUntil(next.at + 1000);
       await stage.until(`${next.name} is paid`, async () => (await dueAt(next.id)) > next.at);
     }
-    chain.passSeconds(Math.round((end - chain.now()) / 1000));
+    passUntil(end);
   };
   for (const [name, { at, when, shown }] of Object.entries(cases)) {
     const { buyer, id } = bought.get(name)!;

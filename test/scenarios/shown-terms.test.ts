@@ -338,7 +338,7 @@ void t.test('a live account that was ended here: standing names what is charged'
 });
 
 void t.test(
-  'a change at the period’s end is registered after that time: standing names what is charged',
+  'a change at the period’s end that is registered late: standing names what is charged',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });

@@ -254,8 +254,6 @@ export async function change(walk: Walk, walker: Walker): Promise<Said> {
   if (/confirmed$|landed$/.test(end)) {
     if (!offer.sponsored) await awaitSeen(walk, pda, 'confirmed');
     const seconds = unixSeconds(new Date(asOf));
-    // Two kinds of change within one block are one transaction; only the relay says for which of
-    // the offers the wallet signed it.
     // A payment of the old subscription in between changes what the change costs.
     if ((await paymentsOf(walk, old)) === paidBefore) {
       // Two kinds of change within one block are one transaction; only the relay says for which of
