@@ -295,6 +295,36 @@ export async function endReplacedAt(sql: Transaction, id: string, at: Date): Pro
 }
 
 /**
+ * Ends the paid time that rests on these payments at the chain time `at`, because their unused
+ * parts became credit: for every registration of the accounts, live or ended. A replaced one is
+ * replaced at `at`. For any other, the period gives no access, and nothing more is due in it. Also
+ * writes the live registrations whose payment no keeper has read, so that a keeper that is reading
+ * them reads them again.
+ */
+export async function endCreditedTime(
+  sql: Transaction,
+  paymentIds: readonly string[],
+  at: Date,
+): Promise<void> {
+  if (paymentIds.length === 0) return;
+  await sql`
+    with resting as (
+      select s.id from subscriptions s
+      where (s.replaced_by is null or s.replaced_at > ${at}) and exists (
+        select from payments p where p.id = any(${[...paymentIds]}::uuid[])
+          and p.subscription_pda = s.subscription_pda and (p.period_end = s.paid_through
+            or (s.paid_through is null and s.status in ('active', 'past_due')))
+      ) order by s.id for no key update of s
+    )
+    update subscriptions s set
+      replaced_at = case when s.replaced_by is not null then ${at}::timestamptz end,
+      refunded_through = case when s.replaced_by is null
+        then coalesce(s.paid_through, s.refunded_through) else s.refunded_through end,
+      updated_at = now()
+    from resting where s.id = resting.id`;
+}
+
+/**
  * Lists the pulled payments of the on-chain period that starts at `periodStart`. Includes the
  * payments of all rows of `subscriptions` with this address. Leaves out extra pulls, and payments
  * that credit covered in full.

@@ -13,6 +13,7 @@ import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { clearCredit, readRemainder } from '../../db/account-registrations.ts';
 import type { ChangeWhen } from '../../db/offered-transactions.ts';
 import {
+  endCreditedTime,
   endReplacedAt,
   hasOpenAttempt,
   hasOpenChange,
@@ -122,7 +123,10 @@ export function takeOver(sql: Transaction, change: PlanChange): Promise<TakenOve
   return takenOver(sql, change, { forUpdate: true, read: lockPaidParts });
 }
 
-/** Stores what the new subscription `by` has taken over, and the replaced subscription's event. */
+/**
+ * Stores what the new subscription `by` has taken over, the end of the paid time that became
+ * credit, and the replaced subscription's event.
+ */
 export async function storeTakenOver(
   sql: Transaction,
   { at }: PlanChange,
@@ -133,15 +137,24 @@ export async function storeTakenOver(
   if (first === undefined) return;
   await markCredited(sql, parts);
   for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
-  if (!isLive(first)) {
-    await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
-    return;
-  }
-  const replaced = await markReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
+  if (isLive(first)) await storeReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
+  else await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
+  const credited = parts.map(({ id }) => id);
+  await endCreditedTime(sql, credited, timeOf(at));
+}
+
+/** Marks a live subscription as replaced, with its event. */
+async function storeReplaced(
+  sql: Transaction,
+  subscriptionId: string,
+  replacement: { by: string; at: Date; replacedAt: Date },
+): Promise<void> {
+  const replaced = await markReplaced(sql, subscriptionId, replacement);
   if (replaced?.isFirst !== true) return;
   const { cancelRequestedAt } = replaced;
-  const extra = { cancelRequestedAt, cancelRequestedBy: 'subscriber', replacedBy: by };
-  await appendEvents(sql, [{ subscriptionId: first.id, type: 'cancel_requested', extra }]);
+  const { by: replacedBy } = replacement;
+  const extra = { cancelRequestedAt, cancelRequestedBy: 'subscriber', replacedBy };
+  await appendEvents(sql, [{ subscriptionId, type: 'cancel_requested', extra }]);
 }
 
 /**
