@@ -95,6 +95,21 @@ const isSignedAway = (sql: Queryable) => sql`(
     and o.signed_at > now() - interval '2 minutes'
     and not exists (select from sponsorships d where d.offer_id = o.id)))`;
 
+/**
+ * SQL for the changes of plan of the subscription `id` that the relay took and that are not
+ * registered. Leaves out older ones, whose blockhashes have expired for certain.
+ */
+const relayedChanges = (sql: Queryable, id: Fragment) => sql`
+  from offered_transactions r where r.replaces = ${id} and r.relayed_blockhash is not null
+    and r.registered_at is null and r.created_at > now() - interval '15 minutes'`;
+
+/**
+ * SQL condition: a change of plan of the subscription `s` that its wallet has signed, for
+ * sponsoring or for the relay, may still land.
+ */
+export const isChangeSigned = (sql: Queryable) => sql`(
+  ${isSignedAway(sql)} or exists (select ${relayedChanges(sql, sql`s.id`)}))`;
+
 /** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
 export interface SignedChange {
   offerId: string;
@@ -114,11 +129,9 @@ export interface SignedChange {
  */
 export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
   return sql<SignedChange[]>`
-    select id as offer_id, signature, relayed_blockhash as signed_blockhash, blockhash,
-      last_valid_block_height
-    from offered_transactions
-    where replaces = ${id} and relayed_blockhash is not null and registered_at is null
-      and created_at > now() - interval '15 minutes'
+    select r.id as offer_id, r.signature, r.relayed_blockhash as signed_blockhash, r.blockhash,
+      r.last_valid_block_height
+    ${relayedChanges(sql, sql`${id}::uuid`)}
     union all
     select o.id, null, o.blockhash, o.blockhash, o.last_valid_block_height
     from sponsored_offers o
