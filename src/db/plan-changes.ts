@@ -1,6 +1,6 @@
 // Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
 // and the offers of transactions that make the change.
-import { isSameAccount } from './account-registrations.ts';
+import { isSameAccount, stoppedAt } from './account-registrations.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 import { DECISION_MINUTES } from './sponsored-offers.ts';
@@ -17,8 +17,10 @@ export interface ReplacedRow {
   startsAt: Date | null;
   credit: bigint;
   refundedThrough: Date | null;
-  /** Time of the end; null while the subscription is live. */
+  /** Chain time of the end; null while the subscription is live. */
   endedAt: Date | null;
+  /** The database's time of the end or the replacement; null before. */
+  stoppedAt: Date | null;
   /** Whether the account has a newer registration, which has taken over what this one had left. */
   isRenewed: boolean;
   replaces: string | null;
@@ -39,7 +41,8 @@ export async function readReplaced(
   if (forUpdate) await sql`select from subscriptions where id = ${id} for no key update`;
   const [row] = await sql<ReplacedRow[]>`
     select s.id, s.subscription_pda, s.status, s.paid_through, s.trial_ends_at, s.starts_at,
-      s.credit, s.refunded_through, s.ended_at, s.replaces, s.replaced_by, s.external_id,
+      s.credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
+      s.replaced_by, s.external_id,
       s.metadata::text as metadata, s.own_ids_from, exists (
         select from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
           and ${isSameAccount(sql)}

@@ -184,7 +184,7 @@ for (const refund of [0n, 2_000_000n])
     t.same(await listCreditFaults(stage.sql), []);
   });
 
-void t.test('sent by the wallet after the end: nothing is taken over', async (t) => {
+void t.test('offered before the end, sent by the wallet after it: as it was shown', async (t) => {
   const { stage, buyer, force, offered, register, read, payment } = await scene(t);
   stage.passHours(240);
   stage.net.mineBlocks(2);
@@ -194,8 +194,12 @@ void t.test('sent by the wallet after the end: nothing is taken over', async (t)
   stage.net.mineBlocks(2);
   await stage.land(buyer.wallet, transaction);
   const fresh = await register(subscriptionPda);
-  t.match(await read(fresh), { credit: 0n });
-  t.match(await payment(), { amountCredited: null }, 'it stays refundable');
+  const { credit, chainPeriodStart } = await read(fresh);
+  const { periodStart, amountCredited } = await payment();
+  const [from, at] = [periodStart, chainPeriodStart].map((time) => BigInt(time.getTime() / 1000));
+  t.equal(credit, unused(SMALL, from!, at!), 'what was unused when it landed');
+  t.equal(amountCredited, credit);
+  t.match(await read(buyer.first), { endReason: 'forced', replacedBy: fresh.id });
 });
 
 void t.test('the last try of a past-due subscription fails while its change is sent', async (t) => {
