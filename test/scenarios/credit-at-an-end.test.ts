@@ -180,3 +180,31 @@ void t.test('while a payment may spend the credit, nothing is taken over', async
   const { status, body } = await register(second);
   t.match({ status, body }, { status: 201, body: { data: { credit: String(credit) } } });
 });
+
+void t.test('changed back, and ended by force before a keeper has read the account', async (t) => {
+  const { stage, keeper, buyer, large, first, second, act, read } = await changed(
+    t,
+    'now',
+    90_000_000n,
+  );
+  await keeper.stop();
+  const { body } = await buyer.post<{ transaction: string }>(`subscriptions/${second.id}/change`, {
+    ...{ planId: large.id, when: 'now' },
+  });
+  await stage.land(buyer.keypair, body.data.transaction);
+  const back = await buyer.register(first.pda);
+  t.equal(back.status, 201);
+  t.equal((await act(back.body.data.id, 'cancel', { mode: 'force' })).status, 200);
+  t.equal((await act(back.body.data.id, 'reinstate')).status, 200);
+  const again = await buyer.register(first.pda);
+  t.equal(again.status, 201);
+  await stage.startKeeper();
+  await stage.quiet();
+  const last = { ...first, id: again.body.data.id };
+  t.match(await read(last), { replaces: second.id, status: 'active' });
+  const [paid] = await stage.payments(last);
+  t.match(paid, { source: 'credit' }, 'the credit pays the rest of the period');
+  const access = await buyer.get<{ accessUntil: string | null }>(`subscriptions/${last.id}`);
+  t.ok(access.body.data.accessUntil !== null, 'which gives access');
+  t.same(await listCreditFaults(stage.sql), []);
+});
