@@ -151,22 +151,28 @@ export function readPulled(
     where p.status = 'succeeded' and p.source <> 'credit'`;
 }
 
-/** Finds which periods of these addresses a credit has paid in full. */
+/**
+ * Finds which periods of these addresses a credit has paid in full. A period whose credit a change
+ * of plan took back counts as paid for the registration that had it alone: another registration of
+ * the account pays the rest of the period.
+ */
 export function readPaidByCredit(
   sql: Queryable,
-  periods: readonly { subscriptionPda: string; periodStart: Date }[],
+  periods: readonly { subscriptionId: string; subscriptionPda: string; periodStart: Date }[],
 ): Promise<{ subscriptionPda: string; periodStart: Date }[]> {
   const given = periods.map((one) => ({
+    subscription_id: one.subscriptionId,
     subscription_pda: one.subscriptionPda,
     period_start: one.periodStart,
   }));
   return sql<{ subscriptionPda: string; periodStart: Date }[]>`
     select s.subscription_pda, p.period_start
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
-      period_start timestamptz)
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
+      subscription_pda text, period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
-    where p.status = 'succeeded' and p.source = 'credit'`;
+    where p.status = 'succeeded' and p.source = 'credit'
+      and (p.amount_credited is null or s.id = v.subscription_id)`;
 }
 
 /** A payment for the lists of merchants and subscribers. */

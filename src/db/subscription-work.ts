@@ -1,7 +1,7 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // subscription-leases.ts has the leases.
 import { isSameAccount } from './account-registrations.ts';
-import { isChanging } from './plan-changes.ts';
+import { isChangeSigned, isChanging } from './plan-changes.ts';
 import type { Queryable } from './postgres/connect.ts';
 import type { CancelRequester } from './subscription-changes.ts';
 import { claimsTable, type ClaimKey } from './subscription-leases.ts';
@@ -94,6 +94,8 @@ export interface KeeperSubscription extends SubscriptionState {
    * recently offered or signed, or it is being sent.
    */
   isChanging: boolean;
+  /** Whether a change of plan that the wallet has signed may still land. Then isChanging too. */
+  isChangeSigned: boolean;
   /**
    * Whether a cancellation was requested and the payment for the period that ends at paidThrough
    * was refunded in full. If the wallet then resumes, it gets no access in this period.
@@ -167,7 +169,7 @@ export function readSubscriptions(
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
-      ${isChanging(sql)} as is_changing,
+      ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
       case when s.cancel_requested_at is not null and s.paid_through is not null
         then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,

@@ -22,11 +22,9 @@ import {
   recordPull,
   recordPulls,
 } from './pulls.ts';
-import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
+import { applyEnd, CHANGE_SECONDS, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
-/** Seconds between reads of a cancelled subscription while a change of plan is under way. */
-const CHANGE_SECONDS = 10n;
 
 /** What end() and afterTheEnd() need besides the update and the ChainView. */
 interface Ending {

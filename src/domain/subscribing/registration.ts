@@ -62,7 +62,8 @@ export interface RegistrationRequest {
   /** The offer that the wallet's page names. */
   offerId?: string | undefined;
   /** The offer whose transaction has landed, if the caller knows it. */
-  landed?: Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen'> | undefined;
+  landed?:
+    Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt'> | undefined;
   /** The open offers at the address, if the caller has read them (readOpenOffers). */
   offers?: readonly OpenOffer[];
 }
@@ -118,7 +119,7 @@ export async function checkRegistration(
   );
   const offer = landed ?? chosen.offer;
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
-  const { chargedFrom } = live;
+  const { chargedFrom, landedAt: at } = live;
   const isUnoffered = offer === undefined && own.session === undefined;
   const registration = {
     appId: app.id,
@@ -137,8 +138,7 @@ export async function checkRegistration(
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
   const row = id === null ? undefined : replaced.get(id);
   if (row === undefined || when === null || running.has(row.id)) return registration;
-  const at = chargedFrom === null ? period.start : unixSeconds(chargedFrom);
-  const change = { id: row.id, when, at };
+  const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
   const kept = keptIds(row, taken);
   return { ...registration, ...kept, trialFrom: null, allowSecond: true, change };
 }
