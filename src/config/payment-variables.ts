@@ -38,14 +38,14 @@ export const paymentVariables = {
   },
   sponsorPerAddress: {
     name: 'SPONSOR_ADDRESS_LAMPORTS_PER_DAY',
-    about: 'the part of it that wallets at one network address (IPv6: /64) may use',
+    about: 'the part of it that wallets at one network address may use (IPv6: one /56; the addresses of one /48 together may use four times as much)',
     fallback: '30000000',
     parse: lamports,
   },
   sponsorLeaving: {
     name: 'SPONSOR_LEAVING_LAMPORTS_PER_DAY',
     about:
-      'lamports in 24 hours, beside SPONSOR_LAMPORTS_PER_DAY, for cancelling, closing and revoking; one wallet may use a twentieth of them, one network address a fifth; keepers’ closings count until their rent is back',
+      'lamports in 24 hours, beside SPONSOR_LAMPORTS_PER_DAY, for cancelling, closing and revoking; one wallet may use a twentieth of them, one network address a fifth, one IPv6 /48 four fifths; keepers’ closings count until their rent is back',
     fallback: '20000000',
     parse: lamports,
   },

@@ -8,20 +8,23 @@ import type { SponsoredPurpose } from './sponsored-offers.ts';
 export interface SponsorUsage {
   /**
    * Cost of sign-ups, resumes and repairs in the last 24 hours: in total, and for the offer's
-   * merchant, wallet and network address.
+   * merchant, wallet, network address and IPv6 /48.
    */
   total: bigint;
   merchant: bigint;
   wallet: bigint;
   address: bigint;
+  /** 0 for an IPv4 address, like siteLeaving. */
+  site: bigint;
   /**
    * Cost in the last 24 hours of cancellations, closings and revocations by wallets. Includes the
    * fee of a keeper's closing until the rent of the closed account has come back.
    */
   leaving: bigint;
-  /** The parts of `leaving` for the offer's wallet and for the offer's network address. */
+  /** The parts of `leaving` for the offer's wallet, network address and IPv6 /48. */
   walletLeaving: bigint;
   addressLeaving: bigint;
+  siteLeaving: bigint;
   /**
    * Rent that was paid for the merchant's subscribers and has not come back, plus the lamports that
    * the merchant's open sponsorships reserve.
@@ -66,6 +69,14 @@ const isOut = (sql: Queryable) => sql`
 const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
 
 /**
+ * Returns the text with which the names of all addresses of the same IPv6 /48 begin. Returns null
+ * for an IPv4 address. `address` is the name of a /56 (http/addresses.ts).
+ */
+function siteOf(address: string): string | null {
+  return /^address:(?:[\da-f]{1,4}:){3}(?=[\da-f]{1,4}::\/\d+$)/.exec(address)?.[0] ?? null;
+}
+
+/**
  * Reads the usage that counts against the budgets of an offer. If `merchantId` is null, returns 0
  * for the merchant's usage.
  */
@@ -82,16 +93,21 @@ export async function readSponsorUsage(
     replaces: string | null;
   },
 ): Promise<SponsorUsage> {
+  const site = siteOf(of.address);
   const [row] = await sql<[SponsorUsage]>`
     select coalesce(sum(cost) filter (where not leaves), 0)::int8 as total,
       coalesce(sum(cost) filter (where not leaves and merchant_id = ${of.merchantId}::uuid), 0)::int8
         as merchant,
       coalesce(sum(cost) filter (where not leaves and wallet = ${of.wallet}), 0)::int8 as wallet,
       coalesce(sum(cost) filter (where not leaves and address = ${of.address}), 0)::int8 as address,
+      coalesce(sum(cost) filter (where not leaves and starts_with(address, ${site}::text)),
+        0)::int8 as site,
       coalesce(sum(cost) filter (where leaves and wallet = ${of.wallet}), 0)::int8
         as wallet_leaving,
       coalesce(sum(cost) filter (where leaves and address = ${of.address}), 0)::int8
         as address_leaving,
+      coalesce(sum(cost) filter (where leaves and starts_with(address, ${site}::text)), 0)::int8
+        as site_leaving,
       coalesce(sum(cost) filter (where leaves), 0)::int8 + ${closingFees(sql)} as leaving,
       coalesce(bool_or(state = 'failed' and ended_at > now() - interval '1 hour'
         and (wallet = ${of.wallet} or address = ${of.address})), false) as has_failed,

@@ -83,6 +83,8 @@ export const isLimit = (refusal: Refusal) => LIMITS.includes(refusal);
  * budget, one network address a fifth.
  */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
+/** All addresses of one IPv6 /48 together may use this many budgets of one address. */
+const ADDRESSES_PER_SITE = 4n;
 /**
  * Lamports that sponsoring always leaves in a sponsor's wallet. Each sponsor is the wallet of a
  * keeper. A keeper whose wallet holds less collects no payments, because the network fees of one
@@ -170,8 +172,7 @@ export function overBudget(
   if (usage.merchant + lamports > limits.perMerchant) return 'merchant_budget';
   if (usage.merchantOut + cost.rent > limits.merchantOut) return 'merchant_budget';
   if (usage.wallet + lamports > limits.perWallet) return 'wallet_budget';
-  if (usage.address + lamports > limits.perAddress) return 'address_budget';
-  return undefined;
+  return overAddress(limits.perAddress, lamports, usage.address, usage.site);
 }
 
 function overLeaving(
@@ -181,7 +182,16 @@ function overLeaving(
 ): Refusal | undefined {
   if (usage.leaving + lamports > leaving) return 'budget';
   if (usage.walletLeaving + lamports > leaving / LEAVING_PER_WALLET) return 'wallet_budget';
-  return usage.addressLeaving + lamports > leaving / LEAVING_PER_ADDRESS
-    ? 'address_budget'
-    : undefined;
+  const perAddress = leaving / LEAVING_PER_ADDRESS;
+  return overAddress(perAddress, lamports, usage.addressLeaving, usage.siteLeaving);
+}
+
+function overAddress(
+  budget: bigint,
+  lamports: bigint,
+  address: bigint,
+  site: bigint,
+): Refusal | undefined {
+  const isOver = address + lamports > budget || site + lamports > budget * ADDRESSES_PER_SITE;
+  return isOver ? 'address_budget' : undefined;
 }

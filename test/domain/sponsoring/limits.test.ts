@@ -29,9 +29,11 @@ const none: SponsorUsage = {
   merchant: 0n,
   wallet: 0n,
   address: 0n,
+  site: 0n,
   leaving: 0n,
   walletLeaving: 0n,
   addressLeaving: 0n,
+  siteLeaving: 0n,
   merchantOut: 0n,
   hasFailed: false,
   walletHasFailed: false,
@@ -56,6 +58,7 @@ void t.test('each budget is used up to its end, and not beyond', (t) => {
     ['merchantOut', 510n, 'merchant_budget'],
     ['wallet', 200n, 'wallet_budget'],
     ['address', 400n, 'address_budget'],
+    ['site', 1900n, 'address_budget'],
   ];
   for (const [field, last, refusal] of ends) {
     t.equal(ask({ [field]: last }), undefined, field);
@@ -87,6 +90,8 @@ void t.test('leaving has a budget of its own, of which one wallet gets a part', 
   t.equal(ask({ leaving: 391n }, 'cancel'), 'budget');
   t.equal(ask({ walletLeaving: 11n }, 'cancel'), 'wallet_budget');
   t.equal(ask({ addressLeaving: 71n }, 'cancel'), 'address_budget');
+  t.equal(ask({ siteLeaving: 310n }, 'cancel'), undefined);
+  t.equal(ask({ siteLeaving: 311n }, 'cancel'), 'address_budget');
   t.equal(ask({}, 'cancel', FLOOR + 9n), 'low_balance');
   t.end();
 });
