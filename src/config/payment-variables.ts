@@ -38,7 +38,8 @@ export const paymentVariables = {
   },
   sponsorPerAddress: {
     name: 'SPONSOR_ADDRESS_LAMPORTS_PER_DAY',
-    about: 'the part of it that wallets at one network address may use (IPv6: one /56; the addresses of one /48 together may use four times as much)',
+    about:
+      'the part of it that wallets at one network address may use (IPv6: one /56; the addresses of one /48 together may use four times as much)',
     fallback: '30000000',
     parse: lamports,
   },

@@ -12,6 +12,8 @@ import { readClockOffset } from '../../../db/postgres/clock.ts';
 import type { Queryable, Sql } from '../../../db/postgres/connect.ts';
 import {
   type MerchantSponsoring,
+  type OverdueRent,
+  readOverdueRent,
   readRentByAge,
   readSponsoringByMerchant,
   readSponsoringFacts,
@@ -86,6 +88,8 @@ export interface QueueStatus {
       /** The budgets in this command's configuration. Null if no budgets are configured. */
       budgets: Pick<SponsorLimits, 'perDay' | 'leaving' | 'perMerchant' | 'merchantOut'> | null;
       outByAge: RentOfAge[];
+      /** The part of `overdue` by the time since the end of the subscription. */
+      overdueByAge: OverdueRent[];
       /** The top merchants, sorted by their cost in the last 24 hours, then by unreturned rent. */
       merchants: MerchantSponsoring[];
     };
@@ -179,6 +183,7 @@ async function sponsoringStatus(
 ): Promise<QueueStatus['sponsoring']> {
   const facts = await readSponsoringFacts(sql);
   const outByAge = await readRentByAge(sql);
+  const overdueByAge = await readOverdueRent(sql);
   const merchants = await readSponsoringByMerchant(sql);
   const total = (kind: keyof SponsoringTotals) =>
     merchants.reduce((sum, { [kind]: lamports }) => sum + lamports, 0n);
@@ -190,6 +195,7 @@ async function sponsoringStatus(
     lost: total('lost'),
     budgets: limits === undefined ? null : budgetsOf(limits),
     outByAge,
+    overdueByAge,
     merchants: merchants.slice(0, MERCHANTS_LISTED),
   };
 }

@@ -33,17 +33,17 @@ function totalFacts({
   overdue,
   returned,
   outByAge,
+  overdueByAge,
 }: Sponsoring): [string, string][] {
   const fees = `${formatSol(spent)} SOL of fees, ${formatSol(lost)} lost`;
   const rent = `rent ${formatSol(out)} out, ${formatSol(returned)} returned`;
   const late = overdue === 0n ? '' : `, ${formatSol(overdue)} overdue`;
-  const ages = outByAge
-    .map((age) => ({ ...age, lamports: age.authorities + age.subscriptions }))
-    .filter(({ lamports }) => lamports > 0n)
-    .map(({ days, lamports }) => `${formatSol(lamports)} SOL for ${ageOf(days, outByAge)}`);
+  const sinceEnds = overdue === 0n ? '' : `; overdue since an end: ${byAge(overdueByAge)}`;
   return [
     ['of all time', `${fees}; ${rent}${late}; ${formatSol(reserved)} reserved`],
-    ...(ages.length === 0 ? [] : [['rent out', ages.join(', ')] satisfies [string, string]]),
+    ...(out === 0n
+      ? []
+      : [['rent out', `${byAge(outByAge)}${sinceEnds}`] satisfies [string, string]]),
   ];
 }
 
@@ -69,11 +69,26 @@ const used = (lamports: bigint, budget: bigint | undefined) =>
     ? `${formatSol(lamports)} SOL`
     : `${formatSol(lamports)} of ${formatSol(budget)} SOL`;
 
+interface Aged {
+  readonly days: number;
+  readonly authorities: bigint;
+  readonly subscriptions: bigint;
+}
+
+/** Formats rent by age: `0.01 SOL for under 30 days, 0.2 SOL for over 365 days`. */
+function byAge(ages: readonly Aged[]): string {
+  return ages
+    .map((age) => ({ ...age, lamports: age.authorities + age.subscriptions }))
+    .filter(({ lamports }) => lamports > 0n)
+    .map(({ days, lamports }) => `${formatSol(lamports)} SOL for ${ageOf(days, ages)}`)
+    .join(', ');
+}
+
 /**
  * Formats an age range of unreturned rent: `under 30 days`, `30 to 90 days`, `over 365 days`.
  * `days` is the lower bound of the range.
  */
-function ageOf(days: number, ages: Sponsoring['outByAge']): string {
+function ageOf(days: number, ages: readonly Aged[]): string {
   const next = ages[ages.findIndex((age) => age.days === days) + 1]?.days;
   if (next === undefined) return `over ${days} days`;
   return days === 0 ? `under ${next} days` : `${days} to ${next} days`;
