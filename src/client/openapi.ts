@@ -859,6 +859,13 @@ export interface components {
             endpoints: components["schemas"]["WebhookEndpoint"][];
             /** Past-due subscriptions; counted up to 1,000. */
             pastDue: number;
+            /** Set when over four fifths of the rent that may be out are out; null otherwise, and where the app is not sponsored. */
+            sponsoring: {
+                /** As much may be out. At the limit, a new subscriber needs SOL. */
+                lamportsLimit: string;
+                /** Rent that the service paid for your subscribers, of all apps, and that has not come back. */
+                lamportsOut: string;
+            } | null;
             /** Subscriptions on chain that are not registered (GET .../unregistered); counted up to 1,000. */
             unregistered: number;
         };

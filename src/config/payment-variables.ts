@@ -52,8 +52,23 @@ export const paymentVariables = {
   },
   sponsorMerchantOut: {
     name: 'SPONSOR_MERCHANT_LAMPORTS_OUT',
-    about: "rent of one merchant's subscribers that may be out at a time",
+    about:
+      "rent of one merchant's subscribers that may be out at a time: of a merchant that an operator approved, and the upper limit for all others",
     fallback: '10000000000',
+    parse: lamports,
+  },
+  sponsorMerchantStart: {
+    name: 'SPONSOR_MERCHANT_LAMPORTS_START',
+    about:
+      'the part of it for a merchant that no operator approved or vouches for ("billing merchants set-sponsoring"), beside what its platform fees are worth; as long as they are worth less than this, it shares a fifth of SPONSOR_LAMPORTS_PER_DAY with other new merchants',
+    fallback: '50000000',
+    parse: lamports,
+  },
+  lamportsPerUsdc: {
+    name: 'LAMPORTS_PER_USDC',
+    about:
+      "worth of one USDC of a merchant's platform fees in lamports: so much more rent of its subscribers may be out",
+    fallback: '5000000',
     parse: lamports,
   },
   sponsorMinimumAmount: {

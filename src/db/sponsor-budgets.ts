@@ -1,16 +1,24 @@
-// Reads the costs of sponsored transactions, for budgets, metrics and `billing status`.
+// Reads the costs of sponsored transactions, for budgets, metrics and `billing status`. The age of
+// rent that has not come back is read by rent-ages.ts.
 import type { Queryable } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
-import { closingFees } from './sponsor-rent.ts';
+import { OVERDUE_AGES, rentOfEnded } from './rent-ages.ts';
+import { closingFees, isOut, out } from './sponsor-rent.ts';
+import { findStanding, type MerchantStanding, standingColumns } from './sponsored-merchants.ts';
 import type { SponsoredPurpose } from './sponsored-offers.ts';
 
-/** The facts that decide whether the budgets allow an offer. Amounts are in lamports. */
-export interface SponsorUsage {
+/**
+ * The facts that decide whether the budgets allow an offer, with those of its merchant. Amounts are
+ * in lamports.
+ */
+export interface SponsorUsage extends MerchantStanding {
   /**
    * Cost of sign-ups, resumes and repairs in the last 24 hours: in total, and for the offer's
    * merchant, wallet, network address and IPv6 /48.
    */
   total: bigint;
+  /** The part of `total` that was signed for merchants that were new then. */
+  newMerchants: bigint;
   merchant: bigint;
   wallet: bigint;
   address: bigint;
@@ -51,22 +59,10 @@ const cost = (sql: Queryable) => sql`
   case state when 'open' then reserved when 'landed' then fee + authority_rent + subscription_rent
     when 'failed' then fee else 0 end`;
 
-/** Rent (lamports) of the wallet's approval; 0 once the rent has come back. */
-const authorityOut = (sql: Queryable) => sql`
-  case when authority_returned_at is null then authority_rent else 0 end`;
-const subscriptionOut = (sql: Queryable) => sql`
-  case when subscription_returned_at is null then subscription_rent else 0 end`;
-const out = (sql: Queryable) => sql`(${authorityOut(sql)} + ${subscriptionOut(sql)})`;
-
-/**
- * Whether a sponsorship has rent that has not come back. The indexes sponsorships_out and
- * sponsorships_out_by_merchant have the same condition.
- */
-const isOut = (sql: Queryable) => sql`
-  state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
-    or (subscription_rent > 0 and subscription_returned_at is null))`;
-
 const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
+
+/** For a revocation, which belongs to no merchant. */
+const NO_STANDING: MerchantStanding = { vouched: null, isApproved: false, fees: 0n };
 
 /**
  * Returns the text with which the names of all addresses of the same IPv6 /48 begin. Returns null
@@ -94,8 +90,10 @@ export async function readSponsorUsage(
   },
 ): Promise<SponsorUsage> {
   const site = siteOf(of.address);
-  const [row] = await sql<[SponsorUsage]>`
+  const merchant = of.merchantId === null ? undefined : await findStanding(sql, of.merchantId);
+  const [row] = await sql<[Omit<SponsorUsage, keyof MerchantStanding>]>`
     select coalesce(sum(cost) filter (where not leaves), 0)::int8 as total,
+      coalesce(sum(cost) filter (where not leaves and merchant_is_new), 0)::int8 as new_merchants,
       coalesce(sum(cost) filter (where not leaves and merchant_id = ${of.merchantId}::uuid), 0)::int8
         as merchant,
       coalesce(sum(cost) filter (where not leaves and wallet = ${of.wallet}), 0)::int8 as wallet,
@@ -125,15 +123,39 @@ export async function readSponsorUsage(
           where merchant_id = ${of.merchantId}::uuid and ${isOut(sql)}) as merchant_out
     from (
       select ${cost(sql)} as cost, ${isLeaving(sql)} as leaves, merchant_id, wallet, address,
-        sponsor, state, purpose, subscription_pda, replaces, reserved, ended_at
+        sponsor, state, purpose, subscription_pda, replaces, reserved, ended_at, merchant_is_new
       from sponsorships where created_at > now() - interval '24 hours'
         and state in ('open', 'landed', 'failed')
     ) as day`;
-  return row;
+  return { ...row, ...(merchant ?? NO_STANDING) };
 }
 
-/** Lamports of a merchant's sponsorships, grouped by what happened to the lamports. */
-export interface MerchantSponsoring {
+/** What bounds the sponsored rent of a merchant's subscribers, and how much of it counts. */
+export interface MerchantOut extends MerchantStanding {
+  /** Rent (lamports) that has not come back, plus what the merchant's open sponsorships reserve. */
+  out: bigint;
+}
+
+/** Reads a merchant's sponsored rent. Returns undefined when the merchant does not exist. */
+export async function readMerchantOut(
+  sql: Queryable,
+  merchantId: string,
+): Promise<MerchantOut | undefined> {
+  const standing = await findStanding(sql, merchantId);
+  if (standing === undefined) return undefined;
+  const [row] = await sql<[{ out: bigint }]>`
+    select (select coalesce(sum(reserved), 0)::int8 from sponsorships
+        where merchant_id = ${merchantId} and state = 'open')
+      + (select coalesce(sum(${out(sql)}), 0)::int8 from sponsorships
+        where merchant_id = ${merchantId} and ${isOut(sql)}) as out`;
+  return { ...standing, ...row };
+}
+
+/**
+ * Lamports of a merchant's sponsorships, grouped by what happened to the lamports, and what bounds
+ * them.
+ */
+export interface MerchantSponsoring extends MerchantStanding {
   /** The merchant's wallet. Null for revocations, because they belong to no merchant. */
   merchant: string | null;
   /** Network fees of landed transactions and of the keepers' closings. */
@@ -156,7 +178,7 @@ export interface MerchantSponsoring {
 /** Reads the sponsoring of all merchants, the highest cost of the day first. */
 export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponsoring[]> {
   return sql<MerchantSponsoring[]>`
-    select m.wallet as merchant,
+    select m.wallet as merchant, ${standingColumns(sql)},
       coalesce(sum(s.fee + s.closing_fee) filter (where s.state = 'landed'), 0)::int8 as spent,
       coalesce(sum(s.reserved) filter (where s.state = 'open'), 0)::int8 as reserved,
       coalesce(sum(${out(sql)}) filter (where s.state = 'landed'), 0)::int8 as out,
@@ -166,89 +188,9 @@ export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponso
       coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)}
         and s.created_at > now() - interval '24 hours'), 0)::int8 as day
     from sponsorships s left join merchants m on m.id = s.merchant_id
-    where s.state <> 'refused' group by m.wallet
+      left join fees_brought f on f.merchant_id = m.id
+    where s.state <> 'refused' group by m.id, f.fees
     order by day desc, out desc, merchant`;
-}
-
-/** Sums over the sponsorships in one range of ages (AGES) whose rent has not come back. */
-export interface RentOfAge {
-  /** The transactions of these sponsorships landed at least this many days ago. */
-  days: number;
-  /** Number of sign-ups with rent that has not come back. */
-  signUps: number;
-  /** Rent (lamports) of approvals. Only the wallet can close an approval and return its rent. */
-  authorities: bigint;
-  /**
-   * Rent (lamports) of subscription accounts. When a subscription has expired, a keeper closes the
-   * account and gets the rent back.
-   */
-  subscriptions: bigint;
-}
-
-/** Each range of ages starts at one of these numbers of days and ends at the next number. */
-const AGES = [0, 30, 90, 365];
-/** The same for overdue rent. Rent is overdue seven days after the end of its subscription. */
-const OVERDUE_AGES = [7, 30, 90, 365] as const;
-
-/** SQL for ranges of ages: their first day, and `next_days`, the first day of the next range. */
-const ranges = (sql: Queryable, days: readonly number[]) => sql`(
-  select days, lead(days) over (order by days) as next_days from unnest(${[...days]}::int[]) as days)`;
-
-/** Reads the rent that has not come back, by age. Returns an entry for each range. */
-export async function readRentByAge(sql: Queryable): Promise<RentOfAge[]> {
-  return sql<RentOfAge[]>`
-    select age.days, count(s.offer_id)::int as sign_ups,
-      coalesce(sum(s.authority_rent) filter (where s.authority_returned_at is null), 0)::int8
-        as authorities,
-      coalesce(sum(s.subscription_rent) filter (where s.subscription_returned_at is null), 0)::int8
-        as subscriptions
-    from ${ranges(sql, AGES)} as age left join (
-      select * from sponsorships where ${isOut(sql)}
-    ) as s on s.ended_at <= now() - age.days * interval '1 day'
-      and (age.next_days is null or s.ended_at > now() - age.next_days * interval '1 day')
-    group by age.days order by age.days`;
-}
-
-/**
- * SQL for the rent that has not come back although its subscription has ended: the time of the end,
- * and the rent of the subscription account, or of the approval once no subscription of the wallet
- * is live.
- */
-const rentOfEnded = (sql: Queryable) => sql`(
-  select rent.ended_at, rent.authority, rent.subscription from sponsorships cross join lateral (
-    select case when bool_and(ended_at is not null)
-          filter (where subscription_pda = sponsorships.subscription_pda)
-        then max(ended_at) filter (where subscription_pda = sponsorships.subscription_pda) end
-        as account_ended,
-      case when bool_and(ended_at is not null) then max(ended_at) end as wallet_ended
-    from subscriptions where subscriber_wallet = sponsorships.wallet
-  ) as own cross join lateral (values
-    (account_ended, 0::int8, ${subscriptionOut(sql)}), (wallet_ended, ${authorityOut(sql)}, 0::int8)
-  ) as rent (ended_at, authority, subscription)
-  where ${isOut(sql)} and rent.ended_at is not null)`;
-
-/** Sums over the rent of subscriptions that ended in one range of ages (OVERDUE_AGES). */
-export interface OverdueRent {
-  /** The subscriptions ended at least this many days ago. */
-  days: number;
-  /** Rent (lamports) of approvals whose wallets have no live subscription. */
-  authorities: bigint;
-  /**
-   * Rent (lamports) of subscription accounts. Most of them were never cancelled on chain, so only
-   * the wallet, or the end of the plan, lets their rent come back.
-   */
-  subscriptions: bigint;
-}
-
-/** Reads the overdue rent by the time since the end. Returns an entry for each range. */
-export function readOverdueRent(sql: Queryable): Promise<OverdueRent[]> {
-  return sql<OverdueRent[]>`
-    select age.days, coalesce(sum(over.authority), 0)::int8 as authorities,
-      coalesce(sum(over.subscription), 0)::int8 as subscriptions
-    from ${ranges(sql, OVERDUE_AGES)} as age left join ${rentOfEnded(sql)} as over
-      on over.ended_at <= now() - age.days * interval '1 day'
-        and (age.next_days is null or over.ended_at > now() - age.next_days * interval '1 day')
-    group by age.days order by age.days`;
 }
 
 const fees = (sql: Queryable) => sql`(s.fee + s.closing_fee)`;
@@ -318,6 +260,8 @@ export async function readAppSponsoring(
 export interface SponsoringFacts {
   /** Lamports that sponsoring cost in the last 24 hours, without `leaving`. */
   day: bigint;
+  /** The part of `day` that was signed for merchants that were new then. */
+  newMerchants: bigint;
   /**
    * Lamports that were spent in the last 24 hours on cancellations, closings and revocations of
    * wallets. The fee of a keeper's closing counts here too while the account's rent has not come
@@ -344,6 +288,8 @@ export async function readSponsoringFacts(sql: Queryable): Promise<SponsoringFac
   const [row] = await sql<[SponsoringFacts]>`
     select day.*, rent.* from (
       select coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)}), 0)::int8 as day,
+        coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)} and merchant_is_new), 0)::int8
+          as new_merchants,
         coalesce(sum(${cost(sql)}) filter (where ${isLeaving(sql)}), 0)::int8
           + ${closingFees(sql)} as leaving,
         (select coalesce(sum(closing_fee), 0)::int8 from sponsorships

@@ -3,6 +3,21 @@
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { lockSponsoring } from './sponsorships.ts';
 
+/** Rent (lamports) of the wallet's approval; 0 once the rent has come back. */
+export const authorityOut = (sql: Queryable) => sql`
+  case when authority_returned_at is null then authority_rent else 0 end`;
+export const subscriptionOut = (sql: Queryable) => sql`
+  case when subscription_returned_at is null then subscription_rent else 0 end`;
+export const out = (sql: Queryable) => sql`(${authorityOut(sql)} + ${subscriptionOut(sql)})`;
+
+/**
+ * Whether a sponsorship has rent that has not come back. The indexes sponsorships_out and
+ * sponsorships_out_by_merchant have the same condition.
+ */
+export const isOut = (sql: Queryable) => sql`
+  state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
+    or (subscription_rent > 0 and subscription_returned_at is null))`;
+
 /** A sponsorship with rent that has not come back. */
 export interface RentOut {
   offerId: string;

@@ -186,10 +186,8 @@ void t.test('an account that was never cancelled, of a plan that is over', async
   const { stage } = on;
   stage.limit(plentiful);
   const { context } = stage.sponsor();
-  /** A sign-up of a day's plan, without the plan of 30 days in `on.plan`. */
   const signsUp = async () => {
-    const plan = await stage.plan({ periodHours: 24 });
-    stage.net.fund(plan.merchant.address, { usdc: 1n });
+    const plan = await on.plan({ periodHours: 24 });
     const [one] = await on.subscribes(on.order(plan));
     return { plan, one: one! };
   };

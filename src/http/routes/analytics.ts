@@ -6,7 +6,7 @@ import { reportOf } from '../../domain/accounts/analytics.ts';
 import { invalidField } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
+import { Id, Lamports, nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 30;
@@ -63,12 +63,6 @@ const figures = {
     }),
   ),
 };
-const Lamports = Type.Unsafe<bigint>({
-  type: 'string',
-  pattern: '^[0-9]+$',
-  description: 'Lamports (9 decimals of SOL) as a string.',
-  examples: ['12600'],
-});
 const Sponsoring = Type.Object(
   {
     subscriptions: Type.Integer({ description: 'Sponsored sign-ups.' }),

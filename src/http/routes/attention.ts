@@ -1,10 +1,12 @@
 import { Type } from '@sinclair/typebox';
 import { countUnpaid, listBlockedPlans } from '../../db/attention.ts';
 import { listEndpoints } from '../../db/endpoints.ts';
+import { readMerchantOut } from '../../db/sponsor-budgets.ts';
 import { blockReasons } from '../../domain/reasons.ts';
+import { isNearLimit, mayBeOut } from '../../domain/sponsoring/limits.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, meaning, PathId } from '../fields.ts';
+import { Id, Lamports, meaning, nullable, PathId } from '../fields.ts';
 import { Endpoint } from '../webhook-schemas.ts';
 
 const Attention = Type.Object(
@@ -25,9 +27,41 @@ const Attention = Type.Object(
       description:
         'Subscriptions on chain that are not registered (GET .../unregistered); counted up to 1,000.',
     }),
+    sponsoring: nullable(
+      Type.Object(
+        {
+          lamportsOut: {
+            ...Lamports,
+            description:
+              'Rent that the service paid for your subscribers, of all apps, and that has not come back.',
+          },
+          lamportsLimit: {
+            ...Lamports,
+            description: 'As much may be out. At the limit, a new subscriber needs SOL.',
+          },
+        },
+        {
+          description:
+            'Set when over four fifths of the rent that may be out are out; null otherwise, and where the app is not sponsored.',
+        },
+      ),
+    ),
   },
   { title: 'Attention' },
 );
+
+/** Returns the merchant's sponsored rent if almost as much is out as may be out, else null. */
+async function nearLimit(
+  { sql, sponsoring }: ApiDeps,
+  merchantId: string,
+): Promise<{ lamportsOut: bigint; lamportsLimit: bigint } | null> {
+  if (sponsoring === undefined) return null;
+  const merchant = await readMerchantOut(sql, merchantId);
+  if (merchant === undefined) return null;
+  const lamportsLimit = mayBeOut(sponsoring.limits, merchant);
+  const { out: lamportsOut } = merchant;
+  return isNearLimit(lamportsOut, lamportsLimit) ? { lamportsOut, lamportsLimit } : null;
+}
 
 export function attentionRoutes(api: Api, deps: ApiDeps): void {
   api.get(
@@ -43,11 +77,12 @@ export function attentionRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       const { sql } = deps;
-      const { id } = await ownApp(deps, request, request.params.appId);
-      const [endpoints, blockedPlans, unpaid] = await Promise.all([
+      const { id, merchantId, sponsorship } = await ownApp(deps, request, request.params.appId);
+      const [endpoints, blockedPlans, unpaid, sponsoring] = await Promise.all([
         listEndpoints(sql, id),
         listBlockedPlans(sql, id),
         countUnpaid(sql, id),
+        sponsorship === 'on' ? nearLimit(deps, merchantId) : null,
       ]);
       return ok({
         endpoints: endpoints.filter(
@@ -55,6 +90,7 @@ export function attentionRoutes(api: Api, deps: ApiDeps): void {
         ),
         blockedPlans,
         ...unpaid,
+        sponsoring,
       });
     },
   );

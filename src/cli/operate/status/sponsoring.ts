@@ -1,4 +1,5 @@
 // Formats the lines of the status about sponsored transactions.
+import { newMerchantsBudget } from '../../../domain/sponsoring/limits.ts';
 import { formatSol } from '../../../format.ts';
 import type { Paint } from '../../terminal/print.ts';
 import { table } from '../../terminal/table.ts';
@@ -12,7 +13,8 @@ type Sponsoring = NonNullable<Status['sponsoring']>;
  */
 export function sponsoringFacts(sponsoring: Status['sponsoring']): [string, string][] {
   if (sponsoring === null) return [];
-  const { budgets, day, leaving, out, refused, failed, spent, reserved } = sponsoring;
+  const { budgets, day, newMerchants, leaving, out, refused, failed } = sponsoring;
+  const { spent, reserved } = sponsoring;
   const isUnused = day + leaving + out + spent + reserved === 0n && refused + failed === 0;
   if (budgets === null && isUnused) return [];
   const facts: [string, string][] = [
@@ -22,6 +24,11 @@ export function sponsoringFacts(sponsoring: Status['sponsoring']): [string, stri
         `${refused} refused, ${failed} failed${budgets === null ? '; no budgets here: SPONSOR_LAMPORTS_PER_DAY' : ''}`,
     ],
   ];
+  if (newMerchants > 0n)
+    facts.push([
+      'new merchants',
+      `${used(newMerchants, budgets === null ? undefined : newMerchantsBudget(budgets))} of it`,
+    ]);
   return isUnused ? facts : [...facts, ...totalFacts(sponsoring), ...merchantFacts(sponsoring)];
 }
 
@@ -51,17 +58,29 @@ function totalFacts({
  * Returns the line about the merchant with the highest cost in the last 24 hours. `--by merchant`
  * and `--json` list more merchants.
  */
-function merchantFacts({ merchants, budgets }: Sponsoring): [string, string][] {
+function merchantFacts({ merchants, budgets, nearLimit }: Sponsoring): [string, string][] {
   const [first] = merchants.filter(({ merchant }) => merchant !== null);
   if (first === undefined) return [];
-  const { merchant, day, out, reserved } = first;
+  const { merchant, day, out, reserved, mayBeOut } = first;
   return [
     [
       'most by merchant',
       `${merchant ?? ''}: ${used(day, budgets?.perMerchant)} today, ` +
-        `${used(out + reserved, budgets?.merchantOut)} out`,
+        `${used(out + reserved, mayBeOut ?? undefined)} out`,
     ],
+    ...nearFacts(nearLimit),
   ];
+}
+
+/**
+ * Returns the line about merchants of which almost as much rent is out as may be out. At the limit
+ * their buyers need SOL, until an operator vouches for them.
+ */
+function nearFacts([first, ...others]: Sponsoring['nearLimit']): [string, string][] {
+  if (first === undefined) return [];
+  const { merchant, out, mayBeOut } = first;
+  const more = others.length === 0 ? '' : `, and ${others.length} more (--by merchant)`;
+  return [['near its limit', `${merchant}: ${used(out, mayBeOut)} out${more}`]];
 }
 
 const used = (lamports: bigint, budget: bigint | undefined) =>
@@ -101,14 +120,14 @@ export function merchantTable({ merchants, budgets }: Sponsoring, paint: Paint):
   if (merchants.length === 0) return 'No transaction was sponsored.';
   return table(
     ['MERCHANT', 'TODAY', 'BUDGET', 'SPENT', 'RESERVED', 'OUT', 'CAP', 'RETURNED', 'LOST'],
-    merchants.map(({ merchant, day, spent, reserved, out, returned, lost }) => [
+    merchants.map(({ merchant, day, spent, reserved, out, mayBeOut, returned, lost }) => [
       merchant ?? 'none (revocations)',
       formatSol(day),
       merchant === null || budgets === null ? null : formatSol(budgets.perMerchant),
       formatSol(spent),
       formatSol(reserved),
       formatSol(out),
-      merchant === null || budgets === null ? null : formatSol(budgets.merchantOut),
+      mayBeOut === null ? null : formatSol(mayBeOut),
       formatSol(returned),
       formatSol(lost),
     ]),
