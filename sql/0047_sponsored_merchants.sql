@@ -24,8 +24,8 @@ create table fees_counted (
   until timestamptz not null
 );
 comment on table fees_counted is 'how far keepers have added the fees of payments to merchant_fees';
-insert into fees_counted (until)
-select coalesce((select made_at(id) from payments order by id limit 1), now());
+-- No payment is older than the first merchant.
+insert into fees_counted (until) select coalesce(min(created_at), now()) from merchants;
 
 create view fees_brought as
 select merchant_id, sum(fees)::bigint as fees from (
