@@ -36,7 +36,9 @@ export async function readRentByAge(sql: Queryable): Promise<RentOfAge[]> {
       coalesce(sum(s.subscription_rent) filter (where s.subscription_returned_at is null), 0)::int8
         as subscriptions
     from ${ranges(sql, AGES)} as age left join (
-      select * from sponsorships where ${isOut(sql)}
+      select offer_id, ended_at, authority_rent, authority_returned_at, subscription_rent,
+        subscription_returned_at
+      from sponsorships where ${isOut(sql)}
     ) as s on s.ended_at <= now() - age.days * interval '1 day'
       and (age.next_days is null or s.ended_at > now() - age.next_days * interval '1 day')
     group by age.days order by age.days`;

@@ -6,7 +6,7 @@ import { blockReasons } from '../../domain/reasons.ts';
 import { isNearLimit, mayBeOut } from '../../domain/sponsoring/limits.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, Lamports, meaning, nullable, PathId } from '../fields.ts';
+import { Id, Lamports, meaning, PathId } from '../fields.ts';
 import { Endpoint } from '../webhook-schemas.ts';
 
 const Attention = Type.Object(
@@ -22,45 +22,34 @@ const Attention = Type.Object(
       }),
       { description: 'Plans whose payments cannot be collected.' },
     ),
-    pastDue: Type.Integer({ description: 'Past-due subscriptions; counted up to 1,000.' }),
+    pastDue: Type.Integer({ description: 'Counted up to 1,000.' }),
     unregistered: Type.Integer({
-      description:
-        'Subscriptions on chain that are not registered (GET .../unregistered); counted up to 1,000.',
+      description: 'Subscriptions of GET .../unregistered; counted up to 1,000.',
     }),
-    sponsoring: nullable(
+    sponsoring: Type.Optional(
       Type.Object(
         {
-          lamportsOut: {
-            ...Lamports,
-            description:
-              'Rent that the service paid for your subscribers, of all apps, and that has not come back.',
-          },
-          lamportsLimit: {
-            ...Lamports,
-            description: 'As much may be out. At the limit, a new subscriber needs SOL.',
-          },
+          lamportsOut: { ...Lamports, description: 'Rent that is out, of all your apps.' },
+          lamportsLimit: { ...Lamports, description: 'At it, new subscribers need SOL.' },
         },
-        {
-          description:
-            'Set when over four fifths of the rent that may be out are out; null otherwise, and where the app is not sponsored.',
-        },
+        { description: 'Present when sponsored rent is near its limit.' },
       ),
     ),
   },
   { title: 'Attention' },
 );
 
-/** Returns the merchant's sponsored rent if almost as much is out as may be out, else null. */
+/** Returns the merchant's sponsored rent if over four fifths of what may be out are out. */
 async function nearLimit(
   { sql, sponsoring }: ApiDeps,
   merchantId: string,
-): Promise<{ lamportsOut: bigint; lamportsLimit: bigint } | null> {
-  if (sponsoring === undefined) return null;
+): Promise<{ lamportsOut: bigint; lamportsLimit: bigint } | undefined> {
+  if (sponsoring === undefined) return undefined;
   const merchant = await readMerchantOut(sql, merchantId);
-  if (merchant === undefined) return null;
+  if (merchant === undefined) return undefined;
   const lamportsLimit = mayBeOut(sponsoring.limits, merchant);
   const { out: lamportsOut } = merchant;
-  return isNearLimit(lamportsOut, lamportsLimit) ? { lamportsOut, lamportsLimit } : null;
+  return isNearLimit(lamportsOut, lamportsLimit) ? { lamportsOut, lamportsLimit } : undefined;
 }
 
 export function attentionRoutes(api: Api, deps: ApiDeps): void {
@@ -82,7 +71,7 @@ export function attentionRoutes(api: Api, deps: ApiDeps): void {
         listEndpoints(sql, id),
         listBlockedPlans(sql, id),
         countUnpaid(sql, id),
-        sponsorship === 'on' ? nearLimit(deps, merchantId) : null,
+        sponsorship === 'on' ? nearLimit(deps, merchantId) : undefined,
       ]);
       return ok({
         endpoints: endpoints.filter(
@@ -90,7 +79,7 @@ export function attentionRoutes(api: Api, deps: ApiDeps): void {
         ),
         blockedPlans,
         ...unpaid,
-        sponsoring,
+        ...(sponsoring !== undefined && { sponsoring }),
       });
     },
   );

@@ -109,7 +109,7 @@ export function AttentionBanner({ attention }: { attention: Attention | undefine
           {blockText(collectionBlockedReason)} <a href="#/plans">See the plans</a>
         </Notice>
       ))}
-      {sponsoring !== null && (
+      {sponsoring !== undefined && (
         <Notice kind="warning" title="Sponsoring is near its limit">
           {formatSol(sponsoring.lamportsOut)} of {formatSol(sponsoring.lamportsLimit)} SOL of rent
           that the service paid for your subscribers are out. At the limit, new subscribers need
