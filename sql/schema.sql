@@ -521,6 +521,14 @@ comment on column events.traceparent is 'the header of the request that caused t
 CREATE INDEX events_by_app ON ONLY public.events USING btree (app_id, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW WHEN ((new.subscription_id IS NOT NULL)) EXECUTE FUNCTION check_event_sequence();
 
+create table fees_counted (
+  single boolean not null default true,
+  until timestamp with time zone not null,
+  constraint fees_counted_single_check CHECK (single),
+  constraint fees_counted_pkey PRIMARY KEY (single)
+);
+comment on table fees_counted is 'how far keepers have added the fees of payments to merchant_fees';
+
 create table idempotency_keys (
   scope text not null,
   key text not null,
@@ -616,6 +624,15 @@ CREATE INDEX mails_due ON public.mails USING btree (due_at) WHERE (due_at IS NOT
 CREATE UNIQUE INDEX one_digest_per_day ON public.mails USING btree (about, day) WHERE (day IS NOT NULL);
 CREATE UNIQUE INDEX one_mail_while_open ON public.mails USING btree (kind, about) WHERE open;
 
+create table merchant_fees (
+  merchant_id uuid not null,
+  fees bigint not null,
+  constraint merchant_fees_fees_check CHECK ((fees >= 0)),
+  constraint merchant_fees_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  constraint merchant_fees_pkey PRIMARY KEY (merchant_id)
+);
+comment on table merchant_fees is 'platform fees (base units) of the payments to each merchant that were stored before fees_counted.until';
+
 create table merchants (
   id uuid not null default uuid_v7(),
   wallet text not null,
@@ -631,6 +648,8 @@ create table merchants (
   legal_address text,
   tax_id text,
   keep_buyer_details boolean not null default false,
+  approved_at timestamp with time zone,
+  sponsoring_lamports bigint,
   constraint merchants_email_check CHECK ((length(email) <= 254)),
   constraint merchants_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint merchants_legal_address_check CHECK (((length(legal_address) >= 1) AND (length(legal_address) <= 500))),
@@ -638,6 +657,7 @@ create table merchants (
   constraint merchants_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint merchants_tax_id_check CHECK (((length(tax_id) >= 1) AND (length(tax_id) <= 60))),
   constraint merchants_tier_check CHECK ((tier = ANY (ARRAY['free'::text, 'pro'::text]))),
+  constraint sponsoring_is_not_negative CHECK ((sponsoring_lamports >= 0)) NOT VALID,
   constraint merchants_pkey PRIMARY KEY (id),
   constraint merchants_unsubscribe_token_key UNIQUE (unsubscribe_token),
   constraint merchants_wallet_key UNIQUE (wallet)
@@ -647,6 +667,8 @@ comment on column merchants.mails is 'whether e-mails about failures are sent to
 comment on column merchants.unsubscribe_token is 'in the link of each e-mail that ends them';
 comment on column merchants.legal_name is 'the seller on receipts, with legal_address and tax_id; null: the name of the merchant or the app';
 comment on column merchants.keep_buyer_details is 'whether the details that buyers type on receipts are stored; otherwise they are on the printed page only';
+comment on column merchants.approved_at is 'when an operator approved it (MERCHANTS=approval)';
+comment on column merchants.sponsoring_lamports is 'sponsored rent of its subscribers that may be out, as an operator vouches; null: no operator does';
 
 create table offered_transactions (
   id uuid not null default uuid_v7(),
@@ -1086,6 +1108,7 @@ create table sponsorships (
   closings integer not null default 0,
   closing_fee bigint not null default 0,
   closing_at timestamp with time zone,
+  merchant_is_new boolean not null default false,
   constraint closing_is_whole CHECK (((closings = 0) = (closing_at IS NULL))) NOT VALID,
   constraint open_has_no_end CHECK (((state = 'open'::text) = (ended_at IS NULL))),
   constraint refused_has_no_transaction CHECK (((state = 'refused'::text) = (transaction_id IS NULL))),
@@ -1123,6 +1146,7 @@ comment on column sponsorships.credit_at is 'chain time for which the credit of 
 comment on column sponsorships.closings is 'transactions that keepers sent to close the subscription account and take its rent back';
 comment on column sponsorships.closing_fee is 'network fees of these transactions in lamports, whether or not they landed';
 comment on column sponsorships.closing_at is 'when a keeper last claimed the closing; no other keeper sends one until that one has expired';
+comment on column sponsorships.merchant_is_new is 'its merchant had not brought fees when it was signed, and shares a part of the day''s budget with other new ones';
 CREATE INDEX sponsorships_by_pda ON public.sponsorships USING btree (subscription_pda) WHERE (subscription_pda IS NOT NULL);
 CREATE INDEX sponsorships_by_plan ON public.sponsorships USING btree (plan_id, created_at) WHERE (plan_id IS NOT NULL);
 CREATE INDEX sponsorships_by_session ON public.sponsorships USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
@@ -1463,3 +1487,25 @@ UNION ALL
    FROM deliveries
   WHERE (deliveries.last_started_at IS NOT NULL);
 comment on view delivery_attempts is 'every request; number 1 is the first of its delivery';
+
+create view fees_brought as
+ SELECT merchant_id,
+    (sum(fees))::bigint AS fees
+   FROM ( SELECT merchant_fees.merchant_id,
+            merchant_fees.fees
+           FROM merchant_fees
+        UNION ALL
+         SELECT a.merchant_id,
+            p.platform_fee
+           FROM (( SELECT payments.app_id,
+                    payments.platform_fee,
+                    payments.status
+                   FROM payments
+                  WHERE (payments.id >= first_id_at(( SELECT fees_counted.until
+                           FROM fees_counted)))
+                  ORDER BY payments.id
+                 LIMIT 100000) p
+             JOIN apps a ON ((a.id = p.app_id)))
+          WHERE (p.status = 'succeeded'::text)) brought
+  GROUP BY merchant_id;
+comment on view fees_brought is 'merchant_fees with the newer payments (100,000 at most)';

@@ -62,7 +62,11 @@ export async function startCheckouts(chain: Chain, database: Database): Promise<
   const sponsoring = Object.fromEntries(
     ['', 'MERCHANT_', 'WALLET_', 'ADDRESS_'].map((of) => [`SPONSOR_${of}LAMPORTS_PER_DAY`, PLENTY]),
   );
-  const settings = { ...sponsoring, SPONSOR_MERCHANT_LAMPORTS_OUT: PLENTY };
+  const settings = {
+    ...sponsoring,
+    SPONSOR_MERCHANT_LAMPORTS_OUT: PLENTY,
+    SPONSOR_MERCHANT_LAMPORTS_START: PLENTY,
+  };
   const keeper = await startKeeper(chain, database.url, settings);
   const serve = await startServe(chain, database.url, settings);
   const pool = new Pool(serve.url, { connections: CONNECTIONS });

@@ -102,7 +102,7 @@ export interface paths {
     "/merchant/apps/{appId}/analytics": {
         /**
          * Read the metrics of an app
-         * Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, figures of one plan: a change of plan to it is an expansion by its whole amount, a change away from it a contraction.
+         * Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, of one plan: a change to it is an expansion by its whole amount, one away from it a contraction.
          */
         get: operations["getAnalytics"];
     };
@@ -649,7 +649,7 @@ export interface components {
             cancelled: number;
             /** Share of subscriptions active or past due at the start that were cancelled or expired; null if there were none. */
             churnRate: number | null;
-            /** The same for each day, including days without activity. */
+            /** The same for each day. */
             daily: {
                 /** At the end of the range. */
                 active: number;
@@ -857,9 +857,16 @@ export interface components {
             }[];
             /** The webhook endpoint, if its last request failed or it is disabled. */
             endpoints: components["schemas"]["WebhookEndpoint"][];
-            /** Past-due subscriptions; counted up to 1,000. */
+            /** Counted up to 1,000. */
             pastDue: number;
-            /** Subscriptions on chain that are not registered (GET .../unregistered); counted up to 1,000. */
+            /** Present when sponsored rent is near its limit. */
+            sponsoring?: {
+                /** At it, new subscribers need SOL. */
+                lamportsLimit: string;
+                /** Rent that is out, of all your apps. */
+                lamportsOut: string;
+            };
+            /** Subscriptions of GET .../unregistered; counted up to 1,000. */
             unregistered: number;
         };
         CancelFinalizedEvent: {
@@ -3796,19 +3803,19 @@ export interface components {
              */
             subscriptionId: string | null;
         };
-        /** Transactions within the range for which the service paid network fee and rent in SOL. An approval that a wallet revokes counts for no app. */
+        /** Transactions for which the service paid network fee and rent in SOL. A revoked approval counts for no app. */
         Sponsoring: {
-            /** Sponsored transactions that failed on the network. */
+            /** Those that failed on the network. */
             failed: number;
-            /** Network fees of both, in lamports. */
+            /** Network fees of both. */
             lamportsFees: string;
-            /** Rent of the accounts that they opened, in lamports. */
+            /** Rent of the accounts that they opened. */
             lamportsRent: string;
-            /** The part of this rent that has come back to the service by now. */
+            /** The part of this rent that has come back. */
             lamportsReturned: string;
             /** Sponsored sign-ups. */
             subscriptions: number;
-            /** Sponsored transactions that landed: sign-ups, and those after them. */
+            /** Sponsored transactions that landed, sign-ups included. */
             transactions: number;
         };
         Standing: {

@@ -3,6 +3,21 @@
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { lockSponsoring } from './sponsorships.ts';
 
+/** Rent (lamports) of the wallet's approval; 0 once the rent has come back. */
+export const authorityOut = (sql: Queryable) => sql`
+  case when authority_returned_at is null then authority_rent else 0 end`;
+export const subscriptionOut = (sql: Queryable) => sql`
+  case when subscription_returned_at is null then subscription_rent else 0 end`;
+export const out = (sql: Queryable) => sql`(${authorityOut(sql)} + ${subscriptionOut(sql)})`;
+
+/**
+ * Whether a sponsorship has rent that has not come back. The indexes sponsorships_out and
+ * sponsorships_out_by_merchant have the same condition.
+ */
+export const isOut = (sql: Queryable) => sql`
+  state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
+    or (subscription_rent > 0 and subscription_returned_at is null))`;
+
 /** A sponsorship with rent that has not come back. */
 export interface RentOut {
   offerId: string;
@@ -15,6 +30,11 @@ export interface RentOut {
   /** True if the rent of the subscription account has not come back. */
   subscription: boolean;
   /**
+   * The time since which no registration of the subscription account is live or covered by a
+   * payment. Null while one is live.
+   */
+  endedAt: Date | null;
+  /**
    * The newest slot at which a keeper read the subscription. An RPC endpoint at an older slot may
    * not have the accounts yet. An account that is missing there may still exist, so its rent does
    * not count as returned.
@@ -24,8 +44,10 @@ export interface RentOut {
 
 /**
  * Claims sponsorships whose rent has not come back, so that the caller checks their accounts. The
- * sponsorship that was not checked for the longest time comes first. Each is checked once a day, or
- * every minute if its subscription has ended. Two keepers never claim the same check.
+ * sponsorship that was not checked for the longest time comes first. Each is checked once a day. If
+ * its subscription has ended, it is checked every minute at first, then at intervals of a tenth of
+ * the time since the end: an account that only its wallet can cancel may stay open for ever. Two
+ * keepers never claim the same check.
  */
 export function claimRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
   return sql<RentOut[]>`
@@ -33,9 +55,10 @@ export function claimRentOut(sql: Queryable, limit: number): Promise<RentOut[]> 
       select s.offer_id from sponsorships s
       where s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
           or (s.subscription_rent > 0 and s.subscription_returned_at is null))
-        and s.checked_at < now() - case when exists (select from subscriptions sub
-            where sub.id = s.subscription_id and sub.status in ('cancelled', 'expired'))
-          then interval '1 minute' else interval '1 day' end
+        and s.checked_at < now() - coalesce((
+          select least(interval '1 day', greatest(interval '1 minute', (now() - sub.stopped_at) / 10))
+          from subscriptions sub where sub.id = s.subscription_id and sub.ended_at is not null
+        ), interval '1 day')
       order by s.checked_at limit ${limit} for update of s skip locked
     ), claimed as (
       update sponsorships s set checked_at = now() from due where s.offer_id = due.offer_id
@@ -44,6 +67,9 @@ export function claimRentOut(sql: Queryable, limit: number): Promise<RentOut[]> 
     select s.offer_id, s.wallet, s.sponsor, s.subscription_pda, p.plan_pda,
       s.authority_rent > 0 and s.authority_returned_at is null as authority,
       s.subscription_rent > 0 and s.subscription_returned_at is null as subscription,
+      (select case when bool_and(o.ended_at is not null)
+          then max(greatest(o.ended_at, o.paid_through)) end
+        from subscriptions o where o.subscription_pda = s.subscription_pda) as ended_at,
       coalesce((select max(o.observed_slot) from subscriptions o
         where o.subscription_pda = s.subscription_pda), 0)::int8 as observed_slot
     from claimed s left join plans p on p.id = s.plan_id`;

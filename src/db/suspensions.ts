@@ -67,8 +67,9 @@ export function endSuspension(sql: Sql, { role, wallet, reason, by }: Change): P
 
 /**
  * Approves a merchant and records the action. If the wallet has never signed in, creates the
- * merchant; otherwise ends the merchant's wait for approval. If an operator has suspended the
- * wallet, changes nothing and returns `suspended`.
+ * merchant; otherwise ends the merchant's wait for approval. The sponsored rent of an approved
+ * merchant is not bounded by its fees. If an operator has suspended the wallet, changes nothing and
+ * returns `suspended`.
  */
 export function approveMerchant(
   sql: Sql,
@@ -84,6 +85,7 @@ export function approveMerchant(
     if (found?.waiting === false) return 'suspended';
     if (found === undefined && created.length === 0) return 'already';
     await tx`delete from suspensions where role = 'merchant' and wallet = ${wallet}`;
+    await tx`update merchants set approved_at = now() where wallet = ${wallet}`;
     await recordAction(tx, by, {
       command: 'merchants approve',
       what: `merchant ${wallet}`,

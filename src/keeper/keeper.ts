@@ -21,7 +21,6 @@ import { startRateShare } from '../daemon/rate-share.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
-import { forgetAddresses } from '../db/sponsorships.ts';
 import { closingBudget, sponsorLimits } from '../domain/sponsoring/limits.ts';
 import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
@@ -46,6 +45,7 @@ import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
 import { measureSponsoring } from './sponsor-metrics.ts';
 import { takeRentBack } from './sponsor-rent.ts';
+import { keepUp } from './sponsor-upkeep.ts';
 import { Sponsor } from './sponsor.ts';
 import { StreamCheck } from './stream-check.ts';
 import { followsOf, Notifications } from './streams.ts';
@@ -285,9 +285,9 @@ export class Keeper {
       this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
       this.#loop('measuring sponsoring', 30_000, async () => {
         await measureSponsoring(context.sql, context.metrics.sponsor, context.sponsoring);
-        await forgetAddresses(context.sql);
         return false;
       }),
+      this.#loop('keeping up sponsoring', 30_000, () => keepUp(context)),
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
       // Recovery may run beside the collect loops, because the collect loops do not claim
       // subscriptions with an open attempt.

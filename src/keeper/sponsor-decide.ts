@@ -46,6 +46,7 @@ import { type Ground, readGround, type SponsorNetwork } from '../domain/sponsori
 import {
   floorOf,
   isLeaving,
+  isNewMerchant,
   overBudget,
   type Refusal,
   type SponsorLimits,
@@ -306,7 +307,7 @@ async function commitSponsored(
   const { signature, bytes: transaction } = signAsSponsor(keypair, signed);
   const fee = maxFeeOf(offer);
   const reserved = fee + authorityRent + subscriptionRent;
-  const one: NewSponsorship = {
+  const one: Unreserved = {
     ...termsOf(offer, terms.merchant),
     claimId,
     signature,
@@ -372,16 +373,21 @@ function stoppedBy(
   return isStopped ? 'suspended' : undefined;
 }
 
+/** A sponsorship before its budgets are checked. */
+type Unreserved = Omit<NewSponsorship, 'merchantIsNew'>;
+
 async function reserve(
   tx: Transaction,
   limits: SponsorLimits,
-  one: NewSponsorship,
+  one: Unreserved,
   money: Parameters<typeof overBudget>[2],
 ): Promise<void> {
   await lockSponsoring(tx);
-  const over = overBudget(limits, await readSponsorUsage(tx, one), money);
+  const usage = await readSponsorUsage(tx, one);
+  const over = overBudget(limits, usage, money);
   if (over !== undefined) throw new NotCommitted(over);
-  const outcome = await insertSponsorship(tx, one);
+  const merchantIsNew = isNewMerchant(limits, usage);
+  const outcome = await insertSponsorship(tx, { ...one, merchantIsNew });
   if (outcome === 'decided') throw new NotCommitted(undefined);
   if (outcome === 'busy') throw new NotCommitted('under_way');
 }

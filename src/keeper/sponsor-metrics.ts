@@ -3,7 +3,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { Sql } from '../db/postgres/connect.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
-import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
+import { mayBeOut, type SponsorLimits } from '../domain/sponsoring/limits.ts';
 
 /** Metrics of the lamports that a sponsor spends, each with its help text. */
 const KINDS = {
@@ -49,9 +49,10 @@ export function sponsorMetrics(registry: Registry) {
       'merchant_budget_lamports',
       'SPONSOR_MERCHANT_LAMPORTS_PER_DAY; 0: nothing is sponsored',
     ),
-    merchantCap: gauge(
+    merchantOut: gauge(
       'merchant_out_budget_lamports',
-      'SPONSOR_MERCHANT_LAMPORTS_OUT, for rent that is out or reserved; 0: nothing is sponsored',
+      'Rent that may be out or reserved at a time, by merchant; 0: nothing is sponsored',
+      ['merchant'],
     ),
     overdue: gauge(
       'overdue_lamports',
@@ -73,10 +74,12 @@ export async function measureSponsoring(
     readSponsoringByMerchant(sql),
     readSponsoringFacts(sql),
   ]);
-  const { byKind, merchantDay, day, leaving, closing, overdue, refused } = metrics;
-  for (const gauge of [...Object.values(byKind), merchantDay]) gauge.reset();
+  const { byKind, merchantDay, merchantOut, day, leaving, closing, overdue, refused } = metrics;
+  for (const gauge of [...Object.values(byKind), merchantDay, merchantOut]) gauge.reset();
   for (const { merchant, ...lamports } of merchants) {
     const labels = { merchant: merchant ?? 'none' };
+    if (merchant !== null)
+      merchantOut.set(labels, limits === undefined ? 0 : Number(mayBeOut(limits, lamports)));
     for (const kind of KIND_NAMES) byKind[kind].set(labels, Number(lamports[kind]));
     merchantDay.set(labels, Number(lamports.day));
   }
@@ -86,7 +89,6 @@ export async function measureSponsoring(
   metrics.budget.set(Number(limits?.perDay ?? 0n));
   metrics.leavingBudget.set(Number(limits?.leaving ?? 0n));
   metrics.merchantBudget.set(Number(limits?.perMerchant ?? 0n));
-  metrics.merchantCap.set(Number(limits?.merchantOut ?? 0n));
   overdue.set(Number(facts.overdue));
   refused.set(facts.refused);
 }

@@ -2,8 +2,11 @@
 // sponsor spend without a payment.
 import t from 'tap';
 import { loadConfig } from '../../src/config/config.ts';
+import { readOverdueRent } from '../../src/db/rent-ages.ts';
 import { readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
 import { sponsorLimits } from '../../src/domain/sponsoring/limits.ts';
+import { formatSol } from '../../src/format.ts';
+import { runShared } from '../fixtures/command.ts';
 import {
   type LeavingOffer,
   startSponsorScene,
@@ -201,4 +204,17 @@ void t.test('an approval that pays for another plan is not overdue', async (t) =
   t.match(await facts(), { overdue: rents.subscription }, 'it ended six days ago');
   await ends(two!, 8);
   t.match(await facts(), { overdue: rents.authority + 2n * rents.subscription });
+  await ends(one!, 40);
+  t.match(await readOverdueRent(stage.sql), [
+    { days: 7, authorities: rents.authority, subscriptions: rents.subscription },
+    { days: 30, authorities: 0n, subscriptions: rents.subscription },
+    { days: 90, authorities: 0n, subscriptions: 0n },
+    { days: 365, authorities: 0n, subscriptions: 0n },
+  ]);
+  const screen = await runShared(['status'], { DATABASE_URL: stage.databaseUrl });
+  const sol = (lamports: bigint) => `${formatSol(lamports)} SOL`;
+  t.match(
+    screen.stdout,
+    `overdue since an end: ${sol(rents.authority + rents.subscription)} for 7 to 30 days, ${sol(rents.subscription)} for 30 to 90 days`,
+  );
 });

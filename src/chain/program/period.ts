@@ -104,3 +104,17 @@ export function pullPeriod(
     next: last ? null : boundary,
   };
 }
+
+/**
+ * Whether the plan has ended the subscription: the plan is closed, has ended, or was published
+ * again with other terms. The program then allows no pull any more, and lets the payer of the
+ * account's rent close the account although it was never cancelled.
+ */
+export function isEndedByPlan(
+  subscription: Parameters<typeof pullPeriod>[0],
+  plan: Parameters<typeof pullPeriod>[1],
+  now: bigint,
+): boolean {
+  const { verdict } = pullPeriod(subscription, plan, now);
+  return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
+}

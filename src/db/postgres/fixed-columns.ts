@@ -152,5 +152,6 @@ export const sponsorshipTerms = [
   'credit_at',
   'transaction_id',
   'reserved',
+  'merchant_is_new',
   'created_at',
 ];

@@ -37,6 +37,15 @@ const running = {
   update: { daemons: ['id', 'name'] },
 };
 
+/** The columns of merchants that `serve` never writes. */
+const merchantTerms = [
+  'tier',
+  'fee_bps',
+  'unsubscribe_token',
+  'approved_at',
+  'sponsoring_lamports',
+];
+
 /** The columns of rate_leases that identify a holder. No role may update these columns. */
 const rateHolder = ['name', 'holder', 'place', 'pid'];
 
@@ -79,6 +88,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'sponsored_offers',
       'sponsorships',
+      'fees_brought',
       'app_logos',
       'receipt_links',
       'receipt_details',
@@ -107,7 +117,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'replays',
     ],
     insertExcept: {
-      merchants: ['tier', 'fee_bps', 'unsubscribe_token'],
+      merchants: merchantTerms,
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
       sponsored_offers: ['created_at', ...signedColumns],
     },
@@ -129,7 +139,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     ],
     update: {
       ...running.update,
-      merchants: ['id', 'wallet', 'tier', 'fee_bps', 'unsubscribe_token'],
+      merchants: ['id', 'wallet', ...merchantTerms],
       api_keys: ['id', 'merchant_id', 'prefix', 'hash', 'created_at'],
       apps: ['id', 'merchant_id'],
       app_logos: ['app_id'],
@@ -178,12 +188,16 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'sponsored_offers',
       'sponsorships',
+      'merchant_fees',
+      'fees_counted',
+      'fees_brought',
       'rate_leases',
       'receipt_links',
     ],
     insert: [
       ...running.insert,
       'sponsorships',
+      'merchant_fees',
       'subscriptions',
       'unregistered_subscriptions',
       'transactions',
@@ -210,6 +224,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
       sponsorships: sponsorshipTerms,
+      merchant_fees: ['merchant_id'],
+      fees_counted: ['single'],
       rate_leases: rateHolder,
     },
   },
