@@ -109,7 +109,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     insertExcept: {
       merchants: ['tier', 'fee_bps', 'unsubscribe_token'],
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
-      sponsored_offers: ['created_at', ...signedColumns],
+      sponsored_offers: ['created_at', 'look_at', ...signedColumns],
     },
     delete: [
       ...running.delete,
@@ -146,7 +146,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
       offered_transactions: offerTerms,
-      sponsored_offers: sponsoredOfferTerms,
+      sponsored_offers: [...sponsoredOfferTerms, 'look_at'],
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
       receipt_links: ['single', 'key'],
@@ -210,6 +210,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
       sponsorships: sponsorshipTerms,
+      // The keeper writes one column of an offer, look_at.
+      sponsored_offers: [...sponsoredOfferTerms, ...signedColumns],
       rate_leases: rateHolder,
     },
   },
