@@ -852,6 +852,7 @@ create table plans (
   updated_at timestamp with time zone not null default now(),
   notice_hours integer[],
   description text,
+  look_at timestamp with time zone,
   constraint only_live_plans_are_blocked CHECK (((collection_blocked_reason IS NULL) OR (status = ANY (ARRAY['active'::text, 'sunset'::text])))),
   constraint plans_amount_check CHECK ((amount > 0)),
   constraint plans_chain_plan_id_check CHECK ((chain_plan_id >= (0)::numeric)),
@@ -878,8 +879,10 @@ comment on column plans.observed_slot is 'slot at which the plan was first seen 
 comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
 comment on column plans.notice_hours is 'hours before a payment at which it is announced, descending; null: once, a quarter of the period, at most 72';
 comment on column plans.description is 'shown on the plan''s page instead of the app''s description';
+comment on column plans.look_at is 'time before which a keeper does not read the plan again, because its account could not be read; null: observed_at decides';
 CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
+CREATE INDEX plans_pending ON public.plans USING btree (app_id) WHERE (status = 'pending'::text);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
 CREATE UNIQUE INDEX one_live_plan_per_pda ON public.plans USING btree (plan_pda) WHERE (status <> 'ended'::text);
 
@@ -959,6 +962,7 @@ create table refunds (
   last_valid_block_height bigint,
   blockhash_slot bigint,
   excess bigint not null default 0,
+  offer_id uuid,
   constraint blockhash_is_whole CHECK ((num_nulls(blockhash, last_valid_block_height, blockhash_slot) = ANY (ARRAY[0, 3]))),
   constraint excess_is_of_transfer CHECK ((((excess >= 0) AND (excess <= amount)) AND ((excess = 0) OR (status = 'succeeded'::text)))) NOT VALID,
   constraint refunds_amount_check CHECK ((amount > 0)),
@@ -976,6 +980,7 @@ comment on column refunds.look_at is 'time of the next look-up of the transfer b
 comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
 comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
+comment on column refunds.offer_id is 'the offer of its transfer, which tells whether the relay has taken it signed; the offer is deleted after ten minutes';
 CREATE INDEX refunds_by_app ON public.refunds USING btree (app_id, id);
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
@@ -1047,6 +1052,7 @@ create table sponsored_offers (
   signed_at timestamp with time zone,
   replaces uuid,
   credit_at timestamp with time zone,
+  look_at timestamp with time zone,
   constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))),
   constraint offer_change_is_whole CHECK (((replaces IS NULL) = (credit_at IS NULL))),
   constraint offer_names_plan CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
@@ -1071,11 +1077,13 @@ comment on column sponsored_offers.withdraws is 'close: revokes the approval too
 comment on column sponsored_offers.signed is 'the transaction with the wallet''s signature, as the page sent it';
 comment on column sponsored_offers.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
 comment on column sponsored_offers.credit_at is 'chain time, later than the landing, for which the credit of the change was computed';
+comment on column sponsored_offers.look_at is 'time from which a keeper may take the signed offer again: it decides about it, or has put it off; null: no keeper has taken it';
 CREATE INDEX sponsored_offers_by_age ON public.sponsored_offers USING btree (created_at);
 CREATE INDEX sponsored_offers_by_plan ON public.sponsored_offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);
 CREATE INDEX sponsored_offers_by_session ON public.sponsored_offers USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX sponsored_offers_changing ON public.sponsored_offers USING btree (replaces) WHERE (replaces IS NOT NULL);
 CREATE INDEX sponsored_offers_signed ON public.sponsored_offers USING btree (signed_at) WHERE (signed IS NOT NULL);
+CREATE INDEX sponsored_offers_signed_by_wallet ON public.sponsored_offers USING btree (wallet, signed_at) WHERE (signed IS NOT NULL);
 
 create table sponsorships (
   offer_id uuid not null,

@@ -352,7 +352,7 @@ export interface paths {
         get: operations["listRefunds"];
         /**
          * Refund a payment
-         * Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited.
+         * Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited. At most 3 refunds of a payment, and 50 of a merchant, are open: until its transfer was sent to POST /merchant/transactions signed, or its blockhash has expired (about a minute). Further ones are CONFLICT.
          */
         post: operations["createRefund"];
     };

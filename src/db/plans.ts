@@ -252,36 +252,6 @@ export async function activatePlan(
   return row;
 }
 
-/**
- * Returns the plans that are due to be read from the chain, and sets their observed_at to the
- * present time. A plan without observed_at is due at once. A pending plan is due when it is
- * `pendingAgeSeconds` old, and again whenever its age has doubled. Other plans are due at each Unix
- * time that is a multiple of `everySeconds` (for blocked plans, of `blockedSeconds`). Many plans
- * are thus due at the same time, and share RPC requests.
- */
-export function takeUnwatchedPlans(
-  sql: Queryable,
-  {
-    everySeconds,
-    blockedSeconds,
-    pendingAgeSeconds,
-    limit,
-  }: { everySeconds: number; blockedSeconds: number; pendingAgeSeconds: number; limit: number },
-): Promise<PlanRow[]> {
-  return sql<PlanRow[]>`
-    with stale as (
-      select id from plans
-      where status <> 'ended' and (observed_at is null or observed_at < now() - case
-        when status = 'pending' then greatest(observed_at - created_at,
-          ${pendingAgeSeconds} * interval '1 second')
-        else extract(epoch from now())::numeric % case when collection_blocked_reason is null then
-          ${everySeconds}::int else ${blockedSeconds}::int end
-          * interval '1 second' end)
-      order by observed_at nulls first, id limit ${limit} for update skip locked
-    )
-    update plans p set observed_at = now() from stale where p.id = stale.id returning p.*`;
-}
-
 /** Locks the plans until the transaction ends. */
 export async function lockPlans(sql: Queryable, ids: string[]): Promise<void> {
   await sql`select 1 from plans where id = any(${ids}::uuid[]) order by id for no key update`;
@@ -318,14 +288,6 @@ export function countBlockedPlans(sql: Queryable): Promise<{ reason: string; cou
     where collection_blocked_reason is not null group by 1`;
 }
 
-/** Ends each given plan that is still pending 7 days after its creation. */
-export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<void> {
-  await sql`
-    update plans set status = 'ended', updated_at = now()
-    where id = any(${ids}::uuid[]) and status = 'pending' and created_at < now() - interval
-      '7 days'`;
-}
-
 /** Returns the addresses of all plans that accept new subscriptions. */
 export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ planPda: string }[]>`
@@ -338,11 +300,6 @@ export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow
   return sql<
     PlanRow[]
   >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
-}
-
-/** Makes these plans due again at once, because reading them from the chain failed. */
-export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
-  await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
 }
 
 /** Changes a plan's status from `from` to `to`. Returns false when the status is not `from`. */

@@ -1,5 +1,6 @@
 // The rent of sponsored accounts: selects the accounts that a keeper checks, and the accounts that
 // a keeper closes.
+import { secondsSince } from './postgres/clock.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { lockSponsoring } from './sponsorships.ts';
 
@@ -43,23 +44,45 @@ export interface RentOut {
 }
 
 /**
- * Claims sponsorships whose rent has not come back, so that the caller checks their accounts. The
- * sponsorship that was not checked for the longest time comes first. Each is checked once a day. If
- * its subscription has ended, it is checked every minute at first, then at intervals of a tenth of
- * the time since the end: an account that only its wallet can cancel may stay open for ever. Two
+ * SQL for the time of the next check of the accounts of the sponsorship `s`: after a day. If its
+ * subscription has ended, after a minute at first, then at intervals of a tenth of the time since
+ * the end: an account that only its wallet can cancel may stay open for ever.
+ */
+const checkAt = (sql: Queryable) => sql`(
+  s.checked_at + coalesce((
+    select least(interval '1 day', greatest(interval '1 minute', (now() - sub.stopped_at) / 10))
+    from subscriptions sub where sub.id = s.subscription_id and sub.ended_at is not null
+  ), interval '1 day'))`;
+
+/** SQL condition: the rent of the sponsorship `s` has not come back and its check is due. */
+const isDue = (sql: Queryable) => sql`(
+  s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
+      or (s.subscription_rent > 0 and s.subscription_returned_at is null))
+    and s.checked_at < now() - interval '1 minute' and ${checkAt(sql)} < now())`;
+
+/** Returns for how many seconds the oldest check has been due; 0 if none is. */
+export async function readOldestRentCheck(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ seconds: number }[]>`
+    select ${secondsSince(sql, sql`min(${checkAt(sql)})`)} as seconds
+    from sponsorships s where ${isDue(sql)}`;
+  return row?.seconds ?? 0;
+}
+
+/**
+ * Claims sponsorships whose rent has not come back, so that the caller checks their accounts.
+ * Merchants take turns, each with the sponsorship that was not checked for the longest time. Two
  * keepers never claim the same check.
  */
 export function claimRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
   return sql<RentOut[]>`
     with due as (
-      select s.offer_id from sponsorships s
-      where s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
-          or (s.subscription_rent > 0 and s.subscription_returned_at is null))
-        and s.checked_at < now() - coalesce((
-          select least(interval '1 day', greatest(interval '1 minute', (now() - sub.stopped_at) / 10))
-          from subscriptions sub where sub.id = s.subscription_id and sub.ended_at is not null
-        ), interval '1 day')
-      order by s.checked_at limit ${limit} for update of s skip locked
+      select s.offer_id from sponsorships s where s.offer_id = any(array(
+          select offer_id from (
+            select s.offer_id, s.checked_at,
+              row_number() over (partition by s.merchant_id order by s.checked_at) as turn
+            from sponsorships s where ${isDue(sql)}
+          ) as turns order by turn, checked_at limit ${limit}))
+        and ${isDue(sql)} for update of s skip locked
     ), claimed as (
       update sponsorships s set checked_at = now() from due where s.offer_id = due.offer_id
       returning s.*

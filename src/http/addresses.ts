@@ -36,6 +36,20 @@ export function addressSubject(text: string): string {
 }
 
 /**
+ * Returns the networks of an address, the widest first: the address itself for IPv4, the /48 and
+ * the /56 for IPv6. One customer may have all addresses of such a network.
+ */
+export function networksOf(text: string): string[] {
+  const address = parseAddress(text);
+  if (address === undefined) return [text];
+  if (address.kind() === 'ipv4') return [address.toString()];
+  const groups = address.toNormalizedString().split(':', 4);
+  const [wide, fourth = '0'] = [groups.slice(0, 3).join(':'), groups[3]];
+  const narrow = ((parseInt(fourth, 16) >> 8) << 8).toString(16);
+  return [`${wide}::/48`, `${wide}:${narrow}::/56`];
+}
+
+/**
  * Parses `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1` or `[2001:db8::1]:443`. An IPv4 address in
  * IPv6 form becomes an IPv4 address.
  */

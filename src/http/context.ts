@@ -17,9 +17,10 @@ import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts'
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Ping, PingResult } from '../webhooks/ping.ts';
-import { addressSubject } from './addresses.ts';
+import { addressSubject, networksOf } from './addresses.ts';
 import { createBatch, type Find } from './batch.ts';
 import type { Crowded } from './connections.ts';
+import type { PlaceKind } from './waiting.ts';
 
 export interface ApiDeps {
   sql: Sql;
@@ -135,12 +136,8 @@ declare module 'fastify' {
      * transactions of some purposes from suspended accounts.
      */
     openToSuspended?: true;
-    /**
-     * Set for a route whose requests wait for events, the chain or a merchant's server. Such
-     * requests count in Connections.wait(). With `asked`, only a request whose query has a `wait`
-     * above 0 counts.
-     */
-    waits?: 'always' | 'asked';
+    /** Set for a route whose requests wait: the kind of places that they take (waiting.ts). */
+    waits?: PlaceKind;
   }
   interface FastifyInstance {
     /**
@@ -153,6 +150,8 @@ declare module 'fastify' {
     caller: Caller | null;
     /** Start of the request by performance.now(). */
     startedAt: number;
+    /** False for a `polling` request that got no place: it is answered at once. */
+    mayWait: boolean;
   }
 }
 
@@ -168,6 +167,16 @@ export function requesterOf(request: FastifyRequest, appId: string): Requester {
 /** Returns a text that identifies the caller among all merchants and subscribers. */
 export function callerKey(caller: Caller): string {
   return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
+}
+
+/**
+ * Returns the groups in whose turns the chain is read for a request (shared-chain.ts): the networks
+ * of the client's address, the widest first, then the caller, or the wallet that the body names.
+ */
+export function callerPath({ ip, caller, body }: FastifyRequest): string[] {
+  const named = (body as { wallet?: unknown } | null | undefined)?.wallet;
+  const wallet = caller === null ? named : callerKey(caller);
+  return [...networksOf(ip), ...(typeof wallet === 'string' ? [wallet] : [])];
 }
 
 /**

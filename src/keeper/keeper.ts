@@ -30,7 +30,7 @@ import { type Balance, createBalance } from './balance.ts';
 import { Collector, recover } from './claim.ts';
 import type { Context } from './context.ts';
 import { History } from './history.ts';
-import { createMetrics, measure } from './metrics.ts';
+import { createMetrics, measure, measureQueues } from './metrics.ts';
 import { PlanWatch } from './plan-watch.ts';
 import {
   absenceJudge,
@@ -43,6 +43,7 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
+import { type SponsorLoops, startSponsorLoops } from './sponsor-loops.ts';
 import { measureSponsoring } from './sponsor-metrics.ts';
 import { takeRentBack } from './sponsor-rent.ts';
 import { keepUp } from './sponsor-upkeep.ts';
@@ -114,7 +115,7 @@ export class Keeper {
   readonly #wsUrls: readonly string[];
   #collecting: Loop[] = [];
   #sweeping: Loop | undefined;
-  #sponsoring: Loop | undefined;
+  #sponsoring: SponsorLoops | undefined;
   #others: Loop[] = [];
   #stopListening: (() => Promise<void>) | undefined;
   #verified = false;
@@ -275,16 +276,15 @@ export class Keeper {
       () => this.#sweep.waitMs(),
       () => this.#sweep.turn(),
     );
-    this.#sponsoring = this.#loop(
-      'sponsoring',
-      () => this.#sponsor.waitMs(),
-      () => this.#sponsor.turn(mayCollect()),
+    this.#sponsoring = startSponsorLoops(this.#sponsor, mayCollect, (...loop) =>
+      this.#loop(...loop),
     );
     this.#others = [
-      this.#sponsoring,
+      ...this.#sponsoring.loops,
       this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
       this.#loop('measuring sponsoring', 30_000, async () => {
         await measureSponsoring(context.sql, context.metrics.sponsor, context.sponsoring);
+        await measureQueues(context);
         return false;
       }),
       this.#loop('keeping up sponsoring', 30_000, () => keepUp(context)),

@@ -57,7 +57,7 @@ import { offeredTrial } from '../domain/subscribing/first-payment.ts';
 import { PaymentUnderWay, takeOver } from '../domain/subscribing/plan-credit.ts';
 import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
-import { simulateOffer } from './sponsor-simulate.ts';
+import { hasLapsed, simulateOffer } from './sponsor-simulate.ts';
 
 /**
  * Thrown to roll back the database transaction that would commit the offer's transaction. If
@@ -91,7 +91,7 @@ const networkOf = ({
 }: Context): SponsorNetwork => ({ programId, mint, keepers, treasuries });
 
 /** `later`: not decided yet, so a later turn decides about the offer. */
-type Decision = 'committed' | 'refused' | 'later';
+export type Decision = 'committed' | 'refused' | 'later';
 
 /**
  * Decides about an offer. Either signs the offer's transaction as the sponsor and stores the
@@ -121,9 +121,10 @@ export async function decideOffer(
     await commitSponsored(context, limits, { offer, keypair, claimId, ...judged });
     return 'committed';
   } catch (error) {
-    // A payment of the replaced subscription is open. Its outcome is known soon, so a later turn
-    // decides about the offer.
-    if (error instanceof PaymentUnderWay) return 'later';
+    // A payment or a refund of the replaced subscription is open, so a later turn decides about the
+    // offer while its transaction can still land.
+    if (error instanceof PaymentUnderWay)
+      return (await hasLapsed(context.rpc, offer)) ? refuse('lapsed') : 'later';
     if (error instanceof NotCommitted)
       return error.refusal === undefined ? 'later' : await refuse(error.refusal);
     // The API (`serve`) writes the offers. An offer that cannot be decoded is refused, so that it

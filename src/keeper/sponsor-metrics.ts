@@ -1,6 +1,6 @@
 // Metrics of sponsored transactions. Operators build alerts on the names and meanings of these
 // metrics, so both must stay stable.
-import { Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Sql } from '../db/postgres/connect.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
 import { mayBeOut, type SponsorLimits } from '../domain/sponsoring/limits.ts';
@@ -24,7 +24,15 @@ export function sponsorMetrics(registry: Registry) {
   const byKind = Object.fromEntries(
     KIND_NAMES.map((kind) => [kind, gauge(`lamports_${kind}`, KINDS[kind], ['merchant'])]),
   ) as Record<Kind, Gauge<'merchant'>>;
+  const decisions = new Counter({
+    name: 'billing_sponsor_decisions_total',
+    help: 'Decisions of this keeper about signed sponsored transactions, by decision (committed, refused, later: put off)',
+    labelNames: ['decision'] as const,
+    registers,
+  });
+  for (const decision of ['committed', 'refused', 'later']) decisions.inc({ decision }, 0);
   return {
+    decisions,
     byKind,
     day: gauge('day_lamports', 'Lamports that sponsoring cost or reserved in the last 24 hours'),
     budget: gauge('budget_lamports', 'SPONSOR_LAMPORTS_PER_DAY; 0: nothing is sponsored'),

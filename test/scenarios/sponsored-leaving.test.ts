@@ -11,19 +11,23 @@ import { readRentByAge } from '../../src/db/rent-ages.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
 import { measureSponsoring, sponsorMetrics } from '../../src/keeper/sponsor-metrics.ts';
 import { takeRentBack } from '../../src/keeper/sponsor-rent.ts';
-import type { Sponsor } from '../../src/keeper/sponsor.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
 import { runShared } from '../fixtures/command.ts';
 import { readSamples } from '../fixtures/samples.ts';
-import { type OfferMade, type SponsorStage, startSponsorStage } from '../fixtures/sponsor-stage.ts';
+import {
+  type OfferMade,
+  type SponsorStage,
+  type SponsorSteps,
+  startSponsorStage,
+} from '../fixtures/sponsor-stage.ts';
 
 /** More blocks than a transaction needs to be final. */
 const FINAL_BLOCKS = 40;
 
 interface Party {
   stage: SponsorStage;
-  sponsor: Sponsor;
+  sponsor: SponsorSteps;
   plan: Plan;
   wallet: Keypair;
 }

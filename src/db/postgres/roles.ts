@@ -119,7 +119,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     insertExcept: {
       merchants: merchantTerms,
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
-      sponsored_offers: ['created_at', ...signedColumns],
+      sponsored_offers: ['created_at', 'look_at', ...signedColumns],
     },
     delete: [
       ...running.delete,
@@ -156,7 +156,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
       offered_transactions: offerTerms,
-      sponsored_offers: sponsoredOfferTerms,
+      sponsored_offers: [...sponsoredOfferTerms, 'look_at'],
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
       receipt_links: ['single', 'key'],
@@ -226,6 +226,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       sponsorships: sponsorshipTerms,
       merchant_fees: ['merchant_id'],
       fees_counted: ['single'],
+      // The keeper writes one column of an offer, look_at.
+      sponsored_offers: [...sponsoredOfferTerms, ...signedColumns],
       rate_leases: rateHolder,
     },
   },

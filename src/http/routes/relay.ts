@@ -7,12 +7,8 @@ import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspen
 import { takeOffer } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
-import {
-  findSignedOffer,
-  lastHeightOf,
-  relay,
-  type SignedOffer,
-} from '../../domain/subscribing/relay.ts';
+import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/subscribing/relay.ts';
+import { relayOnce } from '../../domain/subscribing/relayed-once.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -55,13 +51,14 @@ const DESCRIPTION =
  * and registers the subscription that a subscribe transaction created.
  */
 export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
-  const { sql, chain, planMinimumAmount, wakeDispatchers, wakeKeepers } = deps;
+  const { sql, planMinimumAmount, wakeDispatchers, wakeKeepers } = deps;
+  const relay = relayOnce(deps.chain);
   api.post(
     '/transactions',
     {
       // A suspended wallet may send transactions of some purposes. The handler reads the purpose
       // and refuses the other purposes.
-      config: { openToSuspended: true, waits: 'always' },
+      config: { openToSuspended: true, waits: 'paying' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A subscription that it creates is registered.`,
@@ -93,7 +90,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
         if (!(await recordRelayed(tx, signed.offer, signed))) throw replacedHasEnded();
       });
-      const result = await relay(chain, signed);
+      const result = await relay(signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
       if (landed) {
@@ -116,10 +113,11 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
  * and activates the plan that the transaction published.
  */
 export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
+  const relay = relayOnce(chain);
   api.post(
     '/transactions',
     {
-      config: { waits: 'always' },
+      config: { waits: 'paying' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A plan that it publishes becomes active.`,
@@ -137,7 +135,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
       await recordRelayed(sql, signed.offer, signed);
-      const result = await relay(chain, signed);
+      const result = await relay(signed);
       const { planId } = signed.offer;
       const plan =
         result.status === 'confirmed' && planId !== null ? await findPlan(sql, planId) : undefined;

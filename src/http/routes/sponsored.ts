@@ -216,7 +216,7 @@ function progressRoute(
   api.get(
     path,
     {
-      config: { waits: 'asked' },
+      config: { waits: 'polling' },
       schema: {
         summary: 'Read how far a sponsored transaction has come',
         ...(security === undefined ? { description: SECRET } : { security }),
@@ -229,7 +229,7 @@ function progressRoute(
     async (request, reply) => {
       const { id } = await findOwnOffer(sql, offerIdOf(request), holder(request));
       const { wait = 0, known } = request.query;
-      const deadline = performance.now() + wait * 1000;
+      const deadline = performance.now() + (request.mayWait ? wait * 1000 : 0);
       for (;;) {
         const progress = await progressOf({ id });
         if (progress === undefined) throw absent('offer');

@@ -178,7 +178,7 @@ function testRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/webhooks/:webhookId/test',
     {
-      config: { waits: 'always' },
+      config: { waits: 'servers' },
       schema: {
         summary: 'Send a signed ping to a webhook endpoint',
         description:
