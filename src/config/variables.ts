@@ -236,7 +236,8 @@ export const variables = {
   ...pageVariables,
   corsOrigins: {
     name: 'CORS_ORIGINS',
-    about: 'origins from which browsers may call the API and sign in subscribers, comma-separated',
+    about:
+      'origins from which browsers may call the API and sign in subscribers to the apps that list the origin in returnOrigins, comma-separated',
     fallback: '',
     parse: list(origin),
   },

@@ -114,12 +114,18 @@ function listPage(sql: Queryable, page: Fragment, app: Fragment) {
     order by s.id desc`;
 }
 
-/** Lists a wallet's subscriptions, newest first. */
+/**
+ * Lists a wallet's subscriptions, newest first. With `boundTo`, an origin, lists only those of apps
+ * whose returnOrigins have it.
+ */
 export function listSubscriptionsOfWallet(
   sql: Queryable,
-  wallet: string,
+  { wallet, boundTo }: { wallet: string; boundTo: string | null },
   page: Page,
 ): Promise<SubscriptionRow[]> {
-  const found = pageOf(sql, { column: 'subscriber_wallet', value: sql`${wallet}` }, page);
+  const key = { column: 'subscriber_wallet', value: sql`${wallet}` };
+  const reached = sql`
+    and (select ${boundTo} = any(a.return_origins) from apps a where a.id = subscriptions.app_id)`;
+  const found = pageOf(sql, key, page, boundTo === null ? [] : [reached]);
   return listPage(sql, found, sql`s.app_id`);
 }

@@ -14,6 +14,7 @@ import {
   type SignedOffer,
 } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
+import { assertReachesPlan } from '../bound.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, nullable, oneOf } from '../fields.ts';
@@ -83,6 +84,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
       const { purpose, planId } = signed.offer;
+      await assertReachesPlan(deps, request, planId);
       if (!isOpenToSuspended(purpose))
         await refuseSuspended(sql, {
           wallet,
