@@ -117,7 +117,8 @@ export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
     ), taken as (
       update mails set attempts = attempts + 1,
         due_at = now() + make_interval(secs => ${LEASE_SECONDS})
-      from due where mails.id = due.id returning mails.*
+      from due where mails.id = due.id
+      returning mails.id, mails.kind, mails.day, mails.data, mails.attempts, mails.merchant_id
     )
     select taken.id, taken.kind, to_char(taken.day, 'YYYY-MM-DD') as day, taken.data,
       taken.attempts, case when m.mails then m.email end as email, m.unsubscribe_token

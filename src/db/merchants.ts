@@ -52,8 +52,9 @@ export async function ensureMerchant(
 export function findMerchants(sql: Queryable, wallets: readonly string[]): Promise<MerchantRow[]> {
   return sql<MerchantRow[]>`
     select ${merchantColumns(sql)}
-    from unnest(${wallets}::text[]) as wanted (wallet), lateral (select * from merchants
-      where wallet = wanted.wallet limit 1) as m`;
+    from unnest(${wallets}::text[]) as wanted (wallet), lateral (
+      select ${merchantColumns(sql)} from merchants m where m.wallet = wanted.wallet limit 1
+    ) as m`;
 }
 
 /** The fields that a merchant may change. null clears a field; undefined leaves it unchanged. */

@@ -183,7 +183,9 @@ export async function readRentByAge(sql: Queryable): Promise<RentOfAge[]> {
     from (
       select days, lead(days) over (order by days) as next_days from unnest(${AGES}::int[]) as days
     ) as age left join (
-      select * from sponsorships where ${isOut(sql)}
+      select offer_id, ended_at, authority_rent, authority_returned_at, subscription_rent,
+        subscription_returned_at
+      from sponsorships where ${isOut(sql)}
     ) as s on s.ended_at <= now() - age.days * interval '1 day'
       and (age.next_days is null or s.ended_at > now() - age.next_days * interval '1 day')
     group by age.days order by age.days`;
