@@ -293,6 +293,13 @@ export const variables = {
     fallback: '10',
     parse: integer(1, 1000),
   },
+  webhookHostConcurrency: {
+    name: 'WEBHOOK_HOST_CONCURRENCY',
+    about:
+      'webhook requests in flight per host name, of all its endpoints and all dispatchers together; never less than WEBHOOK_ENDPOINT_CONCURRENCY',
+    fallback: '40',
+    parse: integer(1, 10_000),
+  },
   webhookLease: {
     name: 'WEBHOOK_LEASE_SECONDS',
     about:
