@@ -2890,9 +2890,11 @@ export interface components {
             createdAt: string;
             /**
              * Format: email
-             * Contact for messages of the operator, and for e-mails about failures.
+             * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
              */
             email: string | null;
+            /** Whether the address was confirmed. Until then only confirmations are sent to it, at most three a day. */
+            emailConfirmed: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -7238,7 +7240,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: email
-                     * Contact for messages of the operator, and for e-mails about failures.
+                     * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
                      */
                     email?: string | null;
                     /** Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted. */

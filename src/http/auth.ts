@@ -108,10 +108,10 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
 }
 
 function merchantIn(holder: KeyHolder): MerchantRow {
-  const { id, wallet, name, email, mails, tier, createdAt } = holder;
+  const { id, wallet, name, email, emailConfirmed, mails, tier, createdAt } = holder;
   const { legalName, legalAddress, taxId, keepBuyerDetails } = holder;
   const receipts = { legalName, legalAddress, taxId, keepBuyerDetails };
-  return { id, wallet, name, email, mails, tier, ...receipts, createdAt };
+  return { id, wallet, name, email, emailConfirmed, mails, tier, ...receipts, createdAt };
 }
 
 /** Throws FORBIDDEN unless the caller is of the kind that the route admits. */
