@@ -134,11 +134,12 @@ export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
     )
     select c.id, c.kind, to_char(c.day, 'YYYY-MM-DD') as day, c.data, c.attempts,
       c.token as confirm_token, a.token as unsubscribe_token,
-      case when m.mails and a.unsubscribed_at is null and case when c.kind = 'confirm_address'
-        then ${isAwaited(sql)} else m.email_confirmed_at is not null end then a.email end as email
+      case when m.mails and a.token is not null and a.unsubscribed_at is null
+        and case when c.kind = 'confirm_address' then ${isAwaited(sql)}
+          else m.email_confirmed_at is not null end
+        then m.email end as email
     from taken c join merchants m on m.id = c.merchant_id
-      left join lateral (select m.email, token, unsubscribed_at from mail_addresses
-        where mailbox = mailbox_of(m.email)) as a on true
+      left join mail_addresses a on a.mailbox = mailbox_of(m.email)
     order by c.id`;
 }
 
