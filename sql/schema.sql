@@ -72,6 +72,16 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.email_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.email_confirmed_at := null;
+  new.email_given_at := now();
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.first_id_at(moment timestamp with time zone)
  RETURNS uuid
  LANGUAGE sql
@@ -116,6 +126,12 @@ AS $function$
         + ((('x0' || substr(id::text, 16, 3))::bit(16)::int * 1000) >> 12)
     ) / 1000000::float8)
 $function$;
+
+CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
+ RETURNS bytea
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$ select sha256(convert_to(lower(regexp_replace(email, '\+[^@]*@', '@')), 'UTF8')) $function$;
 
 CREATE OR REPLACE FUNCTION public.make_months(ahead integer DEFAULT 3)
  RETURNS SETOF text
@@ -187,9 +203,12 @@ AS $function$
   with yesterday as (
     select date_trunc('day', now(), 'UTC') - interval '1 day' as start
   ), failed as (
-    select m.id as merchant_id, a.name as app_name, p.*
+    select m.id as merchant_id, a.name as app_name, p.id, p.subscription_id, p.subscriber_wallet, p.amount_gross, p.failure_reason,
+      p.occurred_at
     from yesterday, merchants m join apps a on a.merchant_id = m.id join payments p on p.app_id = a.id
-    where m.email is not null and m.mails and p.status = 'failed' and p.occurred_at >= start and p.occurred_at < start + interval '1 day'
+    where m.email_confirmed_at is not null and m.mails and p.status = 'failed' and p.occurred_at >= start
+      and p.occurred_at < start + interval '1 day'
+      and not exists (select from mail_addresses d where d.mailbox = mailbox_of(m.email) and d.unsubscribed_at is not null)
   ), queued as (
     insert into mails (merchant_id, kind, about, day, data, open)
     select merchant_id, 'payments_failed', merchant_id, (select (start at time zone 'UTC')::date from yesterday),
@@ -593,6 +612,19 @@ comment on column last_reconciliation.recorded is 'recorded payments that were c
 comment on column last_reconciliation.on_chain is 'pulls of the keeper on chain that were compared';
 comment on column last_reconciliation.differences is 'differences that are left, without unreadable transactions';
 
+create table mail_addresses (
+  mailbox bytea not null,
+  token uuid not null default gen_random_uuid(),
+  unsubscribed_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint mail_addresses_mailbox_check CHECK ((length(mailbox) = 32)),
+  constraint mail_addresses_pkey PRIMARY KEY (mailbox),
+  constraint mail_addresses_token_key UNIQUE (token)
+);
+comment on table mail_addresses is 'mailboxes that an e-mail was sent to, as hashes';
+comment on column mail_addresses.token is 'in the link of each e-mail that ends them';
+comment on column mail_addresses.unsubscribed_at is 'nothing is sent to it, whatever merchant names it';
+
 create table mails (
   id uuid not null default uuid_v7(),
   merchant_id uuid not null,
@@ -606,9 +638,12 @@ create table mails (
   due_at timestamp with time zone default now(),
   error text,
   created_at timestamp with time zone not null default now(),
+  mailbox bytea,
+  token uuid,
+  constraint confirmation_has_address CHECK ((((kind = 'confirm_address'::text) = (mailbox IS NOT NULL)) AND ((mailbox IS NULL) = (token IS NULL)))),
   constraint digest_has_day CHECK (((kind = 'payments_failed'::text) = (day IS NOT NULL))),
   constraint mails_attempts_check CHECK ((attempts >= 0)),
-  constraint mails_kind_check CHECK ((kind = ANY (ARRAY['endpoint_failing'::text, 'endpoint_disabled'::text, 'plan_blocked'::text, 'payments_failed'::text]))),
+  constraint mails_kind_check CHECK ((kind = ANY (ARRAY['endpoint_failing'::text, 'endpoint_disabled'::text, 'plan_blocked'::text, 'payments_failed'::text, 'confirm_address'::text]))),
   constraint mails_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text, 'dropped'::text]))),
   constraint queued_is_due CHECK (((state = 'queued'::text) = (due_at IS NOT NULL))),
   constraint mails_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -618,9 +653,13 @@ comment on table mails is 'e-mails to merchants; kept for 30 days after they wer
 comment on column mails.about is 'the endpoint, the plan, or the merchant of a digest';
 comment on column mails.open is 'what it tells still holds: it is not told again';
 comment on column mails.due_at is 'next try; while one is under way, the time from which another process may try';
+comment on column mails.mailbox is 'of a confirmation: the mailbox that it is sent to';
+comment on column mails.token is 'of a confirmation: in its link';
 CREATE INDEX mails_about ON public.mails USING btree (about, created_at);
 CREATE INDEX mails_by_age ON public.mails USING btree (created_at);
 CREATE INDEX mails_due ON public.mails USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX mails_to_mailbox ON public.mails USING btree (mailbox, created_at) WHERE (mailbox IS NOT NULL);
+CREATE UNIQUE INDEX mails_by_token ON public.mails USING btree (token) WHERE (token IS NOT NULL);
 CREATE UNIQUE INDEX one_digest_per_day ON public.mails USING btree (about, day) WHERE (day IS NOT NULL);
 CREATE UNIQUE INDEX one_mail_while_open ON public.mails USING btree (kind, about) WHERE open;
 
@@ -650,6 +689,8 @@ create table merchants (
   keep_buyer_details boolean not null default false,
   approved_at timestamp with time zone,
   sponsoring_lamports bigint,
+  email_confirmed_at timestamp with time zone,
+  email_given_at timestamp with time zone,
   constraint merchants_email_check CHECK ((length(email) <= 254)),
   constraint merchants_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint merchants_legal_address_check CHECK (((length(legal_address) >= 1) AND (length(legal_address) <= 500))),
@@ -669,6 +710,9 @@ comment on column merchants.legal_name is 'the seller on receipts, with legal_ad
 comment on column merchants.keep_buyer_details is 'whether the details that buyers type on receipts are stored; otherwise they are on the printed page only';
 comment on column merchants.approved_at is 'when an operator approved it (MERCHANTS=approval)';
 comment on column merchants.sponsoring_lamports is 'sponsored rent of its subscribers that may be out, as an operator vouches; null: no operator does';
+comment on column merchants.email_confirmed_at is 'the link in the confirmation was opened; other e-mails are sent only then';
+comment on column merchants.email_given_at is 'links of earlier confirmations are void; null: before addresses were confirmed';
+CREATE TRIGGER changed_email BEFORE UPDATE OF email ON public.merchants FOR EACH ROW WHEN ((new.email IS DISTINCT FROM old.email)) EXECUTE FUNCTION email_changed();
 
 create table offered_transactions (
   id uuid not null default uuid_v7(),

@@ -19,7 +19,7 @@ export interface paths {
         get?: never;
         /**
          * Exchange the signed message for a JWT
-         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.
+         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then. The token that a page of CORS_ORIGINS gets as a subscriber reaches only the apps whose returnOrigins have the page’s origin; other subscriptions, plans and offers are FORBIDDEN.
          */
         post: operations["verifySignIn"];
     };
@@ -62,7 +62,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.
+         * Needs no body. On a page, the sign-in must be of the last five minutes, else the response is UNAUTHORIZED. The key is only shown in this response. A merchant has at most 50 live keys.
          */
         post: operations["createApiKey"];
     };
@@ -484,7 +484,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that revokes the approval of your wallet
-         * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.
+         * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them. The token of a page of CORS_ORIGINS is FORBIDDEN.
          */
         post: operations["createRevokeTransaction"];
     };
@@ -520,7 +520,10 @@ export interface paths {
         post: operations["createSubscribeTransaction"];
     };
     "/subscriber/subscriptions": {
-        /** List your subscriptions */
+        /**
+         * List your subscriptions
+         * With the token of a page of CORS_ORIGINS: those of the apps whose returnOrigins have the page’s origin.
+         */
         get: operations["listOwnSubscriptions"];
         /**
          * Register a subscription that is on chain
@@ -2894,9 +2897,11 @@ export interface components {
             createdAt: string;
             /**
              * Format: email
-             * Contact for messages of the operator, and for e-mails about failures.
+             * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
              */
             email: string | null;
+            /** Whether the address was confirmed. Until then only confirmations are sent to it, at most three a day. */
+            emailConfirmed: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -7242,7 +7247,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: email
-                     * Contact for messages of the operator, and for e-mails about failures.
+                     * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
                      */
                     email?: string | null;
                     /** Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted. */

@@ -257,7 +257,7 @@ export function listTransactions(
         and app_id = ${appId})`;
   return listFound(
     sql,
-    sql`select * from payments where ${[key, ...restOf(sql, filters, after)]}
+    sql`select ${readColumns(sql)} from payments where ${[key, ...restOf(sql, filters, after)]}
       order by occurred_at desc, id desc limit ${limit}`,
   );
 }
@@ -276,7 +276,7 @@ function listOfCustomer(
   return listFound(
     sql,
     sql`select each.* from (${subscriptionsOf(sql, apps, filters)}) as theirs cross join lateral (
-        select * from payments
+        select ${readColumns(sql)} from payments
         where ${[sql`subscription_id = theirs.id`, ...restOf(sql, filters, after)]}
         order by occurred_at desc, id desc limit ${limit}
       ) as each ${only}
@@ -316,7 +316,7 @@ export function listTransactionsOfMerchant(
   return listFound(
     sql,
     sql`select each.* from apps app cross join lateral (
-        select * from payments where ${conditions}
+        select ${readColumns(sql)} from payments where ${conditions}
         order by occurred_at desc, id desc limit ${limit}
       ) as each
       where app.merchant_id = ${merchantId} order by each.occurred_at desc, each.id desc
@@ -335,6 +335,12 @@ export async function findTransaction(
     where p.id = ${id}`;
   return row;
 }
+
+/** The columns of payments that transactionColumns reads. */
+const readColumns = (sql: Queryable) => sql`
+  id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, amount_gross,
+  platform_fee, amount_net, amount_refunded, credit_spent, amount_credited, further, tx_signature,
+  failure_reason, attempt, period_start, period_end, occurred_at, created_at`;
 
 const transactionColumns = (sql: Queryable) => sql`
   p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,

@@ -1,5 +1,5 @@
 // Plans that a keeper reads from the chain: when each is due, and which ones are next.
-import type { PlanRow } from './plans.ts';
+import { planColumns, type PlanRow } from './plans.ts';
 import { secondsSince } from './postgres/clock.ts';
 import type { Queryable } from './postgres/connect.ts';
 
@@ -58,12 +58,12 @@ export function takeUnwatchedPlans(
       (select p.id from plans p where p.status <> 'ended' and p.status <> 'pending'
           and ${isDue(sql, times)}
         order by p.observed_at nulls first, p.id limit ${limit})
-    ), taken as (
+    ), taken (plan_id) as (
       select p.id from plans p where p.id = any(array(select id from chosen limit ${limit}))
         and ${isDue(sql, times)} for update skip locked
     )
-    update plans p set observed_at = now(), look_at = null from taken where p.id = taken.id
-    returning p.*`;
+    update plans p set observed_at = now(), look_at = null from taken where p.id = plan_id
+    returning ${planColumns(sql)}`;
 }
 
 /** Returns for how many seconds the oldest plan has been due to be read; 0 if none is. */

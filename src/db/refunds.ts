@@ -129,8 +129,9 @@ export function listRefundsOfApp(
   page: Page,
 ): Promise<RefundRow[]> {
   const within = (key: Key) =>
-    sql`select * from refunds
-      where ${pageOf(sql, key, { ...page, ...span }, among(sql, 'status', status))}`;
+    sql`select id, app_id, payment_id, subscription_id, amount, reference, status, tx_signature,
+        occurred_at, excess, created_at
+      from refunds where ${pageOf(sql, key, { ...page, ...span }, among(sql, 'status', status))}`;
   const ofOne = (value: Key['value']) => within({ column: 'subscription_id', value });
   if (subscriberWallet === null && externalId === null) {
     const found =

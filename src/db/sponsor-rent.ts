@@ -85,7 +85,8 @@ export function claimRentOut(sql: Queryable, limit: number): Promise<RentOut[]> 
         and ${isDue(sql)} for update of s skip locked
     ), claimed as (
       update sponsorships s set checked_at = now() from due where s.offer_id = due.offer_id
-      returning s.*
+      returning s.offer_id, s.wallet, s.sponsor, s.subscription_pda, s.plan_id, s.authority_rent,
+        s.authority_returned_at, s.subscription_rent, s.subscription_returned_at
     )
     select s.offer_id, s.wallet, s.sponsor, s.subscription_pda, p.plan_pda,
       s.authority_rent > 0 and s.authority_returned_at is null as authority,

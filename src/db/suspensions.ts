@@ -24,6 +24,9 @@ export interface Suspension extends Account {
   since: Date;
 }
 
+/** The columns of a Suspension. */
+const columns = (sql: Queryable) => sql`id, role, wallet, reason, waiting, since`;
+
 /** An operator's change to a suspension. */
 interface Change extends Account {
   reason: string;
@@ -103,8 +106,8 @@ export function findSuspensions(
   return sql<Suspension[]>`
     select s.* from json_to_recordset(${JSON.stringify(accounts)}::text::json)
       as asked (role text, wallet text),
-      lateral (select * from suspensions where role = asked.role and wallet = asked.wallet limit 1)
-        as s`;
+      lateral (select ${columns(sql)} from suspensions
+        where role = asked.role and wallet = asked.wallet limit 1) as s`;
 }
 
 /** Finds the suspensions of a wallet and of the merchant of a plan. */
@@ -113,7 +116,7 @@ export function findSuspensionsFor(
   { wallet, planId }: { wallet: string; planId: string },
 ): Promise<Suspension[]> {
   return sql<Suspension[]>`
-    select * from suspensions where role = 'subscriber' and wallet = ${wallet}
+    select ${columns(sql)} from suspensions where role = 'subscriber' and wallet = ${wallet}
       or role = 'merchant' and wallet = (
         select m.wallet from plans p join apps a on a.id = p.app_id
           join merchants m on m.id = a.merchant_id where p.id = ${planId})`;
@@ -141,6 +144,6 @@ export function listSuspensions(
   { role, after, limit }: Page & { role: SuspendedRole },
 ): Promise<Suspension[]> {
   return sql<Suspension[]>`
-    select * from suspensions where role = ${role} and id < ${after ?? LAST_ID}
+    select ${columns(sql)} from suspensions where role = ${role} and id < ${after ?? LAST_ID}
       order by id desc limit ${limit}`;
 }

@@ -53,9 +53,9 @@ export function listUnregistered(
   page: Page,
 ): Promise<UnregisteredRow[]> {
   const key = { column: 'app_id', value: sql`${appId}::uuid` };
-  return sql<
-    UnregisteredRow[]
-  >`select * from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
+  return sql<UnregisteredRow[]>`
+    select id, app_id, plan_id, subscription_pda, subscriber_wallet, created_at
+    from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
 }
 
 /**

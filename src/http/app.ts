@@ -60,6 +60,7 @@ const exposedHeaders = [
   'ratelimit-remaining',
   'ratelimit-reset',
   'retry-after',
+  'www-authenticate',
   'x-data-age',
   'x-next-cursor',
   'x-request-id',

@@ -119,11 +119,18 @@ export type Api = FastifyInstance<
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
+  /** Time of the sign-in (Unix seconds) if a page got the token; null for a program or a key. */
+  pageSignInAt: number | null;
 }
 
 export interface SubscriberCaller {
   role: 'subscriber';
   wallet: string;
+  /**
+   * Origin of the foreign page that got the token, which reaches only the apps whose returnOrigins
+   * have this origin (bound.ts). Null for a token that reaches all apps.
+   */
+  boundTo: string | null;
 }
 
 export type Caller = MerchantCaller | SubscriberCaller;
@@ -138,6 +145,11 @@ declare module 'fastify' {
     openToSuspended?: true;
     /** Set for a route whose requests wait: the kind of places that they take (waiting.ts). */
     waits?: PlaceKind;
+    /**
+     * True for a route that answers with a new key or secret. A token that a page got must then be
+     * at most five minutes old.
+     */
+    asksFreshSignIn?: true;
   }
   interface FastifyInstance {
     /**
@@ -219,7 +231,7 @@ type FindApp = Find<{ id: string }, AppRow>;
 const appsOf = new WeakMap<Sql, FindApp>();
 
 /** Returns the function that looks up apps in batches in the database `sql`. */
-function findAppIn(sql: Sql): FindApp {
+export function findAppIn(sql: Sql): FindApp {
   const find =
     appsOf.get(sql) ??
     createBatch<{ id: string }, AppRow>(

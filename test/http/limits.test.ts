@@ -331,16 +331,24 @@ void t.test(
       ).status;
     const statuses: number[] = [];
     for (let n = 0; n < 61; n += 1) {
-      const { token } = await tokens.issue({ wallet: randomAddress(), role: 'subscriber' });
+      const { token } = await tokens.issue({
+        wallet: randomAddress(),
+        role: 'subscriber',
+        page: null,
+      });
       statuses.push(await ask(token, '203.0.113.7'));
     }
     t.same(statuses, [...Array<number>(60).fill(200), 429]);
-    const { token } = await tokens.issue({ wallet: randomAddress(), role: 'subscriber' });
+    const { token } = await tokens.issue({
+      wallet: randomAddress(),
+      role: 'subscriber',
+      page: null,
+    });
     t.equal(await ask(token, '203.0.113.7'), 429);
     t.equal(await ask(token, '203.0.113.8'), 200);
     const wallet = randomAddress();
     await api.sql`insert into merchants (wallet, tier) values (${wallet}, 'pro')`;
-    const merchant = await tokens.issue({ wallet, role: 'merchant' });
+    const merchant = await tokens.issue({ wallet, role: 'merchant', page: null });
     const profile = await api.call('GET', '/merchant/profile', {
       token: merchant.token,
       headers: { 'x-forwarded-for': '203.0.113.7' },

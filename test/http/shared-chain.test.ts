@@ -18,7 +18,7 @@ import { type Served, startServe } from '../fixtures/serve.ts';
 
 const tokens = createTokens([jwtSecret], publicUrl);
 const subscriberToken = async (wallet: string) =>
-  (await tokens.issue({ wallet, role: 'subscriber' })).token;
+  (await tokens.issue({ wallet, role: 'subscriber', page: null })).token;
 
 /** Endpoints without accounts, except the clock; a blockhash and a rent. */
 const emptyChain: Behaviour = ({ method, params }) => {

@@ -29,7 +29,7 @@ void t.test('half of the connections of an address may wait, in places of each k
   const planId = await insertPlan(sql, merchant);
   const wallet = randomAddress();
   const tokens = createTokens([jwtSecret], publicUrl);
-  const { token } = await tokens.issue({ wallet, role: 'subscriber' });
+  const { token } = await tokens.issue({ wallet, role: 'subscriber', page: null });
   const offered = async (secret: string | null) => {
     const id = await newId(sql);
     await insertSponsoredOffer(sql, {

@@ -10,6 +10,7 @@ import { checkRegistration, storeRegistration } from '../../domain/subscribing/r
 import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/subscribing/relay.ts';
 import { relayOnce } from '../../domain/subscribing/relayed-once.ts';
 import { ServiceError } from '../../errors.ts';
+import { assertReachesPlan } from '../bound.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, nullable, oneOf } from '../fields.ts';
@@ -80,6 +81,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
       const { purpose, planId } = signed.offer;
+      await assertReachesPlan(deps, request, planId);
       if (!isOpenToSuspended(purpose))
         await refuseSuspended(sql, {
           wallet,
