@@ -1,5 +1,6 @@
 // A keeper judges a live account and registers it some reads of the chain later. Meanwhile the
 // account's registration ends or is replaced, or the wallet opens another account at the address.
+// And the relay gets a transaction again whose registration has ended.
 import t, { type Test } from 'tap';
 import { closeAuthority, revokeAbandoned } from '../../src/chain/program/instructions.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
@@ -65,17 +66,20 @@ async function register({ plan }: Scene, buyer: Buyer, pda: string): Promise<Sub
   return { id: body.data.id, pda, wallet: buyer.keypair, plan };
 }
 
+/** Asks for a transaction and signs it, for the relay. */
+async function signedOffer(buyer: Buyer, path: string, body?: object) {
+  const asked = await buyer.post<{ transaction: string; offerId: string }>(path, body);
+  const { transaction, offerId } = asked.body.data;
+  return { transaction: addSignature(buyer.keypair, transaction), offerId };
+}
+
+const relay = (buyer: Buyer, body: object) =>
+  buyer.post<{ status: string; subscription: { id: string } | null }>('transactions', body);
+
 /** Changes to the other plan by the relay, and resumes the old account by other means. */
 async function changeAndResume({ stage, other }: Scene, buyer: Buyer, old: Subscription) {
-  const asked = await buyer.post<{ transaction: string; offerId: string }>(
-    `subscriptions/${old.id}/change`,
-    { planId: other.id, when: 'now' },
-  );
-  const { transaction, offerId } = asked.body.data;
-  await buyer.post('transactions', {
-    transaction: addSignature(buyer.keypair, transaction),
-    offerId,
-  });
+  const given = { planId: other.id, when: 'now' };
+  await relay(buyer, await signedOffer(buyer, `subscriptions/${old.id}/change`, given));
   const { expiresAt } = (await stage.onChain(old))!;
   const { net } = stage;
   const account = { plan: old.plan.pda, subscription: old.pda, mint: net.mint, expiresAt };
@@ -123,10 +127,24 @@ async function startsInVain(t: Test, { stage, listed }: Scene, buyer: Buyer, row
   return listed();
 }
 
-for (const how of ['by force', 'here', 'by a change of plan'] as const)
+const HOW = ['by force', 'here', 'by a change of plan'] as const;
+
+/** Ends or replaces a subscription; its account lives on. */
+async function endOrReplace(
+  scene: Scene,
+  how: (typeof HOW)[number],
+  buyer: Buyer,
+  of: Subscription,
+) {
+  if (how === 'here') await endHere(scene, of);
+  else if (how === 'by a change of plan') await changeAndResume(scene, buyer, of);
+  else await scene.call('POST', `/subscriptions/${of.id}/cancel`, { mode: 'force' });
+}
+
+for (const how of HOW)
   void t.test(`registered and ended ${how} while a keeper judges the account`, async (t) => {
     const scene = await begin(t);
-    const { stage, plan, call } = scene;
+    const { stage, plan } = scene;
     const buyer = await stage.buyer(plan, {
       usdc: how === 'by a change of plan' ? 20n * AMOUNT : 1n,
     });
@@ -134,12 +152,7 @@ for (const how of ['by force', 'here', 'by a change of plan'] as const)
     let first: Subscription;
     const slow = await judgeSlowly(stage, pda, [
       async () => (first = await register(scene, buyer, pda)),
-      async () => {
-        if (how === 'by force')
-          await call('POST', `/subscriptions/${first.id}/cancel`, { mode: 'force' });
-        else if (how === 'here') await endHere(scene, first);
-        else await changeAndResume(scene, buyer, first);
-      },
+      () => endOrReplace(scene, how, buyer, first),
     ]);
     const rows = how === 'by a change of plan' ? 2 : 1;
     t.equal((await rowsOf(stage, buyer)).length, rows, 'the keeper stores nothing');
@@ -165,3 +178,22 @@ void t.test('another account is opened, registered and ended while a keeper judg
   await slow.turn();
   t.equal(await startsInVain(t, scene, buyer, 1), 0);
 });
+
+for (const how of HOW)
+  void t.test(`the relay gets a transaction again after it ended ${how}`, async (t) => {
+    const scene = await begin(t);
+    const { stage, plan } = scene;
+    const buyer = await stage.buyer(plan, { usdc: 20n * AMOUNT });
+    const signed = await signedOffer(buyer, `plans/${plan.id}/subscribe`);
+    const { subscription } = (await relay(buyer, signed)).body.data;
+    const { id } = subscription!;
+    const [row] = await stage.sql<{ pda: string }[]>`
+      select subscription_pda as pda from subscriptions where id = ${id}`;
+    const first = { id, pda: row!.pda, wallet: buyer.keypair, plan };
+    t.match(await relay(buyer, signed), { body: { data: { subscription: { id } } } }, 'it is live');
+    await endOrReplace(scene, how, buyer, first);
+    const before = await rowsOf(stage, buyer);
+    const again = await relay(buyer, signed);
+    t.match(again, { status: 200, body: { data: { status: 'confirmed', subscription: null } } });
+    t.same(await rowsOf(stage, buyer), before, 'nothing is registered');
+  });

@@ -26,6 +26,8 @@ export type RegistrationToStore = NewRegistration & {
   change?: PlanChange | undefined;
   /** With `isUnclaimed`: what the keeper has judged. */
   judged?: Judged;
+  /** When the wallet asked for the offer that it registers with, if it does not ask itself. */
+  askedAt?: Date | undefined;
 };
 
 /**

@@ -92,6 +92,12 @@ export function offersCountAfter(
   return endOf(earlier, account)?.at ?? earlier.createdAt;
 }
 
+/** Whether the wallet asked for an offer before this registration of the account had ended. */
+export const isAskedBefore = (
+  askedAt: Date | undefined,
+  { stoppedAt }: Pick<EarlierRegistration, 'stoppedAt'>,
+): boolean => askedAt !== undefined && stoppedAt !== null && askedAt <= stoppedAt;
+
 /**
  * Returns the addresses of these live accounts that a keeper has to look at. Leaves out accounts
  * with a live registration, and accounts that only their wallets can register again. The addresses

@@ -33,7 +33,7 @@ import { lockSuspended } from '../accounts/suspended.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
-import { isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
+import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
 import { dueAtOnce } from './first-payment.ts';
 import { keptIds } from './kept-ids.ts';
 import { noteDuplicate } from './one-per-customer.ts';
@@ -282,13 +282,14 @@ async function endEarlierRegistration(
   const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
     forUpdate: true,
   });
-  const { initId, isUnclaimed = false, judged } = registration;
+  const { initId, isUnclaimed = false, judged, askedAt } = registration;
   const account = { initId, periodStart: unixSeconds(registration.periodStart) };
   if (isUnclaimed && (!judged || !stands(judged, earlier) || !isJudged(judged, account)))
     throw new JudgedBefore();
   if (earlier === undefined) return undefined;
   const open = isOpen(earlier);
   if (isOfAccount(earlier, account)) {
+    if (isAskedBefore(askedAt, earlier)) throw onlyByItsWallet();
     if (open && earlier.replacedBy !== null) {
       await endReplaced(sql, earlier, 'replaced');
       return undefined;
@@ -337,6 +338,14 @@ export function endedByMerchant(): ServiceError {
   return new ServiceError(
     'CONFLICT',
     'The merchant has cancelled this subscription: close it on chain and subscribe again.',
+  );
+}
+
+/** The error when a registration has ended, and the wallet has asked for nothing since. */
+function onlyByItsWallet(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The subscription of this account has ended: its wallet has to subscribe again.',
   );
 }
 

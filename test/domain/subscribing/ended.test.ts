@@ -60,11 +60,12 @@ void t.test('a decision stands for the account and the state that a keeper has j
     newest,
     account: { ...account, periodHours: 720n },
   });
+  const replaced = { ...live, replacedBy: 'two', stoppedAt };
   t.ok(stands(judged(), undefined));
   t.notOk(stands(judged(), live), 'registered since');
   t.ok(stands(judged(live), live));
   t.notOk(stands(judged(live), ended), 'ended since');
-  t.notOk(stands(judged(live), { ...live, replacedBy: 'two', stoppedAt }), 'replaced since');
+  t.notOk(stands(judged(live), replaced), 'replaced since');
   t.ok(stands(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
   t.notOk(stands(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
   t.ok(isJudged(judged(), { ...account, periodStart: START + PERIOD }), 'a period later');
