@@ -197,3 +197,19 @@ for (const how of HOW)
     t.match(again, { status: 200, body: { data: { status: 'confirmed', subscription: null } } });
     t.same(await rowsOf(stage, buyer), before, 'nothing is registered');
   });
+
+void t.test('a registration that has read an earlier account keeps to its own end', async (t) => {
+  const scene = await begin(t);
+  const { stage, plan } = scene;
+  const buyer = await stage.buyer(plan);
+  const first = await buyer.buy();
+  // As a lagging endpoint showed the account before it was opened again, or before a fork.
+  await stage.sql`update subscriptions set chain_init_id = chain_init_id - 1,
+    chain_period_start = chain_period_start - interval '5 seconds' where id = ${first.id}`;
+  const keeper = await stage.startKeeper();
+  await stage.until('it is paid', async () => (await stage.payments(first)).length === 1);
+  await stage.quiet();
+  await keeper.stop();
+  await endOrReplace(scene, 'by force', buyer, first);
+  t.equal(await startsInVain(t, scene, buyer, 1), 0);
+});
