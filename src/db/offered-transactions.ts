@@ -128,8 +128,21 @@ const isOpenOffer = (
   { wallet, subscriptionPda, after }: OffersOf,
 ) => sql`(o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
   and o.purpose = 'subscribe' and o.registered_at is null
-  and (${after}::timestamptz is null or o.created_at > ${after}
-    or (o.resumes and o.relayed_at > ${after})))`;
+  and (${after}::timestamptz is null or ${askedAt(sql)} > ${after}))`;
+
+/**
+ * SQL for the time at which the wallet asked for the subscribe offer `o`, or, if it resumes an
+ * account, handed it over.
+ */
+const askedAt = (sql: Queryable) =>
+  sql`greatest(o.created_at, case when o.resumes then o.relayed_at end)`;
+
+/** Reads when the wallet asked for this subscribe offer, or handed it over if it resumes. */
+export async function readAskedAt(sql: Queryable, offerId: string): Promise<Date | undefined> {
+  const [row] = await sql<{ at: Date }[]>`
+    select ${askedAt(sql)} as at from offered_transactions o where o.id = ${offerId}`;
+  return row?.at;
+}
 
 /**
  * Tells whether the wallet has handed over, after `after`, a signed transaction that resumes this

@@ -138,11 +138,6 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    * of its checkout session before.
    */
   isWithoutOffer?: boolean;
-  /**
-   * With `isUnclaimed`: the newest registration of the address, of any account, when
-   * domain/subscribing/ended.ts was asked. Null or undefined for none.
-   */
-  judged?: string | null | undefined;
   ownIdsFrom?: OwnIdsSource | null;
   /**
    * Whether a sponsored transaction has opened the account and made the first payment. The

@@ -44,6 +44,8 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     endReason: row.endReason,
     dueAt: row.dueAt,
     periodAnchor: row.periodAnchor,
+    chainInitId: row.chainInitId,
+    chainPeriodStart: row.chainPeriodStart,
     observedSlot: row.observedSlot,
     periodPulled: row.periodPulled,
     refundedThrough: row.refundedThrough,

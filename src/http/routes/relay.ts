@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
-import { recordRelayed, reserveOffer } from '../../db/offered-transactions.ts';
+import { readAskedAt, recordRelayed, reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
@@ -156,7 +156,8 @@ const replacedHasEnded = () =>
 
 /**
  * Returns the subscription that a confirmed transaction created or changed. A subscription that the
- * transaction created is registered first. Returns undefined for any other transaction.
+ * transaction created is registered first, unless its registration has ended since the wallet asked
+ * for the transaction. Returns undefined for any other transaction.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
@@ -183,7 +184,8 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
         }),
       { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },
     );
-    const id = await sql.begin((tx) => storeRegistration(tx, registration));
+    const askedAt = await readAskedAt(sql, offer.id);
+    const id = await sql.begin((tx) => storeRegistration(tx, { ...registration, askedAt }));
     return await findSubscription(sql, id);
   } catch (error) {
     if (error instanceof ServiceError && error.code === 'CONFLICT') return found();
