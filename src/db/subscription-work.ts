@@ -151,10 +151,7 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   version: string;
 }
 
-/**
- * Reads subscriptions with the plan and merchant fields that the keeper needs. The result has no
- * order.
- */
+/** Reads subscriptions, in no order, with the plan and merchant fields that the keeper needs. */
 export function readSubscriptions(
   sql: Queryable,
   ids: string[],
@@ -173,8 +170,7 @@ export function readSubscriptions(
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
-      ${stoppedAt(sql)} as stopped_at,
-      ${isChanging(sql)} as is_changing,
+      ${stoppedAt(sql)} as stopped_at, ${isChanging(sql)} as is_changing,
       case when s.cancel_requested_at is not null and s.paid_through is not null
         then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
@@ -285,9 +281,9 @@ export async function writeStates(
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else
         least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, chain_init_id = v.chain_init_id,
-        chain_period_start = v.chain_period_start,
+        chain_period_start = v.chain_period_start, setbacks = v.setbacks,
       observed_slot = greatest(s.observed_slot, v.observed_slot),
-        setbacks = v.setbacks, period_pulled = v.period_pulled, failed_packs = v.failed_packs,
+        period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods, chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
         charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
