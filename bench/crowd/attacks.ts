@@ -53,7 +53,7 @@ async function floods(checkouts: Checkouts, { sql }: Database, planId: string) {
   const wallets = await Promise.all(
     Array.from({ length: WALLETS }, async () => {
       const wallet = generateKeypair().address;
-      return (await tokens.issue({ wallet, role: 'subscriber' })).token;
+      return (await tokens.issue({ wallet, role: 'subscriber', page: null })).token;
     }),
   );
   let [polls, reads] = [0, 0];

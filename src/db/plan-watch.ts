@@ -1,4 +1,5 @@
-// Plans that a keeper reads from the chain: when each is due, and which ones are next.
+// Plans that a keeper reads from the chain: when each is due, which ones are next, and which
+// subscriptions wait for one.
 import { planColumns, type PlanRow } from './plans.ts';
 import { secondsSince } from './postgres/clock.ts';
 import type { Queryable } from './postgres/connect.ts';
@@ -93,4 +94,32 @@ export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<
     update plans set status = 'ended', updated_at = now()
     where id = any(${ids}::uuid[]) and status = 'pending' and created_at < now() - interval
       '7 days'`;
+}
+
+/** Maximum number of rows that one statement of releaseWaiting makes due. */
+const RELEASED_AT_ONCE = 20_000;
+
+/**
+ * After a plan was unblocked, makes its waiting subscriptions due. A subscription waits if its next
+ * payment is due by this chain time but its due_at is later. Returns the number of subscriptions
+ * that were made due. The caller must hold the plan's lock.
+ */
+export async function releaseWaiting(
+  sql: Queryable,
+  planId: string,
+  chainNow: Date,
+): Promise<number> {
+  let released = 0;
+  for (;;) {
+    const { count } = await sql`
+      with waiting as (
+        select id from subscriptions
+        where plan_id = ${planId} and status in ('active', 'past_due')
+          and next_payment_due <= ${chainNow} and due_at > ${chainNow}
+        order by id limit ${RELEASED_AT_ONCE} for update
+      )
+      update subscriptions s set due_at = ${chainNow} from waiting where s.id = waiting.id`;
+    released += count;
+    if (count < RELEASED_AT_ONCE) return released;
+  }
 }

@@ -153,10 +153,7 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   version: string;
 }
 
-/**
- * Reads subscriptions with the plan and merchant fields that the keeper needs. The result has no
- * order.
- */
+/** Reads subscriptions, in no order, with the plan and merchant fields that the keeper needs. */
 export function readSubscriptions(
   sql: Queryable,
   ids: string[],
@@ -287,9 +284,9 @@ export async function writeStates(
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else
         least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, chain_init_id = v.chain_init_id,
-        chain_period_start = v.chain_period_start,
+        chain_period_start = v.chain_period_start, setbacks = v.setbacks,
       observed_slot = greatest(s.observed_slot, v.observed_slot),
-        setbacks = v.setbacks, period_pulled = v.period_pulled, failed_packs = v.failed_packs,
+        period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods, chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
         charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
@@ -339,34 +336,6 @@ export async function makeDue(
     update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}),
       observed_slot = greatest(s.observed_slot, ${slot})
     from changed where s.id = changed.id`;
-}
-
-/** Maximum number of rows that one statement of releaseWaiting makes due. */
-const RELEASED_AT_ONCE = 20_000;
-
-/**
- * After a plan was unblocked, makes its waiting subscriptions due. A subscription waits if its next
- * payment is due by this chain time but its due_at is later. Returns the number of subscriptions
- * that were made due. The caller must hold the plan's lock.
- */
-export async function releaseWaiting(
-  sql: Queryable,
-  planId: string,
-  chainNow: Date,
-): Promise<number> {
-  let released = 0;
-  for (;;) {
-    const { count } = await sql`
-      with waiting as (
-        select id from subscriptions
-        where plan_id = ${planId} and status in ('active', 'past_due')
-          and next_payment_due <= ${chainNow} and due_at > ${chainNow}
-        order by id limit ${RELEASED_AT_ONCE} for update
-      )
-      update subscriptions s set due_at = ${chainNow} from waiting where s.id = waiting.id`;
-    released += count;
-    if (count < RELEASED_AT_ONCE) return released;
-  }
 }
 
 /** A subscription whose payment may still be sent, with the current `notices` of its row. */

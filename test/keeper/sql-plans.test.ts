@@ -339,8 +339,6 @@ void t.test(
       'countOpenRefunds',
       'listRecorded',
       'listTreasuries',
-      // Reads all subscriptions of the plan, and these are all.
-      'releaseWaiting',
       // One row by its id.
       'claimRegistered',
       // In test/http/sql-plans.test.ts.
