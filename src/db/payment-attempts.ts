@@ -101,19 +101,25 @@ export async function insertAttempts(
   return ids;
 }
 
-/** When an attempt of the address was committed, by the Base58 signature of its transaction. */
+/** When an attempt was committed, and for which registration. */
+export interface Committed {
+  subscriptionId: string;
+  at: Date;
+}
+
+/** Reads the attempts of an address, by the Base58 signature of their transaction. */
 export async function readCommitted(
   sql: Queryable,
   subscriptionPda: string,
   signatures: readonly string[],
-): Promise<Map<string, Date>> {
+): Promise<Map<string, Committed>> {
   if (signatures.length === 0) return new Map();
-  const rows = await sql<{ signature: Buffer; at: Date }[]>`
-    select t.signature, a.created_at as at
+  const rows = await sql<(Committed & { signature: Buffer })[]>`
+    select t.signature, a.subscription_id, a.created_at as at
     from transactions t join payment_attempts a on a.transaction_id = t.id
     where t.signature in (select decode(hex, 'hex') from unnest(${signatures.map(hexOf)}::text[]) as hex)
       and a.subscription_pda = ${subscriptionPda}`;
-  return new Map(rows.map(({ signature, at }) => [bs58.encode(signature), at]));
+  return new Map(rows.map(({ signature, ...committed }) => [bs58.encode(signature), committed]));
 }
 
 /** Reads the open attempts of these subscriptions. A subscription has at most one open attempt. */

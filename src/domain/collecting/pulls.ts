@@ -30,7 +30,7 @@ export interface KnownPull extends Pull {
   readonly isCredited?: boolean;
   /**
    * When our attempt of this payment was committed; null without one. Undefined if it was not
-   * looked up.
+   * looked up, or if the attempt is a later registration's.
    */
   readonly committedAt?: Date | null;
 }
