@@ -13,8 +13,8 @@ import { readOldestRefund } from '../db/refunds.ts';
 import { readOldestRentCheck } from '../db/sponsor-rent.ts';
 import { readOldestOffer } from '../db/sponsored-offers.ts';
 import { readBacklog } from '../db/subscription-leases.ts';
-import { WATCH_TIMES } from './plan-watch.ts';
 import { sponsorMetrics } from './sponsor-metrics.ts';
+import { WATCH_TIMES } from './times.ts';
 
 /** Alert reasons that do not come from the error of a failed payment. */
 const otherAlerts = [

@@ -15,10 +15,9 @@ import { planObstacle } from '../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../domain/collecting/plan-block.ts';
 import { assessPlan } from '../domain/collecting/plan-change.ts';
 import type { Context } from './context.ts';
+import { WATCH_TIMES } from './times.ts';
 
 const BATCH = 100;
-/** When plans are read. These reads find changes that the streams missed. */
-export const WATCH_TIMES = { everySeconds: 3600, blockedSeconds: 300, pendingAgeSeconds: 10 };
 
 /** Reads plan accounts and updates the plans in the database. */
 export class PlanWatch {
