@@ -101,25 +101,19 @@ export async function insertAttempts(
   return ids;
 }
 
-/** When an attempt was committed, and for which registration. */
-export interface Committed {
-  subscriptionId: string;
-  at: Date;
-}
-
-/** Reads the attempts of an address, by the Base58 signature of their transaction. */
-export async function readCommitted(
+/** Returns those of these transactions (Base58 signatures) in which the address has an attempt. */
+export async function readAttempted(
   sql: Queryable,
   subscriptionPda: string,
   signatures: readonly string[],
-): Promise<Map<string, Committed>> {
-  if (signatures.length === 0) return new Map();
-  const rows = await sql<(Committed & { signature: Buffer })[]>`
-    select t.signature, a.subscription_id, a.created_at as at
+): Promise<Set<string>> {
+  if (signatures.length === 0) return new Set();
+  const rows = await sql<{ signature: Buffer }[]>`
+    select t.signature
     from transactions t join payment_attempts a on a.transaction_id = t.id
     where t.signature in (select decode(hex, 'hex') from unnest(${signatures.map(hexOf)}::text[]) as hex)
       and a.subscription_pda = ${subscriptionPda}`;
-  return new Map(rows.map(({ signature, ...committed }) => [bs58.encode(signature), committed]));
+  return new Set(rows.map(({ signature }) => bs58.encode(signature)));
 }
 
 /** Reads the open attempts of these subscriptions. A subscription has at most one open attempt. */

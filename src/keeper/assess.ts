@@ -6,7 +6,7 @@ import { witnessAbsence } from '../chain/rpc/absence.ts';
 import { ACCOUNTS_AT_ONCE } from '../chain/rpc/accounts.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import { type Committed, readCommitted, readTried } from '../db/payment-attempts.ts';
+import { readAttempted, readTried } from '../db/payment-attempts.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import { readWalletDues } from '../db/wallet-dues.ts';
 import type { Books } from '../domain/collecting/books.ts';
@@ -205,23 +205,18 @@ async function findInHistory(
 
 async function resultOf(
   { sql }: Context,
-  { id, subscriptionPda, stoppedAt }: KeeperSubscription,
+  { subscriptionPda }: KeeperSubscription,
   history: PullHistory | undefined,
 ): Promise<LookupResult> {
   if (history === undefined) return { tooMany: true };
   const ours = history.pulls.filter(({ source }) => source === 'keeper');
   const signatures = ours.map(({ signature }) => signature);
-  const committed = await readCommitted(sql, subscriptionPda, signatures);
-  // A later registration of the address has attempts and books of its own.
-  const isLater = ({ subscriptionId, at }: Committed) =>
-    subscriptionId !== id && stoppedAt !== null && at > stoppedAt;
-  const pulls = history.pulls.map((pull) => {
-    const attempt = committed.get(pull.signature);
-    return {
-      ...{ ...pull, recorded: false, isPeriodPaid: false },
-      ...((attempt === undefined || !isLater(attempt)) && { committedAt: attempt?.at ?? null }),
-    };
-  });
+  const attempted = await readAttempted(sql, subscriptionPda, signatures);
+  const pulls = history.pulls.map((pull) => ({
+    ...{ ...pull, recorded: false, isPeriodPaid: false },
+    // What an attempt pulls is recorded with its end, whichever registration it is for.
+    ...(!attempted.has(pull.signature) && { committedAt: null }),
+  }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
 }
 

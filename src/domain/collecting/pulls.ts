@@ -29,8 +29,8 @@ export interface KnownPull extends Pull {
   /** Whether a change of plan has taken the unused part of the period's payment as a credit. */
   readonly isCredited?: boolean;
   /**
-   * When our attempt of this payment was committed; null without one. Undefined if it was not
-   * looked up, or if the attempt is a later registration's.
+   * When our attempt of this payment was committed; null without one. Undefined if that does not
+   * matter: the attempt's end records the payment.
    */
   readonly committedAt?: Date | null;
 }
