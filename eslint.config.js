@@ -3,6 +3,7 @@
 import { createTypeScriptImportResolver } from 'eslint-import-resolver-typescript';
 import importX from 'eslint-plugin-import-x';
 import tseslint from 'typescript-eslint';
+import namedColumns from './test/lint/named-columns.js';
 import timeBounds from './test/lint/time-bounds.js';
 
 /** From the top to the bottom: a folder imports only from rows below its own. */
@@ -197,7 +198,14 @@ export default tseslint.config(
   },
   // A catalogue's length is its texts.
   { files: ['src/pages/words/**'], rules: { 'max-lines': 'off' } },
-  { files: ['src/db/**'], rules: { 'no-restricted-syntax': ['error', noPrivate] } },
+  {
+    files: ['src/db/**'],
+    plugins: { statements: { rules: { 'named-columns': namedColumns } } },
+    rules: {
+      'no-restricted-syntax': ['error', noPrivate],
+      'statements/named-columns': 'error',
+    },
+  },
   {
     files: ['src/config/**'],
     rules: { 'no-restricted-properties': 'off' },

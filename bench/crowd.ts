@@ -12,6 +12,7 @@ import { migrate } from '../src/db/postgres/migrate.ts';
 import { freePorts } from '../src/local/sandbox/ports.ts';
 import { startEmbeddedPostgres } from '../src/local/sandbox/postgres.ts';
 import { crowdMerchants } from '../test/fixtures/crowd.ts';
+import { underAttack } from './crowd/attacks.ts';
 import type { Result } from './run.ts';
 
 const ROUNDS = 5;
@@ -147,7 +148,14 @@ async function round(port: number, callers: readonly Caller[]): Promise<number> 
   return at(took, 0.99);
 }
 
-export async function run(): Promise<Result> {
+/** Runs both parts, or only `silence` or `attacks`. */
+export async function run(part?: string): Promise<Result> {
+  const silence = part === 'attacks' ? undefined : await silent();
+  const attacked = part === 'silence' ? {} : await underAttack();
+  return { figures: { ...silence?.figures, ...attacked }, ratios: { ...silence?.ratios } };
+}
+
+async function silent(): Promise<Result> {
   const postgres = await startEmbeddedPostgres();
   const sql = connect(postgres.url, { max: 4, name: 'bench' });
   const [quiet, crowded]: [number[], number[]] = [[], []];

@@ -72,6 +72,16 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.email_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  new.email_confirmed_at := null;
+  new.email_given_at := now();
+  return new;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.first_id_at(moment timestamp with time zone)
  RETURNS uuid
  LANGUAGE sql
@@ -116,6 +126,12 @@ AS $function$
         + ((('x0' || substr(id::text, 16, 3))::bit(16)::int * 1000) >> 12)
     ) / 1000000::float8)
 $function$;
+
+CREATE OR REPLACE FUNCTION public.mailbox_of(email text)
+ RETURNS bytea
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$ select sha256(convert_to(lower(regexp_replace(email, '\+[^@]*@', '@')), 'UTF8')) $function$;
 
 CREATE OR REPLACE FUNCTION public.make_months(ahead integer DEFAULT 3)
  RETURNS SETOF text
@@ -187,9 +203,12 @@ AS $function$
   with yesterday as (
     select date_trunc('day', now(), 'UTC') - interval '1 day' as start
   ), failed as (
-    select m.id as merchant_id, a.name as app_name, p.*
+    select m.id as merchant_id, a.name as app_name, p.id, p.subscription_id, p.subscriber_wallet, p.amount_gross, p.failure_reason,
+      p.occurred_at
     from yesterday, merchants m join apps a on a.merchant_id = m.id join payments p on p.app_id = a.id
-    where m.email is not null and m.mails and p.status = 'failed' and p.occurred_at >= start and p.occurred_at < start + interval '1 day'
+    where m.email_confirmed_at is not null and m.mails and p.status = 'failed' and p.occurred_at >= start
+      and p.occurred_at < start + interval '1 day'
+      and not exists (select from mail_addresses d where d.mailbox = mailbox_of(m.email) and d.unsubscribed_at is not null)
   ), queued as (
     insert into mails (merchant_id, kind, about, day, data, open)
     select merchant_id, 'payments_failed', merchant_id, (select (start at time zone 'UTC')::date from yesterday),
@@ -521,6 +540,14 @@ comment on column events.traceparent is 'the header of the request that caused t
 CREATE INDEX events_by_app ON ONLY public.events USING btree (app_id, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW WHEN ((new.subscription_id IS NOT NULL)) EXECUTE FUNCTION check_event_sequence();
 
+create table fees_counted (
+  single boolean not null default true,
+  until timestamp with time zone not null,
+  constraint fees_counted_single_check CHECK (single),
+  constraint fees_counted_pkey PRIMARY KEY (single)
+);
+comment on table fees_counted is 'how far keepers have added the fees of payments to merchant_fees';
+
 create table idempotency_keys (
   scope text not null,
   key text not null,
@@ -585,6 +612,19 @@ comment on column last_reconciliation.recorded is 'recorded payments that were c
 comment on column last_reconciliation.on_chain is 'pulls of the keeper on chain that were compared';
 comment on column last_reconciliation.differences is 'differences that are left, without unreadable transactions';
 
+create table mail_addresses (
+  mailbox bytea not null,
+  token uuid not null default gen_random_uuid(),
+  unsubscribed_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint mail_addresses_mailbox_check CHECK ((length(mailbox) = 32)),
+  constraint mail_addresses_pkey PRIMARY KEY (mailbox),
+  constraint mail_addresses_token_key UNIQUE (token)
+);
+comment on table mail_addresses is 'mailboxes that an e-mail was sent to, as hashes';
+comment on column mail_addresses.token is 'in the link of each e-mail that ends them';
+comment on column mail_addresses.unsubscribed_at is 'nothing is sent to it, whatever merchant names it';
+
 create table mails (
   id uuid not null default uuid_v7(),
   merchant_id uuid not null,
@@ -598,9 +638,12 @@ create table mails (
   due_at timestamp with time zone default now(),
   error text,
   created_at timestamp with time zone not null default now(),
+  mailbox bytea,
+  token uuid,
+  constraint confirmation_has_address CHECK ((((kind = 'confirm_address'::text) = (mailbox IS NOT NULL)) AND ((mailbox IS NULL) = (token IS NULL)))),
   constraint digest_has_day CHECK (((kind = 'payments_failed'::text) = (day IS NOT NULL))),
   constraint mails_attempts_check CHECK ((attempts >= 0)),
-  constraint mails_kind_check CHECK ((kind = ANY (ARRAY['endpoint_failing'::text, 'endpoint_disabled'::text, 'plan_blocked'::text, 'payments_failed'::text]))),
+  constraint mails_kind_check CHECK ((kind = ANY (ARRAY['endpoint_failing'::text, 'endpoint_disabled'::text, 'plan_blocked'::text, 'payments_failed'::text, 'confirm_address'::text]))),
   constraint mails_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text, 'dropped'::text]))),
   constraint queued_is_due CHECK (((state = 'queued'::text) = (due_at IS NOT NULL))),
   constraint mails_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
@@ -610,11 +653,24 @@ comment on table mails is 'e-mails to merchants; kept for 30 days after they wer
 comment on column mails.about is 'the endpoint, the plan, or the merchant of a digest';
 comment on column mails.open is 'what it tells still holds: it is not told again';
 comment on column mails.due_at is 'next try; while one is under way, the time from which another process may try';
+comment on column mails.mailbox is 'of a confirmation: the mailbox that it is sent to';
+comment on column mails.token is 'of a confirmation: in its link';
 CREATE INDEX mails_about ON public.mails USING btree (about, created_at);
 CREATE INDEX mails_by_age ON public.mails USING btree (created_at);
 CREATE INDEX mails_due ON public.mails USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX mails_to_mailbox ON public.mails USING btree (mailbox, created_at) WHERE (mailbox IS NOT NULL);
+CREATE UNIQUE INDEX mails_by_token ON public.mails USING btree (token) WHERE (token IS NOT NULL);
 CREATE UNIQUE INDEX one_digest_per_day ON public.mails USING btree (about, day) WHERE (day IS NOT NULL);
 CREATE UNIQUE INDEX one_mail_while_open ON public.mails USING btree (kind, about) WHERE open;
+
+create table merchant_fees (
+  merchant_id uuid not null,
+  fees bigint not null,
+  constraint merchant_fees_fees_check CHECK ((fees >= 0)),
+  constraint merchant_fees_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  constraint merchant_fees_pkey PRIMARY KEY (merchant_id)
+);
+comment on table merchant_fees is 'platform fees (base units) of the payments to each merchant that were stored before fees_counted.until';
 
 create table merchants (
   id uuid not null default uuid_v7(),
@@ -631,6 +687,10 @@ create table merchants (
   legal_address text,
   tax_id text,
   keep_buyer_details boolean not null default false,
+  approved_at timestamp with time zone,
+  sponsoring_lamports bigint,
+  email_confirmed_at timestamp with time zone,
+  email_given_at timestamp with time zone,
   constraint merchants_email_check CHECK ((length(email) <= 254)),
   constraint merchants_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint merchants_legal_address_check CHECK (((length(legal_address) >= 1) AND (length(legal_address) <= 500))),
@@ -638,6 +698,7 @@ create table merchants (
   constraint merchants_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint merchants_tax_id_check CHECK (((length(tax_id) >= 1) AND (length(tax_id) <= 60))),
   constraint merchants_tier_check CHECK ((tier = ANY (ARRAY['free'::text, 'pro'::text]))),
+  constraint sponsoring_is_not_negative CHECK ((sponsoring_lamports >= 0)) NOT VALID,
   constraint merchants_pkey PRIMARY KEY (id),
   constraint merchants_unsubscribe_token_key UNIQUE (unsubscribe_token),
   constraint merchants_wallet_key UNIQUE (wallet)
@@ -647,6 +708,11 @@ comment on column merchants.mails is 'whether e-mails about failures are sent to
 comment on column merchants.unsubscribe_token is 'in the link of each e-mail that ends them';
 comment on column merchants.legal_name is 'the seller on receipts, with legal_address and tax_id; null: the name of the merchant or the app';
 comment on column merchants.keep_buyer_details is 'whether the details that buyers type on receipts are stored; otherwise they are on the printed page only';
+comment on column merchants.approved_at is 'when an operator approved it (MERCHANTS=approval)';
+comment on column merchants.sponsoring_lamports is 'sponsored rent of its subscribers that may be out, as an operator vouches; null: no operator does';
+comment on column merchants.email_confirmed_at is 'the link in the confirmation was opened; other e-mails are sent only then';
+comment on column merchants.email_given_at is 'links of earlier confirmations are void; null: before addresses were confirmed';
+CREATE TRIGGER changed_email BEFORE UPDATE OF email ON public.merchants FOR EACH ROW WHEN ((new.email IS DISTINCT FROM old.email)) EXECUTE FUNCTION email_changed();
 
 create table offered_transactions (
   id uuid not null default uuid_v7(),
@@ -830,6 +896,7 @@ create table plans (
   updated_at timestamp with time zone not null default now(),
   notice_hours integer[],
   description text,
+  look_at timestamp with time zone,
   constraint only_live_plans_are_blocked CHECK (((collection_blocked_reason IS NULL) OR (status = ANY (ARRAY['active'::text, 'sunset'::text])))),
   constraint plans_amount_check CHECK ((amount > 0)),
   constraint plans_chain_plan_id_check CHECK ((chain_plan_id >= (0)::numeric)),
@@ -856,8 +923,10 @@ comment on column plans.observed_slot is 'slot at which the plan was first seen 
 comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
 comment on column plans.notice_hours is 'hours before a payment at which it is announced, descending; null: once, a quarter of the period, at most 72';
 comment on column plans.description is 'shown on the plan''s page instead of the app''s description';
+comment on column plans.look_at is 'time before which a keeper does not read the plan again, because its account could not be read; null: observed_at decides';
 CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
+CREATE INDEX plans_pending ON public.plans USING btree (app_id) WHERE (status = 'pending'::text);
 CREATE INDEX plans_to_watch ON public.plans USING btree (observed_at NULLS FIRST, id) WHERE (status <> 'ended'::text);
 CREATE UNIQUE INDEX one_live_plan_per_pda ON public.plans USING btree (plan_pda) WHERE (status <> 'ended'::text);
 
@@ -937,6 +1006,7 @@ create table refunds (
   last_valid_block_height bigint,
   blockhash_slot bigint,
   excess bigint not null default 0,
+  offer_id uuid,
   constraint blockhash_is_whole CHECK ((num_nulls(blockhash, last_valid_block_height, blockhash_slot) = ANY (ARRAY[0, 3]))),
   constraint excess_is_of_transfer CHECK ((((excess >= 0) AND (excess <= amount)) AND ((excess = 0) OR (status = 'succeeded'::text)))) NOT VALID,
   constraint refunds_amount_check CHECK ((amount > 0)),
@@ -954,6 +1024,7 @@ comment on column refunds.look_at is 'time of the next look-up of the transfer b
 comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
 comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
+comment on column refunds.offer_id is 'the offer of its transfer, which tells whether the relay has taken it signed; the offer is deleted after ten minutes';
 CREATE INDEX refunds_by_app ON public.refunds USING btree (app_id, id);
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
@@ -1025,6 +1096,7 @@ create table sponsored_offers (
   signed_at timestamp with time zone,
   replaces uuid,
   credit_at timestamp with time zone,
+  look_at timestamp with time zone,
   constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))),
   constraint offer_change_is_whole CHECK (((replaces IS NULL) = (credit_at IS NULL))),
   constraint offer_names_plan CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
@@ -1049,11 +1121,13 @@ comment on column sponsored_offers.withdraws is 'close: revokes the approval too
 comment on column sponsored_offers.signed is 'the transaction with the wallet''s signature, as the page sent it';
 comment on column sponsored_offers.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
 comment on column sponsored_offers.credit_at is 'chain time, later than the landing, for which the credit of the change was computed';
+comment on column sponsored_offers.look_at is 'time from which a keeper may take the signed offer again: it decides about it, or has put it off; null: no keeper has taken it';
 CREATE INDEX sponsored_offers_by_age ON public.sponsored_offers USING btree (created_at);
 CREATE INDEX sponsored_offers_by_plan ON public.sponsored_offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);
 CREATE INDEX sponsored_offers_by_session ON public.sponsored_offers USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
 CREATE INDEX sponsored_offers_changing ON public.sponsored_offers USING btree (replaces) WHERE (replaces IS NOT NULL);
 CREATE INDEX sponsored_offers_signed ON public.sponsored_offers USING btree (signed_at) WHERE (signed IS NOT NULL);
+CREATE INDEX sponsored_offers_signed_by_wallet ON public.sponsored_offers USING btree (wallet, signed_at) WHERE (signed IS NOT NULL);
 
 create table sponsorships (
   offer_id uuid not null,
@@ -1086,6 +1160,7 @@ create table sponsorships (
   closings integer not null default 0,
   closing_fee bigint not null default 0,
   closing_at timestamp with time zone,
+  merchant_is_new boolean not null default false,
   constraint closing_is_whole CHECK (((closings = 0) = (closing_at IS NULL))) NOT VALID,
   constraint open_has_no_end CHECK (((state = 'open'::text) = (ended_at IS NULL))),
   constraint refused_has_no_transaction CHECK (((state = 'refused'::text) = (transaction_id IS NULL))),
@@ -1123,6 +1198,7 @@ comment on column sponsorships.credit_at is 'chain time for which the credit of 
 comment on column sponsorships.closings is 'transactions that keepers sent to close the subscription account and take its rent back';
 comment on column sponsorships.closing_fee is 'network fees of these transactions in lamports, whether or not they landed';
 comment on column sponsorships.closing_at is 'when a keeper last claimed the closing; no other keeper sends one until that one has expired';
+comment on column sponsorships.merchant_is_new is 'its merchant had not brought fees when it was signed, and shares a part of the day''s budget with other new ones';
 CREATE INDEX sponsorships_by_pda ON public.sponsorships USING btree (subscription_pda) WHERE (subscription_pda IS NOT NULL);
 CREATE INDEX sponsorships_by_plan ON public.sponsorships USING btree (plan_id, created_at) WHERE (plan_id IS NOT NULL);
 CREATE INDEX sponsorships_by_session ON public.sponsorships USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
@@ -1463,3 +1539,25 @@ UNION ALL
    FROM deliveries
   WHERE (deliveries.last_started_at IS NOT NULL);
 comment on view delivery_attempts is 'every request; number 1 is the first of its delivery';
+
+create view fees_brought as
+ SELECT merchant_id,
+    (sum(fees))::bigint AS fees
+   FROM ( SELECT merchant_fees.merchant_id,
+            merchant_fees.fees
+           FROM merchant_fees
+        UNION ALL
+         SELECT a.merchant_id,
+            p.platform_fee
+           FROM (( SELECT payments.app_id,
+                    payments.platform_fee,
+                    payments.status
+                   FROM payments
+                  WHERE (payments.id >= first_id_at(( SELECT fees_counted.until
+                           FROM fees_counted)))
+                  ORDER BY payments.id
+                 LIMIT 100000) p
+             JOIN apps a ON ((a.id = p.app_id)))
+          WHERE (p.status = 'succeeded'::text)) brought
+  GROUP BY merchant_id;
+comment on view fees_brought is 'merchant_fees with the newer payments (100,000 at most)';

@@ -34,10 +34,25 @@ export interface Offer {
   readonly secret: string;
 }
 
+/** A request's status and body. */
+export interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+interface Sent {
+  readonly secret?: string;
+  readonly body?: unknown;
+}
+
 export interface Checkouts {
+  readonly url: string;
+  readonly serveMetricsPort: number;
   /** Creates wallets with the USDC of one payment and without SOL. */
   fund(count: number): Promise<Wallet[]>;
-  offer(wallet: Wallet): Promise<Offer>;
+  offer(wallet: Wallet, planId?: string): Promise<Offer>;
+  /** Sends a request from a network address, whatever its answer. */
+  request(from: string, method: 'GET' | 'POST', path: string, sent?: Sent): Promise<Answer>;
   /** Posts a signed transaction and reads its progress until it is final. */
   post(
     wallet: Wallet,
@@ -54,40 +69,68 @@ export interface Checkouts {
   stop(): Promise<void>;
 }
 
-/** Publishes a plan and starts serve and a keeper. */
-export async function startCheckouts(chain: Chain, database: Database): Promise<Checkouts> {
-  const plan = await openPlan(chain, 0, 0);
-  await register(database.sql, chain, plan, timeOf(BigInt(await chain.now())));
+/**
+ * Publishes a plan and starts serve and a keeper. `more` is added to their environment. The plan
+ * has `renewals` subscriptions, whose next payment is due in a day.
+ */
+export async function startCheckouts(
+  chain: Chain,
+  database: Database,
+  { more = {}, renewals = 0 }: { more?: Record<string, string>; renewals?: number } = {},
+): Promise<Checkouts> {
+  const plan = await openPlan(chain, renewals, 1);
+  await register(database.sql, chain, plan, timeOf(BigInt((await chain.now()) + 86_400)));
   const [{ id: planId }] = await database.sql<[{ id: string }]>`select id from plans`;
   const sponsoring = Object.fromEntries(
     ['', 'MERCHANT_', 'WALLET_', 'ADDRESS_'].map((of) => [`SPONSOR_${of}LAMPORTS_PER_DAY`, PLENTY]),
   );
-  const settings = { ...sponsoring, SPONSOR_MERCHANT_LAMPORTS_OUT: PLENTY };
+  const settings = {
+    ...sponsoring,
+    SPONSOR_MERCHANT_LAMPORTS_OUT: PLENTY,
+    SPONSOR_MERCHANT_LAMPORTS_START: PLENTY,
+    ...more,
+  };
   const keeper = await startKeeper(chain, database.url, settings);
   const serve = await startServe(chain, database.url, settings);
   const pool = new Pool(serve.url, { connections: CONNECTIONS });
-  const call = async <T>(
-    { address }: Wallet,
+  const others = new Pool(serve.url);
+  const ask = async (
+    by: Pool,
+    from: string,
     method: 'GET' | 'POST',
     path: string,
-    { secret, body }: { secret?: string; body?: unknown } = {},
-  ): Promise<T> => {
-    const response = await pool.request({
+    { secret, body }: Sent = {},
+  ): Promise<Answer> => {
+    const response = await by.request({
       method,
       path,
       headers: {
-        'x-forwarded-for': address,
+        'x-forwarded-for': from,
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...(secret !== undefined && { authorization: `Bearer ${secret}` }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-    const answer = (await response.body.json()) as { success: boolean; data: T };
+    return { status: response.statusCode, body: await response.body.json() };
+  };
+  const call = async <T>(
+    { address }: Wallet,
+    method: 'GET' | 'POST',
+    path: string,
+    sent?: Sent,
+  ): Promise<T> => {
+    const answer = (await ask(pool, address, method, path, sent)).body as {
+      success: boolean;
+      data: T;
+    };
     if (!answer.success) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
     return answer.data;
   };
   let funded = 0;
   return {
+    url: serve.url,
+    serveMetricsPort: serve.metricsPort,
+    request: (from, method, path, sent) => ask(others, from, method, path, sent),
     async fund(count) {
       const wallets = Array.from({ length: count }, (): Wallet => {
         funded += 1;
@@ -102,12 +145,12 @@ export async function startCheckouts(chain: Chain, database: Database): Promise<
       await chain.call('localnet_mineBlocks', 2);
       return wallets;
     },
-    async offer(wallet) {
+    async offer(wallet, of = planId) {
       const body = { wallet: wallet.keypair.address };
       const { offer, notSponsored } = await call<{ offer: Offer | null; notSponsored: unknown }>(
         wallet,
         'POST',
-        `/checkout/plans/${planId}/offers`,
+        `/checkout/plans/${of}/offers`,
         { body },
       );
       if (offer === null) throw new Error(`not sponsored: ${JSON.stringify(notSponsored)}`);
@@ -138,7 +181,7 @@ export async function startCheckouts(chain: Chain, database: Database): Promise<
     transfer: () => transfer(chain),
     requests: async () => (await keeper.requests()) + (await rpcRequests(serve.metricsPort)),
     async stop() {
-      await pool.close();
+      await Promise.all([pool.close(), others.destroy()]);
       await serve.stop();
       await keeper.stop();
     },

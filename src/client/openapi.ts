@@ -19,7 +19,7 @@ export interface paths {
         get?: never;
         /**
          * Exchange the signed message for a JWT
-         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.
+         * A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then. The token that a page of CORS_ORIGINS gets as a subscriber reaches only the apps whose returnOrigins have the page’s origin; other subscriptions, plans and offers are FORBIDDEN.
          */
         post: operations["verifySignIn"];
     };
@@ -62,7 +62,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.
+         * Needs no body. On a page, the sign-in must be of the last five minutes, else the response is UNAUTHORIZED. The key is only shown in this response. A merchant has at most 50 live keys.
          */
         post: operations["createApiKey"];
     };
@@ -102,7 +102,7 @@ export interface paths {
     "/merchant/apps/{appId}/analytics": {
         /**
          * Read the metrics of an app
-         * Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, figures of one plan: a change of plan to it is an expansion by its whole amount, a change away from it a contraction.
+         * Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, of one plan: a change to it is an expansion by its whole amount, one away from it a contraction.
          */
         get: operations["getAnalytics"];
     };
@@ -352,7 +352,7 @@ export interface paths {
         get: operations["listRefunds"];
         /**
          * Refund a payment
-         * Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited.
+         * Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited. At most 3 refunds of a payment, and 50 of a merchant, are open: until its transfer was sent to POST /merchant/transactions signed, or its blockhash has expired (about a minute). Further ones are CONFLICT.
          */
         post: operations["createRefund"];
     };
@@ -484,7 +484,7 @@ export interface paths {
         get?: never;
         /**
          * Get the transaction that revokes the approval of your wallet
-         * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.
+         * All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them. The token of a page of CORS_ORIGINS is FORBIDDEN.
          */
         post: operations["createRevokeTransaction"];
     };
@@ -520,7 +520,10 @@ export interface paths {
         post: operations["createSubscribeTransaction"];
     };
     "/subscriber/subscriptions": {
-        /** List your subscriptions */
+        /**
+         * List your subscriptions
+         * With the token of a page of CORS_ORIGINS: those of the apps whose returnOrigins have the page’s origin.
+         */
         get: operations["listOwnSubscriptions"];
         /**
          * Register a subscription that is on chain
@@ -649,7 +652,7 @@ export interface components {
             cancelled: number;
             /** Share of subscriptions active or past due at the start that were cancelled or expired; null if there were none. */
             churnRate: number | null;
-            /** The same for each day, including days without activity. */
+            /** The same for each day. */
             daily: {
                 /** At the end of the range. */
                 active: number;
@@ -857,9 +860,16 @@ export interface components {
             }[];
             /** The webhook endpoint, if its last request failed or it is disabled. */
             endpoints: components["schemas"]["WebhookEndpoint"][];
-            /** Past-due subscriptions; counted up to 1,000. */
+            /** Counted up to 1,000. */
             pastDue: number;
-            /** Subscriptions on chain that are not registered (GET .../unregistered); counted up to 1,000. */
+            /** Present when sponsored rent is near its limit. */
+            sponsoring?: {
+                /** At it, new subscribers need SOL. */
+                lamportsLimit: string;
+                /** Rent that is out, of all your apps. */
+                lamportsOut: string;
+            };
+            /** Subscriptions of GET .../unregistered; counted up to 1,000. */
             unregistered: number;
         };
         CancelFinalizedEvent: {
@@ -2887,9 +2897,11 @@ export interface components {
             createdAt: string;
             /**
              * Format: email
-             * Contact for messages of the operator, and for e-mails about failures.
+             * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
              */
             email: string | null;
+            /** Whether the address was confirmed. Until then only confirmations are sent to it, at most three a day. */
+            emailConfirmed: boolean;
             /**
              * Format: uuid
              * UUIDv7 in lower case.
@@ -3796,19 +3808,19 @@ export interface components {
              */
             subscriptionId: string | null;
         };
-        /** Transactions within the range for which the service paid network fee and rent in SOL. An approval that a wallet revokes counts for no app. */
+        /** Transactions for which the service paid network fee and rent in SOL. A revoked approval counts for no app. */
         Sponsoring: {
-            /** Sponsored transactions that failed on the network. */
+            /** Those that failed on the network. */
             failed: number;
-            /** Network fees of both, in lamports. */
+            /** Network fees of both. */
             lamportsFees: string;
-            /** Rent of the accounts that they opened, in lamports. */
+            /** Rent of the accounts that they opened. */
             lamportsRent: string;
-            /** The part of this rent that has come back to the service by now. */
+            /** The part of this rent that has come back. */
             lamportsReturned: string;
             /** Sponsored sign-ups. */
             subscriptions: number;
-            /** Sponsored transactions that landed: sign-ups, and those after them. */
+            /** Sponsored transactions that landed, sign-ups included. */
             transactions: number;
         };
         Standing: {
@@ -7235,7 +7247,7 @@ export interface operations {
                 "application/json": {
                     /**
                      * Format: email
-                     * Contact for messages of the operator, and for e-mails about failures.
+                     * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
                      */
                     email?: string | null;
                     /** Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted. */

@@ -38,21 +38,37 @@ export const paymentVariables = {
   },
   sponsorPerAddress: {
     name: 'SPONSOR_ADDRESS_LAMPORTS_PER_DAY',
-    about: 'the part of it that wallets at one network address (IPv6: /64) may use',
+    about:
+      'the part of it that wallets at one network address may use (IPv6: one /56; the addresses of one /48 together may use four times as much)',
     fallback: '30000000',
     parse: lamports,
   },
   sponsorLeaving: {
     name: 'SPONSOR_LEAVING_LAMPORTS_PER_DAY',
     about:
-      'lamports in 24 hours, beside SPONSOR_LAMPORTS_PER_DAY, for cancelling, closing and revoking; one wallet may use a twentieth of them, one network address a fifth; keepers’ closings count until their rent is back',
+      'lamports in 24 hours, beside SPONSOR_LAMPORTS_PER_DAY, for cancelling, closing and revoking; one wallet may use a twentieth of them, one network address a fifth, one IPv6 /48 four fifths; keepers’ closings count until their rent is back',
     fallback: '20000000',
     parse: lamports,
   },
   sponsorMerchantOut: {
     name: 'SPONSOR_MERCHANT_LAMPORTS_OUT',
-    about: "rent of one merchant's subscribers that may be out at a time",
+    about:
+      "rent of one merchant's subscribers that may be out at a time: of a merchant that an operator approved, and the upper limit for all others",
     fallback: '10000000000',
+    parse: lamports,
+  },
+  sponsorMerchantStart: {
+    name: 'SPONSOR_MERCHANT_LAMPORTS_START',
+    about:
+      'the part of it for a merchant that no operator approved or vouches for ("billing merchants set-sponsoring"), beside what its platform fees are worth; as long as they are worth less than this, it shares a fifth of SPONSOR_LAMPORTS_PER_DAY with other new merchants',
+    fallback: '50000000',
+    parse: lamports,
+  },
+  lamportsPerUsdc: {
+    name: 'LAMPORTS_PER_USDC',
+    about:
+      "worth of one USDC of a merchant's platform fees in lamports: so much more rent of its subscribers may be out",
+    fallback: '5000000',
     parse: lamports,
   },
   sponsorMinimumAmount: {

@@ -236,7 +236,8 @@ export const variables = {
   ...pageVariables,
   corsOrigins: {
     name: 'CORS_ORIGINS',
-    about: 'origins from which browsers may call the API and sign in subscribers, comma-separated',
+    about:
+      'origins from which browsers may call the API and sign in subscribers to the apps that list the origin in returnOrigins, comma-separated',
     fallback: '',
     parse: list(origin),
   },
@@ -291,6 +292,13 @@ export const variables = {
     about: 'webhook requests in flight per endpoint, of all dispatchers together',
     fallback: '10',
     parse: integer(1, 1000),
+  },
+  webhookHostConcurrency: {
+    name: 'WEBHOOK_HOST_CONCURRENCY',
+    about:
+      'webhook requests in flight per host name, of all its endpoints and all dispatchers together; never less than WEBHOOK_ENDPOINT_CONCURRENCY',
+    fallback: '40',
+    parse: integer(1, 10_000),
   },
   webhookLease: {
     name: 'WEBHOOK_LEASE_SECONDS',

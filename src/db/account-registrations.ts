@@ -106,7 +106,10 @@ export interface Remainder {
   periodPulled: bigint;
   /** Time to which a change of plan has deferred the first payment, if this time is still ahead. */
   startsAt: Date | null;
-  /** The subscription that the change with startsAt replaced. */
+  /**
+   * The subscription that a change of plan replaced, if the change defers the first payment, or if
+   * its credit has to pay the rest of a running period that was credited (applyCover).
+   */
   replaces: string | null;
   /** Whether a payment may still land, which spends a part of the credit. */
   isPaying: boolean;
@@ -128,7 +131,12 @@ export async function readRemainder(
   const [row] = await sql<Remainder[]>`
     select s.id, s.credit, paid.paid_through, coalesce(paid.period_pulled, 0) as period_pulled,
       case when s.starts_at > ${now} and s.replaced_by is null then s.starts_at end as starts_at,
-      case when s.starts_at > ${now} and s.replaced_by is null then s.replaces end as replaces,
+      case when s.replaced_by is null and (s.starts_at > ${now} or (s.paid_through is null
+        and exists (
+          select from subscriptions r join payments p on p.subscription_id = r.id
+          where r.subscription_pda = s.subscription_pda and p.amount_credited is not null
+            and p.period_end > ${now}
+        ))) then s.replaces end as replaces,
       exists (select from payment_attempts where subscription_id = s.id and state = 'open')
         as is_paying
     from subscriptions s left join lateral (

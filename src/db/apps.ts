@@ -53,6 +53,12 @@ export interface AppFields {
   sponsorship?: 'on' | 'off' | undefined;
 }
 
+/** The columns of an AppRow. */
+const columns = (sql: Queryable) => sql`
+  id, merchant_id, name, description, website_url, website_proven_at, support_email, support_url,
+  terms_url, privacy_url, logo_version, return_origins, register_unclaimed, one_per_customer,
+  own_ids_by_subscriber, plan_changes, sponsorship, created_at, updated_at`;
+
 export async function insertApp(
   sql: Queryable,
   merchantId: string,
@@ -79,27 +85,27 @@ export async function insertApp(
     values (${merchantId}, ${name}, ${description ?? null}, ${websiteUrl}, ${supportEmail},
       ${supportUrl}, ${termsUrl}, ${privacyUrl}, ${returnOrigins}, ${registerUnclaimed},
       ${onePerCustomer}, ${ownIdsBySubscriber}, ${planChanges}, ${sponsorship})
-    returning *`;
+    returning ${columns(sql)}`;
   if (row === undefined) throw new Error('an app was not stored');
   return row;
 }
 
 export async function findApp(sql: Queryable, id: string): Promise<AppRow | undefined> {
-  const [row] = await sql<AppRow[]>`select * from apps where id = ${id}`;
+  const [row] = await sql<AppRow[]>`select ${columns(sql)} from apps where id = ${id}`;
   return row;
 }
 
 /** Finds the apps with these ids. The LIMIT makes Postgres use one index look-up per id. */
 export function findApps(sql: Queryable, ids: readonly string[]): Promise<AppRow[]> {
   return sql<AppRow[]>`
-    select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select * from apps
-      where id = wanted.id limit 1) as app`;
+    select app.* from unnest(${ids}::uuid[]) as wanted (id), lateral (select ${columns(sql)}
+      from apps where id = wanted.id limit 1) as app`;
 }
 
 /** Lists a merchant's apps, newest first. */
 export function listApps(sql: Queryable, merchantId: string, page: Page): Promise<AppRow[]> {
   const key = { column: 'merchant_id', value: sql`${merchantId}::uuid` };
-  return sql<AppRow[]>`select * from apps where ${pageOf(sql, key, page)}`;
+  return sql<AppRow[]>`select ${columns(sql)} from apps where ${pageOf(sql, key, page)}`;
 }
 
 /**
@@ -134,7 +140,7 @@ export async function updateApp(
       sponsorship = coalesce(${fields.sponsorship ?? null}, sponsorship),
       updated_at = now()
     where id = ${id}
-    returning *`;
+    returning ${columns(sql)}`;
   return row;
 }
 
@@ -147,6 +153,6 @@ export async function markWebsiteProven(
   const [row] = await sql<AppRow[]>`
     update apps set website_proven_at = now(), updated_at = now()
     where id = ${id} and website_url = ${websiteUrl}
-    returning *`;
+    returning ${columns(sql)}`;
   return row;
 }

@@ -226,14 +226,16 @@ export async function walkDeliveries(
   { source, before, from, walk, limit }: Walk,
 ): Promise<Walked> {
   const range = sql`id < ${before}::uuid and id >= ${from}::uuid order by id desc limit ${walk}`;
+  const read = sql`id, endpoint_id, event_id, event_type, status, attempts, next_attempt_at,
+    replay_of, created_at, finished_at`;
   const walked = {
-    all: sql`select * from all_deliveries where ${range}`,
-    undelivered: sql`select * from all_deliveries where status in ('failed', 'cancelled')
-      and ${range}`,
-    waiting: sql`select * from all_deliveries where status = 'pending' and ${range}`,
+    all: sql`select ${read} from all_deliveries where ${range}`,
+    undelivered: sql`select ${read} from all_deliveries
+      where status in ('failed', 'cancelled') and ${range}`,
+    waiting: sql`select ${read} from all_deliveries where status = 'pending' and ${range}`,
     endpoints: sql`
       select each.* from webhook_endpoints endpoint
-        cross join lateral (select * from all_deliveries where endpoint_id = endpoint.id
+        cross join lateral (select ${read} from all_deliveries where endpoint_id = endpoint.id
           and ${range}) as each
       where endpoint.app_id = ${appId}::uuid or endpoint.id = ${endpointId}::uuid
       order by each.id desc limit ${walk}`,

@@ -192,7 +192,8 @@ export async function recordOutcomes(
       delete from delivery_queue queued using outcome
       where queued.id = outcome.id and queued.claim_id = outcome.claim_id
         and outcome.result <> 'pending'
-      returning queued.*, result, started_at, duration_ms, http_status, error, response, address
+      returning queued.id, queued.endpoint_id, queued.event_id, queued.event_type, queued.attempts,
+        queued.replay_of, queued.replayed, result, started_at, duration_ms, http_status, error, response, address
     ), logged as (
       insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
         replayed, finished_at,
@@ -305,7 +306,8 @@ async function cancelSome(sql: Queryable, condition: Fragment): Promise<number> 
       where ${condition} and (claimed_until is null or claimed_until < clock_timestamp())
       order by id limit ${MAX_CANCELLED} for update skip locked
     ), ended as (
-      delete from delivery_queue where id = any(array(select id from free)) returning *
+      delete from delivery_queue where id = any(array(select id from free))
+      returning id, endpoint_id, event_id, event_type, attempts, replay_of, replayed
     )
     insert into deliveries (id, endpoint_id, event_id, event_type, status, attempts, replay_of,
       replayed, finished_at)

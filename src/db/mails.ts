@@ -1,17 +1,21 @@
-// Queue of e-mails to merchants about failures. Each claim of an e-mail has its own attempt number.
+// Queue of e-mails to merchants: about failures, and confirmations of addresses
+// (mail-addresses.ts). Each claim of an e-mail has its own attempt number.
 // The outcome is written only if the number is still current, so a process whose claim has expired
 // changes nothing.
+import { isAwaited } from './mail-addresses.ts';
 import type { Queryable } from './postgres/connect.ts';
 
-export type MailKind =
+export type FailureKind =
   'endpoint_failing' | 'endpoint_disabled' | 'plan_blocked' | 'payments_failed';
 
+type MailKind = FailureKind | 'confirm_address';
+
 /**
- * Content of an e-mail. The kind decides which fields are set. Times are ISO texts, amounts are
- * USDC base units.
+ * Content of an e-mail about a failure. The kind decides which fields are set. Times are ISO texts,
+ * amounts are USDC base units.
  */
 export interface MailData {
-  appName: string;
+  appName?: string;
   url?: string;
   since?: string;
   lastError?: string;
@@ -29,8 +33,13 @@ export interface MailRow {
   data: MailData;
   /** Number of this attempt, from 1. */
   attempts: number;
-  /** Null when the merchant has removed the address or has turned e-mails off. */
+  /**
+   * Null when the merchant has removed the address or has turned e-mails off, when the address is
+   * not confirmed (or, for a confirmation, no longer waits for it), and when it was unsubscribed.
+   */
   email: string | null;
+  /** In the link of a confirmation; null for every other e-mail. */
+  confirmToken: string | null;
   unsubscribeToken: string;
 }
 
@@ -51,7 +60,7 @@ const MAX_NAMED = 10;
  */
 export async function queueMails(sql: Queryable): Promise<number> {
   await sql`
-    update mails m set open = false where open and not case kind
+    update mails m set open = false where open and kind <> 'confirm_address' and not case kind
       when 'endpoint_failing' then exists (
         select from endpoint_health h join webhook_endpoints e on e.id = h.endpoint_id
         where h.endpoint_id = m.about and h.failing_since is not null and e.deleted_at is null
@@ -84,7 +93,9 @@ export async function queueMails(sql: Queryable): Promise<number> {
     insert into mails (merchant_id, kind, about, data, open)
     select m.id, found.kind, found.about, found.data || jsonb_build_object('appName', a.name), true
     from found join apps a on a.id = found.app_id join merchants m on m.id = a.merchant_id
-    where m.email is not null and m.mails
+    where m.email_confirmed_at is not null and m.mails and not exists (
+      select from mail_addresses d
+      where d.mailbox = mailbox_of(m.email) and d.unsubscribed_at is not null)
     on conflict do nothing`;
   return count;
 }
@@ -117,11 +128,19 @@ export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
     ), taken as (
       update mails set attempts = attempts + 1,
         due_at = now() + make_interval(secs => ${LEASE_SECONDS})
-      from due where mails.id = due.id returning mails.*
+      from due where mails.id = due.id
+      returning mails.id, mails.kind, mails.day, mails.data, mails.attempts, mails.merchant_id,
+        mails.mailbox, mails.token, mails.created_at
     )
-    select taken.id, taken.kind, to_char(taken.day, 'YYYY-MM-DD') as day, taken.data,
-      taken.attempts, case when m.mails then m.email end as email, m.unsubscribe_token
-    from taken join merchants m on m.id = taken.merchant_id order by taken.id`;
+    select c.id, c.kind, to_char(c.day, 'YYYY-MM-DD') as day, c.data, c.attempts,
+      c.token as confirm_token, a.token as unsubscribe_token,
+      case when m.mails and a.token is not null and a.unsubscribed_at is null
+        and case when c.kind = 'confirm_address' then ${isAwaited(sql)}
+          else m.email_confirmed_at is not null end
+        then m.email end as email
+    from taken c join merchants m on m.id = c.merchant_id
+      left join mail_addresses a on a.mailbox = mailbox_of(m.email)
+    order by c.id`;
 }
 
 type Claim = Pick<MailRow, 'id' | 'attempts'>;
@@ -159,16 +178,4 @@ export async function deleteOldMails(sql: Queryable): Promise<void> {
   await sql`
     delete from mails where created_at < now() - make_interval(days => ${KEPT_DAYS}) and not open
       and state <> 'queued'`;
-}
-
-/** Turns e-mails off for the merchant with this token. Returns false for an unknown token. */
-export async function unsubscribeMails(sql: Queryable, token: string): Promise<boolean> {
-  const { count } = await sql`
-    update merchants set mails = false, updated_at = now() where unsubscribe_token = ${token}`;
-  return count === 1;
-}
-
-export async function hasUnsubscribeToken(sql: Queryable, token: string): Promise<boolean> {
-  const rows = await sql`select from merchants where unsubscribe_token = ${token}`;
-  return rows.length === 1;
 }

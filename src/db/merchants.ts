@@ -17,6 +17,8 @@ export interface MerchantRow extends ReceiptSettings {
   wallet: string;
   name: string | null;
   email: string | null;
+  /** Whether the link in the confirmation was opened. E-mails about failures are sent only then. */
+  emailConfirmed: boolean;
   /** Whether e-mails about failures are sent to the merchant. */
   mails: boolean;
   tier: Tier;
@@ -25,8 +27,8 @@ export interface MerchantRow extends ReceiptSettings {
 
 /** The columns of a MerchantRow, selected from `merchants m`. */
 export const merchantColumns = (sql: Queryable) => sql`
-  m.id, m.wallet, m.name, m.email, m.mails, m.tier, m.legal_name, m.legal_address, m.tax_id,
-    m.keep_buyer_details, m.created_at`;
+  m.id, m.wallet, m.name, m.email, m.email_confirmed_at is not null as email_confirmed, m.mails,
+    m.tier, m.legal_name, m.legal_address, m.tax_id, m.keep_buyer_details, m.created_at`;
 
 /**
  * Creates a merchant with this wallet and the tier `free`, unless the wallet already has a
@@ -51,9 +53,10 @@ export async function ensureMerchant(
 /** Finds the merchants with these wallets. The result has no order. */
 export function findMerchants(sql: Queryable, wallets: readonly string[]): Promise<MerchantRow[]> {
   return sql<MerchantRow[]>`
-    select ${merchantColumns(sql)}
-    from unnest(${wallets}::text[]) as wanted (wallet), lateral (select * from merchants
-      where wallet = wanted.wallet limit 1) as m`;
+    select m.*
+    from unnest(${wallets}::text[]) as wanted (wallet), lateral (
+      select ${merchantColumns(sql)} from merchants m where m.wallet = wanted.wallet limit 1
+    ) as m`;
 }
 
 /** The fields that a merchant may change. null clears a field; undefined leaves it unchanged. */
@@ -72,6 +75,8 @@ export async function updateMerchant(
     update merchants m set
       name = ${kept(name, 'name')},
       email = ${kept(email, 'email')},
+      email_given_at = case when ${email ?? null}::text = m.email and email_confirmed_at is null
+        then now() else email_given_at end,
       legal_name = ${kept(legalName, 'legal_name')},
       legal_address = ${kept(legalAddress, 'legal_address')},
       tax_id = ${kept(taxId, 'tax_id')},

@@ -39,6 +39,8 @@ export interface NewOffer {
 
 export interface OfferedTransaction extends NewOffer {
   id: string;
+  /** The database's time at which the transaction was offered. */
+  offeredAt: Date;
 }
 
 /** Stores an unsigned transaction offered to a wallet for signing; returns the offer's id. */
@@ -101,7 +103,8 @@ export function findOffers(
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
     select id, wallet, blockhash, message, last_valid_block_height, purpose, plan_id,
-      subscription_pda, checkout_session_id, resumes, replaces, change_when
+      subscription_pda, checkout_session_id, resumes, replaces, change_when,
+      created_at as offered_at
     from offered_transactions
     where wallet = ${wallet} and message is not null
       ${offerId === undefined ? sql`` : sql`and id = ${offerId}`}
@@ -125,8 +128,21 @@ const isOpenOffer = (
   { wallet, subscriptionPda, after }: OffersOf,
 ) => sql`(o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
   and o.purpose = 'subscribe' and o.registered_at is null
-  and (${after}::timestamptz is null or o.created_at > ${after}
-    or (o.resumes and o.relayed_at > ${after})))`;
+  and (${after}::timestamptz is null or ${askedAt(sql)} > ${after}))`;
+
+/**
+ * SQL for the time at which the wallet asked for the subscribe offer `o`, or, if it resumes an
+ * account, handed it over.
+ */
+const askedAt = (sql: Queryable) =>
+  sql`greatest(o.created_at, case when o.resumes then o.relayed_at end)`;
+
+/** Reads when the wallet asked for this subscribe offer, or handed it over if it resumes. */
+export async function readAskedAt(sql: Queryable, offerId: string): Promise<Date | undefined> {
+  const [row] = await sql<{ at: Date }[]>`
+    select ${askedAt(sql)} as at from offered_transactions o where o.id = ${offerId}`;
+  return row?.at;
+}
 
 /**
  * Tells whether the wallet has handed over, after `after`, a signed transaction that resumes this
@@ -148,6 +164,8 @@ export async function isResumeTaken(
 /** An offer to subscribe that no registration has used, with the terms of its checkout session. */
 export interface OpenOffer extends DiscountTerms {
   id: string;
+  /** The database's time at which the transaction was offered. */
+  offeredAt: Date;
   blockhash: string;
   /** The signature of the transaction that the relay took for this offer; null before. */
   signature: string | null;
@@ -173,7 +191,7 @@ const MAX_OFFERS = 1000;
  */
 export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`
-    select o.id, o.blockhash, o.signature, o.checkout_session_id, o.replaces, o.change_when,
+    select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id, o.replaces, o.change_when,
       c.external_id, c.trial_hours, c.discount_percent, c.discount_amount, c.discount_periods,
       coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed
     from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id

@@ -101,6 +101,21 @@ export async function insertAttempts(
   return ids;
 }
 
+/** Returns those of these transactions (Base58 signatures) in which the address has an attempt. */
+export async function readAttempted(
+  sql: Queryable,
+  subscriptionPda: string,
+  signatures: readonly string[],
+): Promise<Set<string>> {
+  if (signatures.length === 0) return new Set();
+  const rows = await sql<{ signature: Buffer }[]>`
+    select t.signature
+    from transactions t join payment_attempts a on a.transaction_id = t.id
+    where t.signature in (select decode(hex, 'hex') from unnest(${signatures.map(hexOf)}::text[]) as hex)
+      and a.subscription_pda = ${subscriptionPda}`;
+  return new Set(rows.map(({ signature }) => bs58.encode(signature)));
+}
+
 /** Reads the open attempts of these subscriptions. A subscription has at most one open attempt. */
 export async function readOpenAttempts(
   sql: Queryable,

@@ -151,22 +151,28 @@ export function readPulled(
     where p.status = 'succeeded' and p.source <> 'credit'`;
 }
 
-/** Finds which periods of these addresses a credit has paid in full. */
+/**
+ * Finds which periods of these addresses a credit has paid in full. A period whose credit a change
+ * of plan took back counts as paid for the registration that had it alone: another registration of
+ * the account pays the rest of the period.
+ */
 export function readPaidByCredit(
   sql: Queryable,
-  periods: readonly { subscriptionPda: string; periodStart: Date }[],
+  periods: readonly { subscriptionId: string; subscriptionPda: string; periodStart: Date }[],
 ): Promise<{ subscriptionPda: string; periodStart: Date }[]> {
   const given = periods.map((one) => ({
+    subscription_id: one.subscriptionId,
     subscription_pda: one.subscriptionPda,
     period_start: one.periodStart,
   }));
   return sql<{ subscriptionPda: string; periodStart: Date }[]>`
     select s.subscription_pda, p.period_start
-    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
-      period_start timestamptz)
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
+      subscription_pda text, period_start timestamptz)
       join subscriptions s on s.subscription_pda = v.subscription_pda
       join payments p on p.subscription_id = s.id and p.period_start = v.period_start
-    where p.status = 'succeeded' and p.source = 'credit'`;
+    where p.status = 'succeeded' and p.source = 'credit'
+      and (p.amount_credited is null or s.id = v.subscription_id)`;
 }
 
 /** A payment for the lists of merchants and subscribers. */
@@ -251,7 +257,7 @@ export function listTransactions(
         and app_id = ${appId})`;
   return listFound(
     sql,
-    sql`select * from payments where ${[key, ...restOf(sql, filters, after)]}
+    sql`select ${readColumns(sql)} from payments where ${[key, ...restOf(sql, filters, after)]}
       order by occurred_at desc, id desc limit ${limit}`,
   );
 }
@@ -270,7 +276,7 @@ function listOfCustomer(
   return listFound(
     sql,
     sql`select each.* from (${subscriptionsOf(sql, apps, filters)}) as theirs cross join lateral (
-        select * from payments
+        select ${readColumns(sql)} from payments
         where ${[sql`subscription_id = theirs.id`, ...restOf(sql, filters, after)]}
         order by occurred_at desc, id desc limit ${limit}
       ) as each ${only}
@@ -310,7 +316,7 @@ export function listTransactionsOfMerchant(
   return listFound(
     sql,
     sql`select each.* from apps app cross join lateral (
-        select * from payments where ${conditions}
+        select ${readColumns(sql)} from payments where ${conditions}
         order by occurred_at desc, id desc limit ${limit}
       ) as each
       where app.merchant_id = ${merchantId} order by each.occurred_at desc, each.id desc
@@ -329,6 +335,12 @@ export async function findTransaction(
     where p.id = ${id}`;
   return row;
 }
+
+/** The columns of payments that transactionColumns reads. */
+const readColumns = (sql: Queryable) => sql`
+  id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, amount_gross,
+  platform_fee, amount_net, amount_refunded, credit_spent, amount_credited, further, tx_signature,
+  failure_reason, attempt, period_start, period_end, occurred_at, created_at`;
 
 const transactionColumns = (sql: Queryable) => sql`
   p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,

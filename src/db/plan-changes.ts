@@ -1,6 +1,6 @@
 // Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
 // and the offers of transactions that make the change.
-import { isSameAccount } from './account-registrations.ts';
+import { isSameAccount, stoppedAt } from './account-registrations.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 import { DECISION_MINUTES } from './sponsored-offers.ts';
@@ -17,8 +17,10 @@ export interface ReplacedRow {
   startsAt: Date | null;
   credit: bigint;
   refundedThrough: Date | null;
-  /** Time of the end; null while the subscription is live. */
+  /** Chain time of the end; null while the subscription is live. */
   endedAt: Date | null;
+  /** The database's time of the end or the replacement; null before. */
+  stoppedAt: Date | null;
   /** Whether the account has a newer registration, which has taken over what this one had left. */
   isRenewed: boolean;
   replaces: string | null;
@@ -39,7 +41,8 @@ export async function readReplaced(
   if (forUpdate) await sql`select from subscriptions where id = ${id} for no key update`;
   const [row] = await sql<ReplacedRow[]>`
     select s.id, s.subscription_pda, s.status, s.paid_through, s.trial_ends_at, s.starts_at,
-      s.credit, s.refunded_through, s.ended_at, s.replaces, s.replaced_by, s.external_id,
+      s.credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
+      s.replaced_by, s.external_id,
       s.metadata::text as metadata, s.own_ids_from, exists (
         select from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
           and ${isSameAccount(sql)}
@@ -95,6 +98,21 @@ const isSignedAway = (sql: Queryable) => sql`(
     and o.signed_at > now() - interval '2 minutes'
     and not exists (select from sponsorships d where d.offer_id = o.id)))`;
 
+/**
+ * SQL for the changes of plan of the subscription `id` that the relay took and that are not
+ * registered. Leaves out older ones, whose blockhashes have expired for certain.
+ */
+const relayedChanges = (sql: Queryable, id: Fragment) => sql`
+  from offered_transactions r where r.replaces = ${id} and r.relayed_blockhash is not null
+    and r.registered_at is null and r.created_at > now() - interval '15 minutes'`;
+
+/**
+ * SQL condition: a change of plan of the subscription `s` that its wallet has signed, for
+ * sponsoring or for the relay, may still land.
+ */
+export const isChangeSigned = (sql: Queryable) => sql`(
+  ${isSignedAway(sql)} or exists (select ${relayedChanges(sql, sql`s.id`)}))`;
+
 /** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
 export interface SignedChange {
   offerId: string;
@@ -114,11 +132,9 @@ export interface SignedChange {
  */
 export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
   return sql<SignedChange[]>`
-    select id as offer_id, signature, relayed_blockhash as signed_blockhash, blockhash,
-      last_valid_block_height
-    from offered_transactions
-    where replaces = ${id} and relayed_blockhash is not null and registered_at is null
-      and created_at > now() - interval '15 minutes'
+    select r.id as offer_id, r.signature, r.relayed_blockhash as signed_blockhash, r.blockhash,
+      r.last_valid_block_height
+    ${relayedChanges(sql, sql`${id}::uuid`)}
     union all
     select o.id, null, o.blockhash, o.blockhash, o.last_valid_block_height
     from sponsored_offers o
@@ -292,6 +308,36 @@ export async function endReplacedAt(sql: Transaction, id: string, at: Date): Pro
   await sql`
     update subscriptions set replaced_at = least(replaced_at, ${at}), updated_at = now()
     where id = ${id} and replaced_at > ${at}`;
+}
+
+/**
+ * Ends the paid time that rests on these payments at the chain time `at`, because their unused
+ * parts became credit: for every registration of the accounts, live or ended. A replaced one is
+ * replaced at `at`. For any other, the period gives no access, and nothing more is due in it. Also
+ * writes the live registrations whose payment no keeper has read, so that a keeper that is reading
+ * them reads them again.
+ */
+export async function endCreditedTime(
+  sql: Transaction,
+  paymentIds: readonly string[],
+  at: Date,
+): Promise<void> {
+  if (paymentIds.length === 0) return;
+  await sql`
+    with resting as (
+      select s.id from subscriptions s
+      where (s.replaced_by is null or s.replaced_at > ${at}) and exists (
+        select from payments p where p.id = any(${[...paymentIds]}::uuid[])
+          and p.subscription_pda = s.subscription_pda and (p.period_end = s.paid_through
+            or (s.paid_through is null and s.status in ('active', 'past_due')))
+      ) order by s.id for no key update of s
+    )
+    update subscriptions s set
+      replaced_at = case when s.replaced_by is not null then ${at}::timestamptz end,
+      refunded_through = case when s.replaced_by is null
+        then coalesce(s.paid_through, s.refunded_through) else s.refunded_through end,
+      updated_at = now()
+    from resting where s.id = resting.id`;
 }
 
 /**

@@ -59,6 +59,13 @@ export interface PlanRow {
 
 export type NewPlan = Omit<PlanRow, 'id' | 'collectionBlockedReason' | 'createdAt' | 'updatedAt'>;
 
+/** The columns of a PlanRow. */
+export const planColumns = (sql: Queryable) => sql`
+  id, app_id, name, description, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount,
+  period_hours, ends_at, metadata_uri, grace_hours, retry_hours, notice_hours, past_due_days,
+  trial_hours, chain_created_at, status, observed_at, observed_slot, collection_blocked_reason,
+  created_at, updated_at`;
+
 /**
  * Inserts a plan. If another plan with the same address has not ended, throws a PostgresError that
  * names the constraint one_live_plan_per_pda.
@@ -75,13 +82,13 @@ export async function insertPlan(sql: Queryable, plan: NewPlan): Promise<PlanRow
         ${plan.retryHours}, ${plan.noticeHours}, ${plan.pastDueDays}, ${plan.trialHours}, ${plan.chainCreatedAt},
           ${plan.status}, ${plan.observedAt},
       ${plan.observedSlot})
-    returning *`;
+    returning ${planColumns(sql)}`;
   if (row === undefined) throw new Error('a plan was not stored');
   return row;
 }
 
 export async function findPlan(sql: Queryable, id: string): Promise<PlanRow | undefined> {
-  const [row] = await sql<PlanRow[]>`select * from plans where id = ${id}`;
+  const [row] = await sql<PlanRow[]>`select ${planColumns(sql)} from plans where id = ${id}`;
   return row;
 }
 
@@ -136,7 +143,7 @@ export async function findPublicPlan(
 /** Lists an app's plans, newest first. */
 export function listPlans(sql: Queryable, appId: string, page: Page): Promise<PlanRow[]> {
   const key = { column: 'app_id', value: sql`${appId}::uuid` };
-  return sql<PlanRow[]>`select * from plans where ${pageOf(sql, key, page)}`;
+  return sql<PlanRow[]>`select ${planColumns(sql)} from plans where ${pageOf(sql, key, page)}`;
 }
 
 /** Lists up to 50 active plans of an app, cheapest first. Leaves out the plan `except`. */
@@ -166,7 +173,7 @@ export function listOuterPrices(sql: Queryable, appId: string): Promise<PlanPric
 }
 
 export function findPlans(sql: Queryable, ids: readonly string[]): Promise<PlanRow[]> {
-  return sql<PlanRow[]>`select * from plans where id = any(${ids}::uuid[])`;
+  return sql<PlanRow[]>`select ${planColumns(sql)} from plans where id = any(${ids}::uuid[])`;
 }
 
 /**
@@ -217,7 +224,7 @@ export async function updatePlan(
         trial_hours end,
       updated_at = now()
     where id = ${id}
-    returning *`;
+    returning ${planColumns(sql)}`;
   return row;
 }
 
@@ -227,7 +234,7 @@ export async function updatePlan(
 export async function sunsetPlan(sql: Queryable, id: string): Promise<PlanRow | undefined> {
   const [row] = await sql<PlanRow[]>`
     update plans set status = 'sunset', updated_at = now() where id = ${id}
-      and status in ('active', 'sunset') returning *`;
+      and status in ('active', 'sunset') returning ${planColumns(sql)}`;
   return row;
 }
 
@@ -248,38 +255,8 @@ export async function activatePlan(
     update plans set status = ${status}, chain_created_at = ${chainCreatedAt},
       observed_slot = ${observedSlot}, observed_at = now(), updated_at = now()
     where id = ${id} and status = 'pending'
-    returning *`;
+    returning ${planColumns(sql)}`;
   return row;
-}
-
-/**
- * Returns the plans that are due to be read from the chain, and sets their observed_at to the
- * present time. A plan without observed_at is due at once. A pending plan is due when it is
- * `pendingAgeSeconds` old, and again whenever its age has doubled. Other plans are due at each Unix
- * time that is a multiple of `everySeconds` (for blocked plans, of `blockedSeconds`). Many plans
- * are thus due at the same time, and share RPC requests.
- */
-export function takeUnwatchedPlans(
-  sql: Queryable,
-  {
-    everySeconds,
-    blockedSeconds,
-    pendingAgeSeconds,
-    limit,
-  }: { everySeconds: number; blockedSeconds: number; pendingAgeSeconds: number; limit: number },
-): Promise<PlanRow[]> {
-  return sql<PlanRow[]>`
-    with stale as (
-      select id from plans
-      where status <> 'ended' and (observed_at is null or observed_at < now() - case
-        when status = 'pending' then greatest(observed_at - created_at,
-          ${pendingAgeSeconds} * interval '1 second')
-        else extract(epoch from now())::numeric % case when collection_blocked_reason is null then
-          ${everySeconds}::int else ${blockedSeconds}::int end
-          * interval '1 second' end)
-      order by observed_at nulls first, id limit ${limit} for update skip locked
-    )
-    update plans p set observed_at = now() from stale where p.id = stale.id returning p.*`;
 }
 
 /** Locks the plans until the transaction ends. */
@@ -318,14 +295,6 @@ export function countBlockedPlans(sql: Queryable): Promise<{ reason: string; cou
     where collection_blocked_reason is not null group by 1`;
 }
 
-/** Ends each given plan that is still pending 7 days after its creation. */
-export async function endAbandonedPlans(sql: Queryable, ids: string[]): Promise<void> {
-  await sql`
-    update plans set status = 'ended', updated_at = now()
-    where id = any(${ids}::uuid[]) and status = 'pending' and created_at < now() - interval
-      '7 days'`;
-}
-
 /** Returns the addresses of all plans that accept new subscriptions. */
 export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
   const rows = await sql<{ planPda: string }[]>`
@@ -337,12 +306,7 @@ export async function listActivePlanPdas(sql: Queryable): Promise<string[]> {
 export function findPlansAt(sql: Queryable, planPdas: string[]): Promise<PlanRow[]> {
   return sql<
     PlanRow[]
-  >`select * from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
-}
-
-/** Makes these plans due again at once, because reading them from the chain failed. */
-export async function returnUnwatchedPlans(sql: Queryable, ids: string[]): Promise<void> {
-  await sql`update plans set observed_at = null where id = any(${ids}::uuid[])`;
+  >`select ${planColumns(sql)} from plans where plan_pda = any(${planPdas}::text[]) and status <> 'ended'`;
 }
 
 /** Changes a plan's status from `from` to `to`. Returns false when the status is not `from`. */

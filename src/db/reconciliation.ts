@@ -261,11 +261,10 @@ export interface PullOwner {
   id: string;
   planId: string;
   subscriberWallet: string;
-  /**
-   * Whether the registration has ended or was replaced, and no attempt of the payment was committed
-   * before that.
-   */
-  isAfterEnd: boolean;
+  /** The database's time at which the registration ended or was replaced; null before. */
+  stoppedAt: Date | null;
+  /** When the registration's attempt of the payment was committed; null without one. */
+  committedAt: Date | null;
 }
 
 /**
@@ -279,9 +278,8 @@ export async function findOwner(
   signature: string,
 ): Promise<PullOwner | undefined> {
   const [row] = await sql<PullOwner[]>`
-    select s.id, s.plan_id, s.subscriber_wallet,
-      ${stoppedAt(sql)} is not null and (attempt.committed_at is null
-        or attempt.committed_at > ${stoppedAt(sql)}) as is_after_end
+    select s.id, s.plan_id, s.subscriber_wallet, ${stoppedAt(sql)} as stopped_at,
+      attempt.committed_at
     from subscriptions s cross join lateral (
       select min(a.created_at) as committed_at
       from transactions t join payment_attempts a on a.transaction_id = t.id
@@ -302,7 +300,7 @@ export async function findPulledFrom(
   periodStart: Date,
 ): Promise<PullOwner | undefined> {
   const [row] = await sql<PullOwner[]>`
-    select id, plan_id, subscriber_wallet, false as is_after_end
+    select id, plan_id, subscriber_wallet, null as stopped_at, null as committed_at
     from subscriptions where subscription_pda = ${subscriptionPda}
       and coalesce(period_anchor, chain_period_start) <= ${periodStart}
       and extract(epoch from ${periodStart}::timestamptz

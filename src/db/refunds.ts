@@ -1,6 +1,7 @@
 // Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized.
 import { subscriptionsOf, type Whose } from './customers.ts';
 import { hasSponsoredChange } from './plan-changes.ts';
+import { secondsSince } from './postgres/clock.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { among, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
 
@@ -62,18 +63,44 @@ export interface TransferLifetime {
   blockhashSlot: bigint;
 }
 
+/**
+ * Counts the open refunds of a payment and of all payments of its merchant: those whose transfer
+ * can still land at the block height `blockHeight`, and that the relay has not taken signed. Takes
+ * an advisory lock on the merchant until the transaction ends.
+ */
+export async function countOpenRefunds(
+  tx: Transaction,
+  { appId, paymentId }: { appId: string; paymentId: string },
+  blockHeight: bigint,
+): Promise<{ ofPayment: number; ofMerchant: number }> {
+  await tx`
+    select pg_advisory_xact_lock(hashtextextended(merchant_id::text, 4)) from apps
+    where id = ${appId}`;
+  const [row] = await tx<[{ ofPayment: number; ofMerchant: number }]>`
+    select (count(*) filter (where r.payment_id = ${paymentId}))::int as of_payment,
+      count(*)::int as of_merchant
+    from refunds r
+    where r.app_id = any(array(select id from apps
+        where merchant_id = (select merchant_id from apps where id = ${appId})))
+      and r.id >= first_id_at(now() - interval '10 minutes') and r.status = 'pending'
+      and r.last_valid_block_height >= ${blockHeight}
+      and not exists (select from offered_transactions o
+        where o.id = r.offer_id and o.relayed_at is not null)`;
+  return row;
+}
+
 export async function insertRefund(
   sql: Queryable,
   refund: Pick<RefundRow, 'appId' | 'transactionId' | 'subscriptionId' | 'amount' | 'reference'> &
-    TransferLifetime,
+    TransferLifetime & { offerId: string },
 ): Promise<RefundRow> {
-  const { appId, transactionId, subscriptionId, amount, reference } = refund;
+  const { appId, transactionId, subscriptionId, amount, reference, offerId } = refund;
   const { blockhash, lastValidBlockHeight, blockhashSlot } = refund;
   const [row] = await sql<RefundRow[]>`
     insert into refunds (app_id, payment_id, subscription_id, amount, reference, blockhash,
-      last_valid_block_height, blockhash_slot)
+      last_valid_block_height, blockhash_slot, offer_id)
     values (${appId}, ${transactionId}, ${subscriptionId}, ${amount}, ${reference}, ${blockhash},
-      ${lastValidBlockHeight}, ${blockhashSlot})
+      ${lastValidBlockHeight}, ${blockhashSlot}, ${offerId})
     returning ${columns(sql)}`;
   if (row === undefined) throw new Error('a refund was not stored');
   return row;
@@ -102,8 +129,9 @@ export function listRefundsOfApp(
   page: Page,
 ): Promise<RefundRow[]> {
   const within = (key: Key) =>
-    sql`select * from refunds
-      where ${pageOf(sql, key, { ...page, ...span }, among(sql, 'status', status))}`;
+    sql`select id, app_id, payment_id, subscription_id, amount, reference, status, tx_signature,
+        occurred_at, excess, created_at
+      from refunds where ${pageOf(sql, key, { ...page, ...span }, among(sql, 'status', status))}`;
   const ofOne = (value: Key['value']) => within({ column: 'subscription_id', value });
   if (subscriberWallet === null && externalId === null) {
     const found =
@@ -140,16 +168,21 @@ export interface AwaitedRefund {
 }
 
 /**
- * Returns refunds that are due for a poll, and schedules their next poll. The delay is half the
- * refund's age, but at least 3 s. A pending refund is polled at any age, because a refund stays
- * pending while the history of its transfer cannot be read. An expired refund is polled until it is
- * one day old.
+ * Returns refunds that are due for a poll, and schedules their next poll. Merchants take turns,
+ * each with the refund that has been due for the longest time. The delay is half the refund's age,
+ * but at least 3 s. A pending refund is polled at any age, because a refund stays pending while the
+ * history of its transfer cannot be read. An expired refund is polled until it is one day old.
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`
     with due as (
-      select id from refunds where look_at <= now() order by look_at, id limit ${limit}
-        for update skip locked
+      select id from refunds where id = any(array(
+          select id from (
+            select r.id, r.look_at, row_number() over (partition by a.merchant_id
+              order by r.look_at, r.id) as turn
+            from refunds r join apps a on a.id = r.app_id where r.look_at <= now()
+          ) as turns order by turn, look_at, id limit ${limit}))
+        and look_at <= now() for update skip locked
     ), taken as (
       update refunds r set
         look_at = case when r.status = 'pending' or r.created_at > now() - interval '1 day'
@@ -170,6 +203,13 @@ export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise
         ? null
         : { blockhash, lastValidBlockHeight, blockhashSlot },
   }));
+}
+
+/** Returns for how many seconds the oldest refund has been due for a poll; 0 if none is. */
+export async function readOldestRefund(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ seconds: number }[]>`
+    select ${secondsSince(sql, sql`min(look_at)`)} as seconds from refunds where look_at <= now()`;
+  return row?.seconds ?? 0;
 }
 
 /** Expires a refund whose transfer is not on chain. Its amount can be refunded again. */

@@ -26,7 +26,7 @@ export function findByExternalId(sql: Queryable, appId: string, start: string): 
   // index in a generic plan.
   return subscriptionHits(
     sql,
-    sql`select * from subscriptions
+    sql`select ${hitColumns(sql)} from subscriptions
       where app_id = ${appId} and external_id ~>=~ ${start}
         and external_id ~<~ ${start + LAST_CHARACTER}
       order by external_id using ~<~, id desc limit ${MAX_HITS}`,
@@ -48,7 +48,7 @@ export function findByWalletPart(
   // grams.
   return subscriptionHits(
     sql,
-    sql`select * from subscriptions
+    sql`select ${hitColumns(sql)} from subscriptions
       where grams(subscriber_wallet) @> ${[...grams]}::text[]
         and lower(subscriber_wallet) like ${pattern}
         and app_id is not distinct from ${appId}::uuid`,
@@ -59,11 +59,16 @@ export function findByWalletPart(
 export function findByAddress(sql: Queryable, appId: string, address: string): Promise<Hit[]> {
   return subscriptionHits(
     sql,
-    sql`select * from subscriptions where subscription_pda = ${address}
-      and app_id is not distinct from ${appId}::uuid`,
+    sql`select ${hitColumns(sql)} from subscriptions
+      where subscription_pda = ${address} and app_id is not distinct from ${appId}::uuid`,
   );
 }
 
+/** The columns of subscriptions that subscriptionHits() reads. */
+const hitColumns = (sql: Queryable) => sql`
+  id, plan_id, external_id, subscriber_wallet, status, created_at`;
+
+/** Reads the newest of the subscriptions that the query `found` selects. */
 function subscriptionHits(sql: Queryable, found: Fragment): Promise<Hit[]> {
   return sql<Hit[]>`
     with found as materialized (${found})

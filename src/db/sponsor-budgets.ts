@@ -1,27 +1,38 @@
-// Reads the costs of sponsored transactions, for budgets, metrics and `billing status`.
+// Reads the costs of sponsored transactions, for budgets, metrics and `billing status`. The age of
+// rent that has not come back is read by rent-ages.ts.
 import type { Queryable } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
-import { closingFees } from './sponsor-rent.ts';
+import { OVERDUE_AGES, rentOfEnded } from './rent-ages.ts';
+import { closingFees, isOut, out } from './sponsor-rent.ts';
+import { findStanding, type MerchantStanding, standingColumns } from './sponsored-merchants.ts';
 import type { SponsoredPurpose } from './sponsored-offers.ts';
 
-/** The facts that decide whether the budgets allow an offer. Amounts are in lamports. */
-export interface SponsorUsage {
+/**
+ * The facts that decide whether the budgets allow an offer, with those of its merchant. Amounts are
+ * in lamports.
+ */
+export interface SponsorUsage extends MerchantStanding {
   /**
    * Cost of sign-ups, resumes and repairs in the last 24 hours: in total, and for the offer's
-   * merchant, wallet and network address.
+   * merchant, wallet, network address and IPv6 /48.
    */
   total: bigint;
+  /** The part of `total` that was signed for merchants that were new then. */
+  newMerchants: bigint;
   merchant: bigint;
   wallet: bigint;
   address: bigint;
+  /** 0 for an IPv4 address, like siteLeaving. */
+  site: bigint;
   /**
    * Cost in the last 24 hours of cancellations, closings and revocations by wallets. Includes the
    * fee of a keeper's closing until the rent of the closed account has come back.
    */
   leaving: bigint;
-  /** The parts of `leaving` for the offer's wallet and for the offer's network address. */
+  /** The parts of `leaving` for the offer's wallet, network address and IPv6 /48. */
   walletLeaving: bigint;
   addressLeaving: bigint;
+  siteLeaving: bigint;
   /**
    * Rent that was paid for the merchant's subscribers and has not come back, plus the lamports that
    * the merchant's open sponsorships reserve.
@@ -48,22 +59,18 @@ const cost = (sql: Queryable) => sql`
   case state when 'open' then reserved when 'landed' then fee + authority_rent + subscription_rent
     when 'failed' then fee else 0 end`;
 
-/** Rent (lamports) of the wallet's approval; 0 once the rent has come back. */
-const authorityOut = (sql: Queryable) => sql`
-  case when authority_returned_at is null then authority_rent else 0 end`;
-const subscriptionOut = (sql: Queryable) => sql`
-  case when subscription_returned_at is null then subscription_rent else 0 end`;
-const out = (sql: Queryable) => sql`(${authorityOut(sql)} + ${subscriptionOut(sql)})`;
+const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
+
+/** For a revocation, which belongs to no merchant. */
+const NO_STANDING: MerchantStanding = { vouched: null, isApproved: false, fees: 0n };
 
 /**
- * Whether a sponsorship has rent that has not come back. The indexes sponsorships_out and
- * sponsorships_out_by_merchant have the same condition.
+ * Returns the text with which the names of all addresses of the same IPv6 /48 begin. Returns null
+ * for an IPv4 address. `address` is the name of a /56 (http/addresses.ts).
  */
-const isOut = (sql: Queryable) => sql`
-  state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
-    or (subscription_rent > 0 and subscription_returned_at is null))`;
-
-const isLeaving = (sql: Queryable) => sql`purpose in ('cancel', 'close', 'revoke')`;
+function siteOf(address: string): string | null {
+  return /^address:(?:[\da-f]{1,4}:){3}(?=[\da-f]{1,4}::\/\d+$)/.exec(address)?.[0] ?? null;
+}
 
 /**
  * Reads the usage that counts against the budgets of an offer. If `merchantId` is null, returns 0
@@ -82,16 +89,23 @@ export async function readSponsorUsage(
     replaces: string | null;
   },
 ): Promise<SponsorUsage> {
-  const [row] = await sql<[SponsorUsage]>`
+  const site = siteOf(of.address);
+  const merchant = of.merchantId === null ? undefined : await findStanding(sql, of.merchantId);
+  const [row] = await sql<[Omit<SponsorUsage, keyof MerchantStanding>]>`
     select coalesce(sum(cost) filter (where not leaves), 0)::int8 as total,
+      coalesce(sum(cost) filter (where not leaves and merchant_is_new), 0)::int8 as new_merchants,
       coalesce(sum(cost) filter (where not leaves and merchant_id = ${of.merchantId}::uuid), 0)::int8
         as merchant,
       coalesce(sum(cost) filter (where not leaves and wallet = ${of.wallet}), 0)::int8 as wallet,
       coalesce(sum(cost) filter (where not leaves and address = ${of.address}), 0)::int8 as address,
+      coalesce(sum(cost) filter (where not leaves and starts_with(address, ${site}::text)),
+        0)::int8 as site,
       coalesce(sum(cost) filter (where leaves and wallet = ${of.wallet}), 0)::int8
         as wallet_leaving,
       coalesce(sum(cost) filter (where leaves and address = ${of.address}), 0)::int8
         as address_leaving,
+      coalesce(sum(cost) filter (where leaves and starts_with(address, ${site}::text)), 0)::int8
+        as site_leaving,
       coalesce(sum(cost) filter (where leaves), 0)::int8 + ${closingFees(sql)} as leaving,
       coalesce(bool_or(state = 'failed' and ended_at > now() - interval '1 hour'
         and (wallet = ${of.wallet} or address = ${of.address})), false) as has_failed,
@@ -109,15 +123,39 @@ export async function readSponsorUsage(
           where merchant_id = ${of.merchantId}::uuid and ${isOut(sql)}) as merchant_out
     from (
       select ${cost(sql)} as cost, ${isLeaving(sql)} as leaves, merchant_id, wallet, address,
-        sponsor, state, purpose, subscription_pda, replaces, reserved, ended_at
+        sponsor, state, purpose, subscription_pda, replaces, reserved, ended_at, merchant_is_new
       from sponsorships where created_at > now() - interval '24 hours'
         and state in ('open', 'landed', 'failed')
     ) as day`;
-  return row;
+  return { ...row, ...(merchant ?? NO_STANDING) };
 }
 
-/** Lamports of a merchant's sponsorships, grouped by what happened to the lamports. */
-export interface MerchantSponsoring {
+/** What bounds the sponsored rent of a merchant's subscribers, and how much of it counts. */
+export interface MerchantOut extends MerchantStanding {
+  /** Rent (lamports) that has not come back, plus what the merchant's open sponsorships reserve. */
+  out: bigint;
+}
+
+/** Reads a merchant's sponsored rent. Returns undefined when the merchant does not exist. */
+export async function readMerchantOut(
+  sql: Queryable,
+  merchantId: string,
+): Promise<MerchantOut | undefined> {
+  const standing = await findStanding(sql, merchantId);
+  if (standing === undefined) return undefined;
+  const [row] = await sql<[{ out: bigint }]>`
+    select (select coalesce(sum(reserved), 0)::int8 from sponsorships
+        where merchant_id = ${merchantId} and state = 'open')
+      + (select coalesce(sum(${out(sql)}), 0)::int8 from sponsorships
+        where merchant_id = ${merchantId} and ${isOut(sql)}) as out`;
+  return { ...standing, ...row };
+}
+
+/**
+ * Lamports of a merchant's sponsorships, grouped by what happened to the lamports, and what bounds
+ * them.
+ */
+export interface MerchantSponsoring extends MerchantStanding {
   /** The merchant's wallet. Null for revocations, because they belong to no merchant. */
   merchant: string | null;
   /** Network fees of landed transactions and of the keepers' closings. */
@@ -140,7 +178,7 @@ export interface MerchantSponsoring {
 /** Reads the sponsoring of all merchants, the highest cost of the day first. */
 export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponsoring[]> {
   return sql<MerchantSponsoring[]>`
-    select m.wallet as merchant,
+    select m.wallet as merchant, ${standingColumns(sql)},
       coalesce(sum(s.fee + s.closing_fee) filter (where s.state = 'landed'), 0)::int8 as spent,
       coalesce(sum(s.reserved) filter (where s.state = 'open'), 0)::int8 as reserved,
       coalesce(sum(${out(sql)}) filter (where s.state = 'landed'), 0)::int8 as out,
@@ -150,43 +188,9 @@ export function readSponsoringByMerchant(sql: Queryable): Promise<MerchantSponso
       coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)}
         and s.created_at > now() - interval '24 hours'), 0)::int8 as day
     from sponsorships s left join merchants m on m.id = s.merchant_id
-    where s.state <> 'refused' group by m.wallet
+      left join fees_brought f on f.merchant_id = m.id
+    where s.state <> 'refused' group by m.id, f.fees
     order by day desc, out desc, merchant`;
-}
-
-/** Sums over the sponsorships in one range of ages (AGES) whose rent has not come back. */
-export interface RentOfAge {
-  /** The transactions of these sponsorships landed at least this many days ago. */
-  days: number;
-  /** Number of sign-ups with rent that has not come back. */
-  signUps: number;
-  /** Rent (lamports) of approvals. Only the wallet can close an approval and return its rent. */
-  authorities: bigint;
-  /**
-   * Rent (lamports) of subscription accounts. When a subscription has expired, a keeper closes the
-   * account and gets the rent back.
-   */
-  subscriptions: bigint;
-}
-
-/** Each range of ages starts at one of these numbers of days and ends at the next number. */
-const AGES = [0, 30, 90, 365];
-
-/** Reads the rent that has not come back, by age. Returns an entry for each range. */
-export async function readRentByAge(sql: Queryable): Promise<RentOfAge[]> {
-  return sql<RentOfAge[]>`
-    select age.days, count(s.offer_id)::int as sign_ups,
-      coalesce(sum(s.authority_rent) filter (where s.authority_returned_at is null), 0)::int8
-        as authorities,
-      coalesce(sum(s.subscription_rent) filter (where s.subscription_returned_at is null), 0)::int8
-        as subscriptions
-    from (
-      select days, lead(days) over (order by days) as next_days from unnest(${AGES}::int[]) as days
-    ) as age left join (
-      select * from sponsorships where ${isOut(sql)}
-    ) as s on s.ended_at <= now() - age.days * interval '1 day'
-      and (age.next_days is null or s.ended_at > now() - age.next_days * interval '1 day')
-    group by age.days order by age.days`;
 }
 
 const fees = (sql: Queryable) => sql`(s.fee + s.closing_fee)`;
@@ -256,6 +260,8 @@ export async function readAppSponsoring(
 export interface SponsoringFacts {
   /** Lamports that sponsoring cost in the last 24 hours, without `leaving`. */
   day: bigint;
+  /** The part of `day` that was signed for merchants that were new then. */
+  newMerchants: bigint;
   /**
    * Lamports that were spent in the last 24 hours on cancellations, closings and revocations of
    * wallets. The fee of a keeper's closing counts here too while the account's rent has not come
@@ -282,6 +288,8 @@ export async function readSponsoringFacts(sql: Queryable): Promise<SponsoringFac
   const [row] = await sql<[SponsoringFacts]>`
     select day.*, rent.* from (
       select coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)}), 0)::int8 as day,
+        coalesce(sum(${cost(sql)}) filter (where not ${isLeaving(sql)} and merchant_is_new), 0)::int8
+          as new_merchants,
         coalesce(sum(${cost(sql)}) filter (where ${isLeaving(sql)}), 0)::int8
           + ${closingFees(sql)} as leaving,
         (select coalesce(sum(closing_fee), 0)::int8 from sponsorships
@@ -291,17 +299,9 @@ export async function readSponsoringFacts(sql: Queryable): Promise<SponsoringFac
       from sponsorships where created_at > now() - interval '24 hours'
     ) as day, (
       select coalesce(sum(${out(sql)}), 0)::int8 as out,
-        (coalesce(sum(${subscriptionOut(sql)}) filter (where over.account), 0)
-          + coalesce(sum(${authorityOut(sql)}) filter (where over.wallet), 0))::int8 as overdue
-      from sponsorships cross join lateral (
-        select bool_and(ended) filter (where subscription_pda = sponsorships.subscription_pda)
-            as account, bool_and(ended) as wallet
-        from (
-          select subscription_pda, coalesce(ended_at < now() - interval '7 days', false) as ended
-          from subscriptions where subscriber_wallet = sponsorships.wallet
-        ) as own
-      ) as over
-      where ${isOut(sql)}
+        (select coalesce(sum(authority + subscription), 0)::int8 from ${rentOfEnded(sql)} as over
+          where ended_at <= now() - ${OVERDUE_AGES[0]} * interval '1 day') as overdue
+      from sponsorships where ${isOut(sql)}
     ) as rent`;
   return row;
 }

@@ -1,7 +1,23 @@
 // The rent of sponsored accounts: selects the accounts that a keeper checks, and the accounts that
 // a keeper closes.
+import { secondsSince } from './postgres/clock.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { lockSponsoring } from './sponsorships.ts';
+
+/** Rent (lamports) of the wallet's approval; 0 once the rent has come back. */
+export const authorityOut = (sql: Queryable) => sql`
+  case when authority_returned_at is null then authority_rent else 0 end`;
+export const subscriptionOut = (sql: Queryable) => sql`
+  case when subscription_returned_at is null then subscription_rent else 0 end`;
+export const out = (sql: Queryable) => sql`(${authorityOut(sql)} + ${subscriptionOut(sql)})`;
+
+/**
+ * Whether a sponsorship has rent that has not come back. The indexes sponsorships_out and
+ * sponsorships_out_by_merchant have the same condition.
+ */
+export const isOut = (sql: Queryable) => sql`
+  state = 'landed' and ((authority_rent > 0 and authority_returned_at is null)
+    or (subscription_rent > 0 and subscription_returned_at is null))`;
 
 /** A sponsorship with rent that has not come back. */
 export interface RentOut {
@@ -15,6 +31,11 @@ export interface RentOut {
   /** True if the rent of the subscription account has not come back. */
   subscription: boolean;
   /**
+   * The time since which no registration of the subscription account is live or covered by a
+   * payment. Null while one is live.
+   */
+  endedAt: Date | null;
+  /**
    * The newest slot at which a keeper read the subscription. An RPC endpoint at an older slot may
    * not have the accounts yet. An account that is missing there may still exist, so its rent does
    * not count as returned.
@@ -23,27 +44,56 @@ export interface RentOut {
 }
 
 /**
- * Claims sponsorships whose rent has not come back, so that the caller checks their accounts. The
- * sponsorship that was not checked for the longest time comes first. Each is checked once a day, or
- * every minute if its subscription has ended. Two keepers never claim the same check.
+ * SQL for the time of the next check of the accounts of the sponsorship `s`: after a day. If its
+ * subscription has ended, after a minute at first, then at intervals of a tenth of the time since
+ * the end: an account that only its wallet can cancel may stay open for ever.
+ */
+const checkAt = (sql: Queryable) => sql`(
+  s.checked_at + coalesce((
+    select least(interval '1 day', greatest(interval '1 minute', (now() - sub.stopped_at) / 10))
+    from subscriptions sub where sub.id = s.subscription_id and sub.ended_at is not null
+  ), interval '1 day'))`;
+
+/** SQL condition: the rent of the sponsorship `s` has not come back and its check is due. */
+const isDue = (sql: Queryable) => sql`(
+  s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
+      or (s.subscription_rent > 0 and s.subscription_returned_at is null))
+    and s.checked_at < now() - interval '1 minute' and ${checkAt(sql)} < now())`;
+
+/** Returns for how many seconds the oldest check has been due; 0 if none is. */
+export async function readOldestRentCheck(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ seconds: number }[]>`
+    select ${secondsSince(sql, sql`min(${checkAt(sql)})`)} as seconds
+    from sponsorships s where ${isDue(sql)}`;
+  return row?.seconds ?? 0;
+}
+
+/**
+ * Claims sponsorships whose rent has not come back, so that the caller checks their accounts.
+ * Merchants take turns, each with the sponsorship that was not checked for the longest time. Two
+ * keepers never claim the same check.
  */
 export function claimRentOut(sql: Queryable, limit: number): Promise<RentOut[]> {
   return sql<RentOut[]>`
     with due as (
-      select s.offer_id from sponsorships s
-      where s.state = 'landed' and ((s.authority_rent > 0 and s.authority_returned_at is null)
-          or (s.subscription_rent > 0 and s.subscription_returned_at is null))
-        and s.checked_at < now() - case when exists (select from subscriptions sub
-            where sub.id = s.subscription_id and sub.status in ('cancelled', 'expired'))
-          then interval '1 minute' else interval '1 day' end
-      order by s.checked_at limit ${limit} for update of s skip locked
+      select s.offer_id from sponsorships s where s.offer_id = any(array(
+          select offer_id from (
+            select s.offer_id, s.checked_at,
+              row_number() over (partition by s.merchant_id order by s.checked_at) as turn
+            from sponsorships s where ${isDue(sql)}
+          ) as turns order by turn, checked_at limit ${limit}))
+        and ${isDue(sql)} for update of s skip locked
     ), claimed as (
       update sponsorships s set checked_at = now() from due where s.offer_id = due.offer_id
-      returning s.*
+      returning s.offer_id, s.wallet, s.sponsor, s.subscription_pda, s.plan_id, s.authority_rent,
+        s.authority_returned_at, s.subscription_rent, s.subscription_returned_at
     )
     select s.offer_id, s.wallet, s.sponsor, s.subscription_pda, p.plan_pda,
       s.authority_rent > 0 and s.authority_returned_at is null as authority,
       s.subscription_rent > 0 and s.subscription_returned_at is null as subscription,
+      (select case when bool_and(o.ended_at is not null)
+          then max(greatest(o.ended_at, o.paid_through)) end
+        from subscriptions o where o.subscription_pda = s.subscription_pda) as ended_at,
       coalesce((select max(o.observed_slot) from subscriptions o
         where o.subscription_pda = s.subscription_pda), 0)::int8 as observed_slot
     from claimed s left join plans p on p.id = s.plan_id`;

@@ -47,6 +47,8 @@ export interface NewSponsorship extends SponsorshipTerms {
   fee: bigint;
   authorityRent: bigint;
   subscriptionRent: bigint;
+  /** Whether the transaction counts against the budget of new merchants. */
+  merchantIsNew: boolean;
   /** The first payment of a sign-up; null for any other purpose. */
   payment: SponsoredPayment | null;
 }
@@ -94,9 +96,9 @@ export async function insertSponsorship(
     )
     insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
       subscription_pda, checkout_session_id, replaces, credit_at, transaction_id, state, reserved,
-      fee, authority_rent, subscription_rent, claim_id, lease_until)
+      fee, authority_rent, subscription_rent, merchant_is_new, claim_id, lease_until)
     select ${termsOf(tx, one)}, committed.id, 'open', ${one.reserved}, ${one.fee},
-      ${one.authorityRent}, ${one.subscriptionRent}, ${one.claimId},
+      ${one.authorityRent}, ${one.subscriptionRent}, ${one.merchantIsNew}, ${one.claimId},
       now() + ${LEASE_SECONDS} * interval '1 second'
     from committed where exists (select from sponsored_offers o where o.id = ${one.offerId}
       and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute')

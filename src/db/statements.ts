@@ -107,7 +107,8 @@ export async function listStatementLines(
     ), sponsored as (
       select o.offer_id, 'sponsored', o.ended_at, o.plan_id, o.subscription_id, o.wallet, 0::int8,
         0::int8, 0::int8, 0::int8, 0::int8, o.lamports, encode(t.signature, 'hex')
-      from (select s.*, ${sponsoredLamports(sql)} as lamports from ${sponsoredOf(sql, appId, range)}
+      from (select s.offer_id, s.ended_at, s.plan_id, s.subscription_id, s.wallet, s.transaction_id,
+            ${sponsoredLamports(sql)} as lamports from ${sponsoredOf(sql, appId, range)}
           and (s.ended_at, s.offer_id) > (${since}, ${id}::uuid)
           order by s.ended_at, s.offer_id limit ${limit}) as o
         join transactions t on t.id = o.transaction_id

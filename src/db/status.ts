@@ -155,7 +155,8 @@ export function listRecentErrors(sql: Queryable, limit: number): Promise<RecentE
           coalesce('HTTP ' || a.http_status, a.error) || ' from ' || coalesce(substring(e.url
             from '^[a-z]+://([^/?#]+)'), e.url) || ', attempt ' || a.number
         from (select id, endpoint_id from all_deliveries order by id desc limit 1000) as d
-          cross join lateral (select * from delivery_attempts where delivery_id = d.id limit 6) as a
+          cross join lateral (select number, started_at, http_status, error from delivery_attempts
+            where delivery_id = d.id limit 6) as a
           join webhook_endpoints e on e.id = d.endpoint_id
         where a.http_status is null or a.http_status not between 200 and 299
           order by a.started_at desc limit ${limit})

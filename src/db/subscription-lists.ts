@@ -1,7 +1,7 @@
 // Lists of subscriptions, by page, for the API.
 import type { Queryable } from './postgres/connect.ts';
 import { among, type Fragment, type Key, type Page, pageOf, type Span } from './postgres/lists.ts';
-import { columns, type SubscriptionRow } from './subscriptions.ts';
+import { columns, readColumns, type SubscriptionRow } from './subscriptions.ts';
 
 /** The time span applies to createdAt of the subscription. */
 export interface SubscriptionFilters extends Span {
@@ -93,8 +93,8 @@ export function listSubscriptionsOfMerchant(
     select ${columns(sql)}, p.grace_hours, p.ends_at as plan_ends_at,
       (select wallet from merchants where id = ${merchantId}) as merchant_wallet
     from (
-      select each.* from apps app cross join lateral (select * from subscriptions where ${ofApp}) as
-        each
+      select each.* from apps app cross join lateral (
+        select ${readColumns(sql)} from subscriptions where ${ofApp}) as each
       where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
     ) as s join plans p on p.id = s.plan_id
     order by s.id desc`;
@@ -110,16 +110,23 @@ function listPage(sql: Queryable, page: Fragment, app: Fragment) {
     select ${columns(sql)}, p.grace_hours, p.ends_at as plan_ends_at,
       (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as
         merchant_wallet
-    from (select * from subscriptions where ${page}) as s join plans p on p.id = s.plan_id
+    from (select ${readColumns(sql)} from subscriptions where ${page}) as s
+      join plans p on p.id = s.plan_id
     order by s.id desc`;
 }
 
-/** Lists a wallet's subscriptions, newest first. */
+/**
+ * Lists a wallet's subscriptions, newest first. With `boundTo`, an origin, lists only those of apps
+ * whose returnOrigins have it.
+ */
 export function listSubscriptionsOfWallet(
   sql: Queryable,
-  wallet: string,
+  { wallet, boundTo }: { wallet: string; boundTo: string | null },
   page: Page,
 ): Promise<SubscriptionRow[]> {
-  const found = pageOf(sql, { column: 'subscriber_wallet', value: sql`${wallet}` }, page);
+  const key = { column: 'subscriber_wallet', value: sql`${wallet}` };
+  const reached = sql`
+    and (select ${boundTo} = any(a.return_origins) from apps a where a.id = subscriptions.app_id)`;
+  const found = pageOf(sql, key, page, boundTo === null ? [] : [reached]);
   return listPage(sql, found, sql`s.app_id`);
 }

@@ -1,7 +1,7 @@
 // The keeper's statements on subscriptions: read them, write their states, make them due.
 // subscription-leases.ts has the leases.
-import { isSameAccount } from './account-registrations.ts';
-import { isChanging } from './plan-changes.ts';
+import { isSameAccount, stoppedAt } from './account-registrations.ts';
+import { isChangeSigned, isChanging } from './plan-changes.ts';
 import type { Queryable } from './postgres/connect.ts';
 import type { CancelRequester } from './subscription-changes.ts';
 import { claimsTable, type ClaimKey } from './subscription-leases.ts';
@@ -25,6 +25,9 @@ export interface SubscriptionState {
   endReason: string | null;
   dueAt: Date | null;
   periodAnchor: Date | null;
+  /** Identity of the account from which a live registration collects. Null if it was not read. */
+  chainInitId: bigint | null;
+  chainPeriodStart: Date | null;
   /** The newest slot at which any registration's account was read. Older states are ignored. */
   observedSlot: bigint;
   /** Base units of all pulls that the keeper knows for the period that ends at paidThrough. */
@@ -94,6 +97,8 @@ export interface KeeperSubscription extends SubscriptionState {
    * recently offered or signed, or it is being sent.
    */
   isChanging: boolean;
+  /** Whether a change of plan that the wallet has signed may still land. Then isChanging too. */
+  isChangeSigned: boolean;
   /**
    * Whether a cancellation was requested and the payment for the period that ends at paidThrough
    * was refunded in full. If the wallet then resumes, it gets no access in this period.
@@ -120,6 +125,8 @@ export interface KeeperSubscription extends SubscriptionState {
   notices: number;
   /** Chain time of the end; null while the subscription is live. */
   endedAt: Date | null;
+  /** The database's time at which it ended or was replaced; null before (EarlierRegistration). */
+  stoppedAt: Date | null;
   /**
    * Set when the subscription has ended and its address has a newer registration. `same_account`:
    * both registrations belong to one on-chain account. `other_account`: the account was closed and
@@ -146,10 +153,7 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   version: string;
 }
 
-/**
- * Reads subscriptions with the plan and merchant fields that the keeper needs. The result has no
- * order.
- */
+/** Reads subscriptions, in no order, with the plan and merchant fields that the keeper needs. */
 export function readSubscriptions(
   sql: Queryable,
   ids: string[],
@@ -159,7 +163,8 @@ export function readSubscriptions(
       s.period_hours, s.paid_through,
       s.next_payment_due, s.announced_due, s.announced_notices, s.cancel_requested_at, s.cancel_requested_by,
         s.cancelled_at, s.past_due_since, s.failed_attempts,
-      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, (
+      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.chain_init_id,
+        s.chain_period_start, (
         select max(o.observed_slot) from subscriptions o
           where o.subscription_pda = s.subscription_pda
       ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
@@ -167,7 +172,8 @@ export function readSubscriptions(
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
-      ${isChanging(sql)} as is_changing,
+      ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
+      ${stoppedAt(sql)} as stopped_at,
       case when s.cancel_requested_at is not null and s.paid_through is not null
         then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
@@ -236,6 +242,8 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     end_reason: state.endReason,
     due_at: state.dueAt,
     period_anchor: state.periodAnchor,
+    chain_init_id: state.chainInitId?.toString() ?? null,
+    chain_period_start: state.chainPeriodStart,
     observed_slot: state.observedSlot.toString(),
     setbacks: state.setbacks,
     failed_packs: state.failedPacks,
@@ -275,8 +283,10 @@ export async function writeStates(
         end_reason = v.end_reason,
       due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else
         least(v.due_at, ${chainNow}) end,
-      period_anchor = v.period_anchor, observed_slot = greatest(s.observed_slot, v.observed_slot),
-        setbacks = v.setbacks, period_pulled = v.period_pulled, failed_packs = v.failed_packs,
+      period_anchor = v.period_anchor, chain_init_id = v.chain_init_id,
+        chain_period_start = v.chain_period_start, setbacks = v.setbacks,
+      observed_slot = greatest(s.observed_slot, v.observed_slot),
+        period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods, chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
         charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
@@ -297,7 +307,8 @@ export async function writeStates(
         cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
       past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz,
         end_reason text, due_at timestamptz,
-      period_anchor timestamptz, observed_slot int8, setbacks int, failed_packs int,
+      period_anchor timestamptz, chain_init_id int8, chain_period_start timestamptz,
+        observed_slot int8, setbacks int, failed_packs int,
         period_pulled int8, discount_periods int,
       chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
       announced_notices int, charged_from timestamptz, credit int8, pullable bool,
@@ -325,34 +336,6 @@ export async function makeDue(
     update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}),
       observed_slot = greatest(s.observed_slot, ${slot})
     from changed where s.id = changed.id`;
-}
-
-/** Maximum number of rows that one statement of releaseWaiting makes due. */
-const RELEASED_AT_ONCE = 20_000;
-
-/**
- * After a plan was unblocked, makes its waiting subscriptions due. A subscription waits if its next
- * payment is due by this chain time but its due_at is later. Returns the number of subscriptions
- * that were made due. The caller must hold the plan's lock.
- */
-export async function releaseWaiting(
-  sql: Queryable,
-  planId: string,
-  chainNow: Date,
-): Promise<number> {
-  let released = 0;
-  for (;;) {
-    const { count } = await sql`
-      with waiting as (
-        select id from subscriptions
-        where plan_id = ${planId} and status in ('active', 'past_due')
-          and next_payment_due <= ${chainNow} and due_at > ${chainNow}
-        order by id limit ${RELEASED_AT_ONCE} for update
-      )
-      update subscriptions s set due_at = ${chainNow} from waiting where s.id = waiting.id`;
-    released += count;
-    if (count < RELEASED_AT_ONCE) return released;
-  }
 }
 
 /** A subscription whose payment may still be sent, with the current `notices` of its row. */

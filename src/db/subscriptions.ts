@@ -138,11 +138,6 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    * of its checkout session before.
    */
   isWithoutOffer?: boolean;
-  /**
-   * With `isUnclaimed`: the newest registration of the address, of any account, when
-   * domain/subscribing/ended.ts was asked. Null or undefined for none.
-   */
-  judged?: string | null | undefined;
   ownIdsFrom?: OwnIdsSource | null;
   /**
    * Whether a sponsored transaction has opened the account and made the first payment. The
@@ -160,6 +155,15 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
 
 /** See isWithoutOffer. */
 const WAIT_FOR_WALLET_SECONDS = 120;
+
+/** The columns of subscriptions that columns() reads. */
+export const readColumns = (sql: Queryable) => sql`
+  id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount, period_hours,
+  trial_ends_at, discount_percent, discount_amount, discount_periods, paused_at, unpaused_at,
+  charged_from, refunded_through, starts_at, credit, replaces, replaced_by, replaced_at,
+  period_anchor, chain_period_start, paid_through, next_payment_due, cancel_requested_at,
+  cancel_requested_by, cancelled_at, delegation_revoked_at, past_due_since, end_reason,
+  reinstated_at, external_id, metadata, own_ids_from, duplicate_of, created_at, updated_at`;
 
 /** The columns of a SubscriptionRow, selected from `subscriptions s`. */
 export const columns = (

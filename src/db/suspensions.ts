@@ -24,6 +24,9 @@ export interface Suspension extends Account {
   since: Date;
 }
 
+/** The columns of a Suspension. */
+const columns = (sql: Queryable) => sql`id, role, wallet, reason, waiting, since`;
+
 /** An operator's change to a suspension. */
 interface Change extends Account {
   reason: string;
@@ -67,8 +70,9 @@ export function endSuspension(sql: Sql, { role, wallet, reason, by }: Change): P
 
 /**
  * Approves a merchant and records the action. If the wallet has never signed in, creates the
- * merchant; otherwise ends the merchant's wait for approval. If an operator has suspended the
- * wallet, changes nothing and returns `suspended`.
+ * merchant; otherwise ends the merchant's wait for approval. The sponsored rent of an approved
+ * merchant is not bounded by its fees. If an operator has suspended the wallet, changes nothing and
+ * returns `suspended`.
  */
 export function approveMerchant(
   sql: Sql,
@@ -84,6 +88,7 @@ export function approveMerchant(
     if (found?.waiting === false) return 'suspended';
     if (found === undefined && created.length === 0) return 'already';
     await tx`delete from suspensions where role = 'merchant' and wallet = ${wallet}`;
+    await tx`update merchants set approved_at = now() where wallet = ${wallet}`;
     await recordAction(tx, by, {
       command: 'merchants approve',
       what: `merchant ${wallet}`,
@@ -101,8 +106,8 @@ export function findSuspensions(
   return sql<Suspension[]>`
     select s.* from json_to_recordset(${JSON.stringify(accounts)}::text::json)
       as asked (role text, wallet text),
-      lateral (select * from suspensions where role = asked.role and wallet = asked.wallet limit 1)
-        as s`;
+      lateral (select ${columns(sql)} from suspensions
+        where role = asked.role and wallet = asked.wallet limit 1) as s`;
 }
 
 /** Finds the suspensions of a wallet and of the merchant of a plan. */
@@ -111,7 +116,7 @@ export function findSuspensionsFor(
   { wallet, planId }: { wallet: string; planId: string },
 ): Promise<Suspension[]> {
   return sql<Suspension[]>`
-    select * from suspensions where role = 'subscriber' and wallet = ${wallet}
+    select ${columns(sql)} from suspensions where role = 'subscriber' and wallet = ${wallet}
       or role = 'merchant' and wallet = (
         select m.wallet from plans p join apps a on a.id = p.app_id
           join merchants m on m.id = a.merchant_id where p.id = ${planId})`;
@@ -139,6 +144,6 @@ export function listSuspensions(
   { role, after, limit }: Page & { role: SuspendedRole },
 ): Promise<Suspension[]> {
   return sql<Suspension[]>`
-    select * from suspensions where role = ${role} and id < ${after ?? LAST_ID}
+    select ${columns(sql)} from suspensions where role = ${role} and id < ${after ?? LAST_ID}
       order by id desc limit ${limit}`;
 }

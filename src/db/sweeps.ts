@@ -73,7 +73,8 @@ export async function stepSweep(
     })[]
   >`
     with walk as (
-      select * from sweeps where starts_at <= now() or ${hurry} for update skip locked
+      select name, lap, due_at, id from sweeps
+      where starts_at <= now() or ${hurry} for update skip locked
     ),
     batch as (
       select s.due_at, s.id from walk w cross join lateral (
@@ -108,7 +109,8 @@ export async function stepSweep(
         length = case when t.is_over then s.taken + t.count else s.length end
       from taken t
       where s.name = t.name
-      returning s.*, extract(epoch from s.starts_at - now()) as begins_in
+      returning s.lap, s.due_at, s.id, s.taken, s.length,
+        extract(epoch from s.starts_at - now()) as begins_in
     )
     select coalesce(t.ids, '{}') as ids, t.lap, t.after_due_at, t.after_id, m.lap as next_lap,
       m.due_at, m.id,

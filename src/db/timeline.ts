@@ -44,7 +44,8 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
       select d.id, d.created_at, d.status, d.event_type, d.endpoint_id
       from recent join all_deliveries d on d.event_id = recent.id and d.replayed
     ), paid as (
-      select * from payments where subscription_id = ${subscriptionId} order by occurred_at desc
+      select id, occurred_at, status, amount_gross, amount_refunded, tx_signature, failure_reason
+      from payments where subscription_id = ${subscriptionId} order by occurred_at desc
         limit ${MAX_ROWS}
     )
     select * from (
@@ -67,11 +68,12 @@ export async function listTimeline(sql: Queryable, subscriptionId: string): Prom
       select a.id, 'attempt', a.created_at, a.state, a.amount_gross::text, null, t.signature, null,
         a.error, null
       from (
-        select a.* from subscriptions s join payment_attempts a on a.subscription_pda =
+        select a.id, a.created_at, a.state, a.amount_gross, a.error, a.transaction_id
+        from subscriptions s join payment_attempts a on a.subscription_pda =
           s.subscription_pda and a.subscription_id = s.id
         where s.id = ${subscriptionId} and a.state = 'open'
         union all
-        (select * from payment_attempts
+        (select id, created_at, state, amount_gross, error, transaction_id from payment_attempts
         where subscription_id = ${subscriptionId} and state in ('failed', 'expired', 'unexplained')
           order by id desc limit ${MAX_ROWS})
       ) as a join transactions t on t.id = a.transaction_id

@@ -1,7 +1,7 @@
 // Live subscriptions on chain that are not registered, and the offers from which these
 // subscriptions may come.
 import type { Queryable } from './postgres/connect.ts';
-import { type Page, pageOf } from './postgres/lists.ts';
+import { type Fragment, type Page, pageOf } from './postgres/lists.ts';
 
 export interface UnregisteredRow {
   id: string;
@@ -53,39 +53,50 @@ export function listUnregistered(
   page: Page,
 ): Promise<UnregisteredRow[]> {
   const key = { column: 'app_id', value: sql`${appId}::uuid` };
-  return sql<
-    UnregisteredRow[]
-  >`select * from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
+  return sql<UnregisteredRow[]>`
+    select id, app_id, plan_id, subscription_pda, subscriber_wallet, created_at
+    from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
 }
 
 /**
- * Returns addresses that a keeper reads again: (1) of the newest unregistered subscriptions, (2) of
- * the newest offers whose subscription is not registered, (3) of the newest offers to resume that a
+ * SQL for the first `limit` addresses of `rows` (subscription_pda, plan_id, at). Merchants take
+ * turns, each with its newest row, so that a stranger's many offers leave room for the others'.
+ */
+const inTurns = (sql: Queryable, rows: Fragment, limit: number) => sql`(
+  select subscription_pda from (
+    select subscription_pda, at,
+      row_number() over (partition by merchant_id order by at desc, subscription_pda) as turn
+    from (
+      select distinct on (merchant_id, subscription_pda) merchant_id, subscription_pda, at
+      from (${rows}) as r join plans p on p.id = r.plan_id join apps a on a.id = p.app_id
+      order by merchant_id, subscription_pda, at desc
+    ) as addresses
+  ) as turns order by turn, at desc limit ${limit})`;
+
+/**
+ * Returns addresses that a keeper reads again, at most `limit` of each kind: (1) of unregistered
+ * subscriptions, (2) of offers whose subscription is not registered, (3) of offers to resume that a
  * wallet has handed over, (4) of subscriptions that their merchant reinstated in the last day, (5)
  * of subscriptions that a change of plan replaced in the last hour. The wallet may have resumed a
  * replaced subscription before the change of plan was recorded.
  */
 export async function readAwaited(sql: Queryable, limit: number): Promise<string[]> {
-  const rows = await sql<{ subscriptionPda: string }[]>`
-    select subscription_pda from (
-      (select subscription_pda from unregistered_subscriptions order by id desc limit ${limit})
-      union
-      (select subscription_pda from offered_transactions
-        where purpose = 'subscribe' and registered_at is null order by id desc limit ${limit})
-      union
-      (select subscription_pda from offered_transactions
-        where purpose = 'resume' and relayed_at is not null order by id desc limit ${limit})
-      union
-      (select subscription_pda from sponsored_offers
-        where purpose = 'resume' and signed is not null order by signed_at desc limit ${limit})
-      union
-      (select subscription_pda from subscriptions
-        where reinstated_at > now() - interval '24 hours'
-        order by reinstated_at desc limit ${limit})
-      union
-      (select o.subscription_pda from subscriptions n join subscriptions o on o.id = n.replaces
-        where n.id >= first_id_at(now() - interval '1 hour') order by n.id desc limit ${limit})
-    ) as awaited`;
+  const kinds = [
+    sql`select subscription_pda, plan_id, created_at as at from unregistered_subscriptions`,
+    sql`select subscription_pda, plan_id, created_at as at from offered_transactions
+      where purpose = 'subscribe' and registered_at is null`,
+    sql`select subscription_pda, plan_id, relayed_at as at from offered_transactions
+      where purpose = 'resume' and relayed_at is not null`,
+    sql`select subscription_pda, plan_id, signed_at as at from sponsored_offers
+      where purpose = 'resume' and signed is not null`,
+    sql`select subscription_pda, plan_id, reinstated_at as at from subscriptions
+      where reinstated_at > now() - interval '24 hours'`,
+    sql`select o.subscription_pda, o.plan_id, n.created_at as at
+      from subscriptions n join subscriptions o on o.id = n.replaces
+      where n.id >= first_id_at(now() - interval '1 hour')`,
+  ].map((rows) => inTurns(sql, rows, limit));
+  const found = kinds.reduce((some, kind) => sql`${some} union ${kind}`);
+  const rows = await sql<{ subscriptionPda: string }[]>`${found}`;
   return rows.map(({ subscriptionPda }) => subscriptionPda);
 }
 

@@ -16,6 +16,7 @@ import {
   type Pace,
   type Ready,
 } from './concurrency.ts';
+import { type Host, Hosts } from './hosts.ts';
 
 export interface ClaimerParts {
   /**
@@ -37,6 +38,13 @@ const AHEAD_MS = 100;
 const MAX_AHEAD = 500;
 /** Maximum number of claimed but unsent deliveries over all endpoints. */
 const MAX_READY = 4000;
+/**
+ * Maximum number of claimed but unsent deliveries to one host, so that the endpoints of a crowded
+ * host do not use up MAX_READY.
+ */
+const MAX_READY_OF_HOST = 1000;
+/** Milliseconds in which an endpoint is not claimed for after its host had too many deliveries. */
+const CROWDED_MS = 1000;
 /**
  * A claim continues an endpoint's queue at the due_at of the last claimed row. Because a row can be
  * committed after its due_at, the claim also reads all rows that became due in the last COMMIT_MS
@@ -75,6 +83,7 @@ export class Claimer {
   /** Claimed deliveries that will not be sent under their claim. The next claim() releases them. */
   #stale: Claimed[] = [];
   #readyCount = 0;
+  readonly #hosts = new Hosts();
 
   constructor(parts: ClaimerParts) {
     this.#parts = parts;
@@ -153,26 +162,44 @@ export class Claimer {
     return claimed.map((delivery) => ({ ...delivery, claimId, sendBefore }));
   }
 
-  /** Adds a claimed delivery to the deliveries that can be sent. */
-  offer(delivery: Ready): void {
+  /**
+   * Adds claimed deliveries to those that can be sent. Releases deliveries whose host has too many
+   * of them.
+   */
+  async offer(deliveries: readonly Ready[]): Promise<void> {
+    const crowded = deliveries.filter((delivery) => !this.#offer(delivery));
+    if (crowded.length > 0) await this.pause(crowded, CROWDED_MS);
+  }
+
+  /** Returns false, without adding the delivery, if its host has too many deliveries. */
+  #offer(delivery: Ready): boolean {
     const known = this.#known.get(delivery.endpointId);
-    if (known === undefined) return;
+    if (known === undefined) return true;
+    const host = this.#hosts.get(delivery.endpoint.host);
+    known.queue.host = host;
+    if (host.ready >= MAX_READY_OF_HOST) return false;
     known.queue.maxPerSecond = delivery.endpoint.maxPerSecond;
     if (delivery.endpoint.maxPerSecond === null) known.queue.notBefore = 0;
     known.queue.ready.push(delivery);
-    this.#readyCount += 1;
+    this.#countReady(host, 1);
     this.#parts.concurrency.update(known.queue);
+    return true;
+  }
+
+  #countReady(host: Host | undefined, count: number): void {
+    this.#readyCount += count;
+    if (host !== undefined) host.ready += count;
   }
 
   /**
    * Takes an endpoint's next delivery whose claim lasts long enough for a request. Returns
    * undefined when there is no such delivery.
    */
-  take({ endpointId, ready }: EndpointQueue): Ready | undefined {
+  take({ endpointId, ready, host }: EndpointQueue): Ready | undefined {
     const known = this.#known.get(endpointId);
     const now = performance.now();
     for (let next = ready.shift(); next !== undefined; next = ready.shift()) {
-      this.#readyCount -= 1;
+      this.#countReady(host, -1);
       if (next.sendBefore > now) return next;
       this.#stale.push(next);
       if (known !== undefined) this.#again(known);
@@ -203,15 +230,16 @@ export class Claimer {
   async release(): Promise<void> {
     for (const { queue } of this.#known.values()) {
       this.#stale.push(...queue.ready);
-      this.#readyCount -= queue.ready.length;
+      this.#countReady(queue.host, -queue.ready.length);
       queue.ready = [];
       this.#parts.concurrency.update(queue);
     }
     await this.#releaseStale();
   }
 
-  /** Drops the state of endpoints that were idle for ten minutes. */
+  /** Drops the state of endpoints that were idle for ten minutes, and of idle hosts. */
   forget(): void {
+    this.#hosts.forget();
     const before = performance.now() - FORGET_MS;
     for (const [endpointId, { queue, isDue }] of this.#known)
       if (!isDue && queue.inFlight === 0 && queue.ready.length === 0 && queue.usedAt < before)
@@ -268,7 +296,7 @@ export class Claimer {
     if (pausedUntil > performance.now()) return 0;
     const { pace, responseMs = Infinity, inFlight, ready } = queue;
     const window = this.#parts.concurrency.windowOf(queue);
-    if (window === 0) return 0;
+    if (window === 0 || this.#parts.concurrency.isCrowded(queue)) return 0;
     const free = window - inFlight - ready.length;
     // An endpoint with a limit per second gets at most one second's deliveries. The others are left
     // for a later claim or for another dispatcher.

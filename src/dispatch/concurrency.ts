@@ -1,9 +1,10 @@
-// Limits requests in flight in total, per endpoint and per class of endpoints, and selects the
-// endpoint that sends next. The state is in memory, per process.
+// Limits requests in flight in total, per endpoint, per host and per class of endpoints. Selects
+// the endpoint that sends next. The state is in memory, per process.
 //
 // An endpoint's window (its maximum of requests in flight) starts at one request. It grows by one
 // with each success up to a cap and halves with each failure. WEBHOOK_ENDPOINT_CONCURRENCY limits
 // all dispatchers together, and the cap is this process's share of this limit.
+// WEBHOOK_HOST_CONCURRENCY limits the requests to all endpoints of a host, and is shared likewise.
 //
 // Failing endpoints get at most 1/4 of the process's requests in flight (places). Failing, slow and
 // new endpoints together get at most 1/2, so half is left for fast endpoints. Two places are
@@ -16,6 +17,7 @@
 // all processes together stay within both limits, also while a process starts or stops.
 import type { ClaimedDelivery } from '../db/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
+import type { Host } from './hosts.ts';
 
 /** Class of an endpoint, decided by its latest requests. It is `new` before its first response. */
 export type Pace = 'fast' | 'slow' | 'failing' | 'new';
@@ -39,6 +41,8 @@ export class EndpointQueue {
   readonly endpointId: string;
   /** Claimed but unsent deliveries, oldest due first. */
   ready: Ready[] = [];
+  /** Undefined before the first claimed delivery. */
+  host: Host | undefined;
   /** Maximum number of requests in flight to this endpoint. */
   window = 1;
   inFlight = 0;
@@ -75,6 +79,7 @@ export class EndpointQueue {
 export interface Place {
   queue: EndpointQueue;
   pace: Pace;
+  host: Host | undefined;
 }
 
 const SLOW_MS = 250;
@@ -88,6 +93,7 @@ export class Concurrency {
   readonly #total: number;
   readonly #perEndpoint: () => number;
   readonly #perEndpointOfAll: number;
+  readonly #perHostOfAll: number;
   readonly #byPace: Record<Pace, number> = { fast: 0, slow: 0, failing: 0, new: 0 };
   /** Endpoints that can start a request, in the order of their turns. */
   readonly #waiting: Record<Pace, Set<EndpointQueue>> = {
@@ -104,6 +110,7 @@ export class Concurrency {
     total,
     perEndpoint,
     perEndpointOfAll,
+    perHostOfAll,
     onDue = () => undefined,
   }: {
     total: number;
@@ -111,11 +118,14 @@ export class Concurrency {
     perEndpoint: () => number;
     /** WEBHOOK_ENDPOINT_CONCURRENCY, the limit for all processes together. */
     perEndpointOfAll: number;
+    /** WEBHOOK_HOST_CONCURRENCY, the limit for all processes together. */
+    perHostOfAll: number;
     onDue?: () => void;
   }) {
     this.#total = total;
     this.#perEndpoint = perEndpoint;
     this.#perEndpointOfAll = perEndpointOfAll;
+    this.#perHostOfAll = perHostOfAll;
     this.#onDue = onDue;
   }
 
@@ -173,12 +183,12 @@ export class Concurrency {
   /**
    * Returns the endpoint of a class whose turn is next. When `perEndpoint` becomes smaller, an
    * endpoint in the order of turns may already have too many requests in flight to start another.
-   * Such an endpoint loses its turn.
+   * Such an endpoint loses its turn. An endpoint whose host is crowded keeps its turn.
    */
   #first(pace: Pace): EndpointQueue | undefined {
     for (const queue of this.#waiting[pace]) {
-      if (queue.inFlight < this.windowOf(queue)) return queue;
-      this.#waiting[pace].delete(queue);
+      if (queue.inFlight >= this.windowOf(queue)) this.#waiting[pace].delete(queue);
+      else if (!this.isCrowded(queue)) return queue;
     }
     return undefined;
   }
@@ -186,6 +196,13 @@ export class Concurrency {
   /** Returns the current maximum of requests in flight to an endpoint. */
   windowOf({ window }: EndpointQueue): number {
     return Math.min(window, this.#perEndpoint());
+  }
+
+  /** Whether the endpoint's host has as many requests of this process in flight as it may have. */
+  isCrowded({ host }: EndpointQueue): boolean {
+    if (host === undefined) return false;
+    const part = this.#perEndpoint() / this.#perEndpointOfAll;
+    return host.inFlight >= Math.floor(this.#perHostOfAll * part);
   }
 
   /**
@@ -200,8 +217,9 @@ export class Concurrency {
 
   /** Takes a place for a request to `queue`, the endpoint returned by next(). */
   take(queue: EndpointQueue): Place {
-    const { pace } = queue;
+    const { pace, host } = queue;
     this.inFlight += 1;
+    if (host !== undefined) host.inFlight += 1;
     this.#byPace[pace] += 1;
     queue.inFlight += 1;
     queue.usedAt = performance.now();
@@ -212,12 +230,13 @@ export class Concurrency {
       this.#waiting[pace].delete(queue);
     }
     this.update(queue);
-    return { queue, pace };
+    return { queue, pace, host };
   }
 
   /** Releases a place after a request that took `durationMs`. */
-  give({ queue, pace }: Place, isGood: boolean, durationMs: number): void {
+  give({ queue, pace, host }: Place, isGood: boolean, durationMs: number): void {
     this.inFlight -= 1;
+    if (host !== undefined) host.inFlight -= 1;
     this.#byPace[pace] -= 1;
     queue.inFlight -= 1;
     this.#waiting[queue.pace].delete(queue);

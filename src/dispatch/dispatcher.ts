@@ -123,6 +123,7 @@ export class Dispatcher {
       total: config.webhookConcurrency,
       perEndpoint: share.now,
       perEndpointOfAll: config.webhookEndpointConcurrency,
+      perHostOfAll: Math.max(config.webhookHostConcurrency, config.webhookEndpointConcurrency),
       onDue: () => this.#sendReady(),
     });
     const concurrency = this.#concurrency;
@@ -273,6 +274,7 @@ export class Dispatcher {
   async #prepare(claimed: readonly Claimed[]): Promise<void> {
     const endpoints = await this.#endpoints.read(claimed);
     const unusable: Claimed[] = [];
+    const ready: Ready[] = [];
     for (const delivery of claimed) {
       const endpoint = endpoints.get(delivery.endpointId);
       const { id, endpointId, claimId } = delivery;
@@ -280,8 +282,9 @@ export class Dispatcher {
         const nothing = { dueAt: null, attempt: null };
         this.#completer.add({ id, endpointId, claimId, status: 'cancelled', ...nothing });
       } else if (endpoint === undefined) unusable.push(delivery);
-      else this.#claimer.offer({ ...delivery, endpoint });
+      else ready.push({ ...delivery, endpoint });
     }
+    await this.#claimer.offer(ready);
     if (unusable.length > 0) await this.#claimer.pause(unusable, this.#claimMs);
   }
 

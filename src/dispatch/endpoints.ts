@@ -10,6 +10,8 @@ import { signingKeys, type SigningKeys } from '../webhooks/sign.ts';
 
 export interface SendingEndpoint {
   origin: string;
+  /** The host name of the URL, without the port. */
+  host: string;
   path: string;
   keys: SigningKeys;
   /**
@@ -83,7 +85,7 @@ export class EndpointCache {
 
   #open(sealed: SealedEndpoint): SendingEndpoint {
     const { id, url, secret, previousSecret, previousUntil, headers, ...rest } = sealed;
-    const { origin, pathname, search } = new URL(url);
+    const { origin, hostname, pathname, search } = new URL(url);
     const keysOf = (bytes: Buffer) => signingKeys(this.#secrets.open(bytes, id));
     const previousOf = (bytes: Buffer, until: number) => {
       try {
@@ -95,6 +97,7 @@ export class EndpointCache {
     };
     return {
       origin,
+      host: hostname,
       path: `${pathname}${search}`,
       keys: keysOf(secret),
       previous:

@@ -2,6 +2,7 @@
 // gives each e-mail to one dispatcher. If that dispatcher dies before it records a sent e-mail,
 // another dispatcher sends the e-mail again.
 import { createTransport } from 'nodemailer';
+import { queueConfirmations } from '../db/mail-addresses.ts';
 import {
   deleteOldMails,
   finishMail,
@@ -54,6 +55,7 @@ export function startMails(sql: Sql, options: MailOptions): Loop {
   let purgedAt = -Infinity;
 
   const queue = async () => {
+    await queueConfirmations(sql);
     await queueMails(sql);
     const { hour, yesterday } = await readDay(sql);
     if (hour >= digestHour && yesterday !== digested) digested = await queueDigests(sql);

@@ -22,15 +22,31 @@ export function createTrust(list: readonly string[]): (address: string) => boole
 }
 
 /**
- * Returns the name under which requests of an address are counted. An IPv6 /64 usually belongs to
- * one customer, so the whole /64 counts as one address.
+ * Returns the name under which requests of an address are counted. Providers give one customer an
+ * IPv6 /56, so the whole /56 counts as one address. siteOf (db/sponsor-budgets.ts) reads the /48
+ * from the name.
  */
 export function addressSubject(text: string): string {
   const address = parseAddress(text);
   if (address === undefined) return `address:${text}`;
-  return address.kind() === 'ipv4'
-    ? `address:${address.toString()}`
-    : `address:${address.toNormalizedString().split(':', 4).join(':')}::/64`;
+  if (!(address instanceof ipaddr.IPv6)) return `address:${address.toString()}`;
+  const [first = 0, second = 0, third = 0, fourth = 0] = address.parts;
+  const groups = [first, second, third, fourth & 0xff00].map((group) => group.toString(16));
+  return `address:${groups.join(':')}::/56`;
+}
+
+/**
+ * Returns the networks of an address, the widest first: the address itself for IPv4, the /48 and
+ * the /56 for IPv6. One customer may have all addresses of such a network.
+ */
+export function networksOf(text: string): string[] {
+  const address = parseAddress(text);
+  if (address === undefined) return [text];
+  if (address.kind() === 'ipv4') return [address.toString()];
+  const groups = address.toNormalizedString().split(':', 4);
+  const [wide, fourth = '0'] = [groups.slice(0, 3).join(':'), groups[3]];
+  const narrow = ((parseInt(fourth, 16) >> 8) << 8).toString(16);
+  return [`${wide}::/48`, `${wide}:${narrow}::/56`];
 }
 
 /**

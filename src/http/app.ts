@@ -11,7 +11,7 @@ import { createTrust } from './addresses.ts';
 import { addAnonymousRoutes } from './anonymous-routes.ts';
 import type { Admission } from './auth.ts';
 import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
-import { type Api, type ApiDeps, callerKey } from './context.ts';
+import { type Api, type ApiDeps, callerPath } from './context.ts';
 import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
 import { createGate, type Gate } from './gate.ts';
@@ -50,7 +50,7 @@ import { siteRoutes } from './site.ts';
 import { staticFiles } from './static-files.ts';
 import { addSubscriberRoutes } from './subscriber-routes.ts';
 import { traceRequests } from './tracing.ts';
-import { takePlace } from './waiting.ts';
+import { Places, takePlace } from './waiting.ts';
 
 const exposedHeaders = [
   'content-disposition',
@@ -60,6 +60,7 @@ const exposedHeaders = [
   'ratelimit-remaining',
   'ratelimit-reset',
   'retry-after',
+  'www-authenticate',
   'x-data-age',
   'x-next-cursor',
   'x-request-id',
@@ -106,7 +107,9 @@ export function buildApp(deps: ApiDeps): Api {
     if (request.is404) refuseRoute(request, reply);
     else done(null, payload);
   });
-  app.addHook('preHandler', (request, reply, done) => done(takePlace(request, reply, connections)));
+  const places = new Places({ ...connectionLimits, perAddress: deps.connectionsPerAddress });
+  app.addHook('preHandler', (request, reply, done) => done(takePlace(request, reply, places)));
+  app.addHook('preHandler', (request, _reply, done) => actingFor(() => callerPath(request), done));
   traceRequests(app);
   const origins = [...deps.corsOrigins, ...deps.dashboardOrigins];
   if (origins.length > 0) {
@@ -182,6 +185,7 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.decorate('methodsOf', watchMethods(app));
   app.decorateRequest('caller', null);
   app.decorateRequest('startedAt', 0);
+  app.decorateRequest('mayWait', true);
   // A request with an unknown Expect header is handled like any other request. Without this
   // listener, Node itself would respond, and the response of Node has no envelope
   // (docs/contract.md).
@@ -305,9 +309,6 @@ function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
     void app.register(
       async (scope: Api) => {
         scope.addHook('onRequest', (request, reply) => gate.caller(request, reply, admission));
-        scope.addHook('preHandler', ({ caller }, _reply, done) =>
-          actingFor(caller === null ? '' : callerKey(caller), done),
-        );
         register(scope);
       },
       { prefix },

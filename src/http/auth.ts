@@ -1,10 +1,11 @@
 // Authenticates a request by a wallet's JWT or an API key (docs/contract.md, Authentication).
 // Callers are read from Postgres without a cache, so a revoked key or a new tier takes effect with
 // the next request. Requests of one event-loop turn share one statement.
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { findKeyHolders, type KeyHolder, markKeyUsed } from '../db/api-keys.ts';
 import { findMerchants, type MerchantRow } from '../db/merchants.ts';
 import { hashKey, isKeyOf, looksLikeKey } from '../domain/accounts/keys.ts';
+import { isTrusted } from '../domain/accounts/sign-in.ts';
 import type { Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { createBatch } from './batch.ts';
@@ -89,23 +90,28 @@ export function createIdentify(deps: ApiDeps, tokens: Tokens): Identify {
       }
       accepted.add(hash);
       noteUse(deps, holder, request);
-      return { ...merchantIn(holder), role: 'merchant', via: 'key' };
+      return { ...merchantIn(holder), role: 'merchant', via: 'key', pageSignInAt: null };
     }
     const owner = await tokens.verify(bearer);
     if (owner === undefined) throw unauthorized('The access token is not valid or has expired.');
-    if (owner.role === 'subscriber') return { role: 'subscriber', wallet: owner.wallet };
+    const { page, issuedAt } = owner;
+    if (owner.role === 'subscriber') {
+      const boundTo = page === null || isTrusted(page, deps) ? null : page;
+      return { role: 'subscriber', wallet: owner.wallet, boundTo };
+    }
     const merchant = await findMerchant(owner);
     if (merchant === undefined)
       throw unauthorized('The merchant of the access token does not exist.');
-    return { ...merchant, role: 'merchant', via: 'token' };
+    const pageSignInAt = page === null ? null : issuedAt;
+    return { ...merchant, role: 'merchant', via: 'token', pageSignInAt };
   };
 }
 
 function merchantIn(holder: KeyHolder): MerchantRow {
-  const { id, wallet, name, email, mails, tier, createdAt } = holder;
+  const { id, wallet, name, email, emailConfirmed, mails, tier, createdAt } = holder;
   const { legalName, legalAddress, taxId, keepBuyerDetails } = holder;
   const receipts = { legalName, legalAddress, taxId, keepBuyerDetails };
-  return { id, wallet, name, email, mails, tier, ...receipts, createdAt };
+  return { id, wallet, name, email, emailConfirmed, mails, tier, ...receipts, createdAt };
 }
 
 /** Throws FORBIDDEN unless the caller is of the kind that the route admits. */
@@ -126,6 +132,25 @@ export function admit(caller: Caller, admission: Admission): void {
       'API keys are managed with a wallet sign-in, not with an API key.',
     );
   }
+}
+
+/** Largest age of the sign-in with which a page creates a key or a secret, in seconds. */
+const FRESH_SECONDS = 300;
+
+/**
+ * Throws UNAUTHORIZED if a page signed the caller in more than five minutes ago. The response names
+ * the limit as a step-up challenge (RFC 9470), by which a page knows that it must sign in again.
+ */
+export function assertFresh(caller: Caller, reply: FastifyReply): void {
+  const signedInAt = caller.role === 'merchant' ? caller.pageSignInAt : null;
+  if (signedInAt === null || Date.now() / 1000 - signedInAt <= FRESH_SECONDS) return;
+  reply.header(
+    'www-authenticate',
+    `Bearer error="insufficient_user_authentication", max_age="${FRESH_SECONDS}"`,
+  );
+  throw unauthorized(
+    'On a page, creating a key or a secret asks for a sign-in of the last five minutes: sign in again.',
+  );
 }
 
 /**

@@ -1,6 +1,5 @@
 // Limits that protect the process from its clients: open connections (per process and per address),
-// requests that wait, unanswered requests per connection (pipelining), and responses that a client
-// does not read.
+// unanswered requests per connection (pipelining), and responses that a client does not read.
 //
 // When a connection limit is reached, the server closes an old connection to make room for a new
 // connection. The server chooses the first of these connections that exists: (1) the oldest
@@ -14,13 +13,12 @@ import { addressSubject } from './addresses.ts';
 
 export interface ConnectionLimits {
   /**
-   * Maximum number of open connections of the process. The maximum number of requests that wait for
-   * events, the chain or a merchant's server at the same time is a quarter of this number.
+   * Maximum number of open connections of the process. waiting.ts says how many of their requests
+   * may wait.
    */
   connections: number;
   /**
-   * Maximum number of open connections per address, except for trusted proxies. The maximum number
-   * of requests of one address that wait at the same time is half of this number.
+   * Maximum number of open connections per address, except for trusted proxies.
    */
   perAddress: number;
   /** Maximum number of unanswered requests per connection. */
@@ -58,9 +56,7 @@ export interface ConnectionOptions extends ConnectionLimits {
 /** The connections of the process or of one address. */
 class Group {
   readonly limit: number;
-  readonly maxWaiting: number;
   size = 0;
-  waiting = 0;
   /**
    * Connections without a complete request: the client has sent nothing, or only part of a head or
    * body. The oldest connection is first. The set may also contain connections whose request is now
@@ -73,9 +69,8 @@ class Group {
    */
   readonly idle = new Set<Socket>();
 
-  constructor(limit: number, maxWaiting: number) {
+  constructor(limit: number) {
     this.limit = limit;
-    this.maxWaiting = Math.max(1, Math.floor(maxWaiting));
   }
 }
 
@@ -105,7 +100,7 @@ export class Connections {
   /** Watches the connections of `server` until the server closes. */
   constructor(server: Server, options: ConnectionOptions) {
     this.#options = options;
-    this.#process = new Group(options.connections, options.connections / 4);
+    this.#process = new Group(options.connections);
     server.on('connection', (socket: Socket) => this.#accept(socket));
     const timer = setInterval(() => this.#closeSlowReaders(), options.checkMs).unref();
     server.once('close', () => clearInterval(timer));
@@ -146,19 +141,6 @@ export class Connections {
   }
 
   /**
-   * Counts a waiting request. Returns the function that ends the count. Returns undefined if the
-   * process or the address already has the maximum number of waiting requests.
-   */
-  wait(socket: Socket): (() => void) | undefined {
-    const groups = this.#open.get(socket)?.groups ?? [this.#process];
-    if (groups.some(({ waiting, maxWaiting }) => waiting >= maxWaiting)) return undefined;
-    for (const group of groups) group.waiting += 1;
-    return () => {
-      for (const group of groups) group.waiting -= 1;
-    };
-  }
-
-  /**
    * Closes connections that have sent no byte yet. Node does not close these connections when the
    * server stops, because Node treats a connection as idle only after its first request.
    */
@@ -172,9 +154,7 @@ export class Connections {
     const isCounted = remoteAddress !== undefined && !isTrusted(remoteAddress);
     const address = isCounted ? addressSubject(remoteAddress) : undefined;
     const own =
-      address === undefined
-        ? undefined
-        : (this.#byAddress.get(address) ?? new Group(perAddress, perAddress / 2));
+      address === undefined ? undefined : (this.#byAddress.get(address) ?? new Group(perAddress));
     const hasRoom =
       (own === undefined || this.#makeRoom(own, 'address', remoteAddress)) &&
       this.#makeRoom(this.#process, 'process', remoteAddress);

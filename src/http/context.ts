@@ -17,9 +17,10 @@ import type { ChainSender, Network } from '../domain/subscribing/chain-reads.ts'
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Ping, PingResult } from '../webhooks/ping.ts';
-import { addressSubject } from './addresses.ts';
+import { addressSubject, networksOf } from './addresses.ts';
 import { createBatch, type Find } from './batch.ts';
 import type { Crowded } from './connections.ts';
+import type { PlaceKind } from './waiting.ts';
 
 export interface ApiDeps {
   sql: Sql;
@@ -118,11 +119,18 @@ export type Api = FastifyInstance<
 export interface MerchantCaller extends MerchantRow {
   role: 'merchant';
   via: 'token' | 'key';
+  /** Time of the sign-in (Unix seconds) if a page got the token; null for a program or a key. */
+  pageSignInAt: number | null;
 }
 
 export interface SubscriberCaller {
   role: 'subscriber';
   wallet: string;
+  /**
+   * Origin of the foreign page that got the token, which reaches only the apps whose returnOrigins
+   * have this origin (bound.ts). Null for a token that reaches all apps.
+   */
+  boundTo: string | null;
 }
 
 export type Caller = MerchantCaller | SubscriberCaller;
@@ -135,12 +143,13 @@ declare module 'fastify' {
      * transactions of some purposes from suspended accounts.
      */
     openToSuspended?: true;
+    /** Set for a route whose requests wait: the kind of places that they take (waiting.ts). */
+    waits?: PlaceKind;
     /**
-     * Set for a route whose requests wait for events, the chain or a merchant's server. Such
-     * requests count in Connections.wait(). With `asked`, only a request whose query has a `wait`
-     * above 0 counts.
+     * True for a route that answers with a new key or secret. A token that a page got must then be
+     * at most five minutes old.
      */
-    waits?: 'always' | 'asked';
+    asksFreshSignIn?: true;
   }
   interface FastifyInstance {
     /**
@@ -153,6 +162,8 @@ declare module 'fastify' {
     caller: Caller | null;
     /** Start of the request by performance.now(). */
     startedAt: number;
+    /** False for a `polling` request that got no place: it is answered at once. */
+    mayWait: boolean;
   }
 }
 
@@ -168,6 +179,16 @@ export function requesterOf(request: FastifyRequest, appId: string): Requester {
 /** Returns a text that identifies the caller among all merchants and subscribers. */
 export function callerKey(caller: Caller): string {
   return caller.role === 'merchant' ? `merchant:${caller.id}` : `subscriber:${caller.wallet}`;
+}
+
+/**
+ * Returns the groups in whose turns the chain is read for a request (shared-chain.ts): the networks
+ * of the client's address, the widest first, then the caller, or the wallet that the body names.
+ */
+export function callerPath({ ip, caller, body }: FastifyRequest): string[] {
+  const named = (body as { wallet?: unknown } | null | undefined)?.wallet;
+  const wallet = caller === null ? named : callerKey(caller);
+  return [...networksOf(ip), ...(typeof wallet === 'string' ? [wallet] : [])];
 }
 
 /**
@@ -210,7 +231,7 @@ type FindApp = Find<{ id: string }, AppRow>;
 const appsOf = new WeakMap<Sql, FindApp>();
 
 /** Returns the function that looks up apps in batches in the database `sql`. */
-function findAppIn(sql: Sql): FindApp {
+export function findAppIn(sql: Sql): FindApp {
   const find =
     appsOf.get(sql) ??
     createBatch<{ id: string }, AppRow>(

@@ -34,7 +34,8 @@ function sendRefusal(
   message: string,
   details?: readonly Fault[],
 ): FastifyReply {
-  if (code === 'UNAUTHORIZED') reply.header('www-authenticate', 'Bearer');
+  if (code === 'UNAUTHORIZED' && !reply.hasHeader('www-authenticate'))
+    reply.header('www-authenticate', 'Bearer');
   return reply
     .code(statusOf[code])
     .type('application/json; charset=utf-8')

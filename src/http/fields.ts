@@ -169,6 +169,13 @@ export const Amount = Type.Unsafe<bigint>({
  * so handlers convert the amount to a string.
  */
 export const AmountOrNull = Type.Unsafe<string | null>({ ...Amount, type: ['string', 'null'] });
+/** Lamports (9 decimals of SOL) as a string. Responses only. */
+export const Lamports = Type.Unsafe<bigint>({
+  type: 'string',
+  pattern: '^[0-9]+$',
+  description: 'Lamports (9 decimals of SOL) as a string.',
+  examples: ['12600'],
+});
 /** USDC base units (6 decimals) as a string. Requests only. */
 export const AmountInput = Type.String({
   format: 'amount',

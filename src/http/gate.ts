@@ -12,7 +12,7 @@ import { suspended } from '../domain/accounts/suspended.ts';
 import type { Tokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
 import { addressSubject } from './addresses.ts';
-import { admit, type Admission, createIdentify } from './auth.ts';
+import { admit, type Admission, assertFresh, createIdentify } from './auth.ts';
 import { createBatch } from './batch.ts';
 import { type ApiDeps, type Caller, callerKey } from './context.ts';
 import { type Allowance, createLimiter, DAY_MS, type Limiter } from './limits.ts';
@@ -39,7 +39,7 @@ const PUBLIC_TO_FREE = 6;
 export interface Gate {
   /**
    * Authenticates the request, counts it in the budgets of the caller and the address, and checks
-   * the caller's role and suspension.
+   * the caller's role, the age of its sign-in, and its suspension.
    */
   caller(request: FastifyRequest, reply: FastifyReply, admission: Admission): Promise<void>;
   /**
@@ -114,6 +114,7 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
       if (ceiling !== undefined) refuse(reply, ceiling);
       if (!pro) await spendPost(request, reply);
       admit(caller, admission);
+      if (request.routeOptions.config.asksFreshSignIn === true) assertFresh(caller, reply);
       await refuseSuspended(request, caller);
     },
     ...createSignInGate(limiter, free, spend, spendPost),

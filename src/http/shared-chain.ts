@@ -23,13 +23,14 @@ const RECENT_MS = 1000;
  */
 const MAX_WAIT_MS = 10_000;
 
-const callers = new AsyncLocalStorage<string>();
+const callers = new AsyncLocalStorage<() => readonly string[]>();
 
 /**
- * Runs `work` for `caller`. While the rate limit delays requests, chain reads by `work` wait in the
- * queue of this caller.
+ * Runs `work` for a caller. `caller` returns its networks and its wallet, the widest group first.
+ * While the rate limit delays requests, chain reads by `work` wait in the queue of this caller:
+ * networks take turns, and the wallets of a network share its turns.
  */
-export function actingFor(caller: string, work: () => void): void {
+export function actingFor(caller: () => readonly string[], work: () => void): void {
   callers.run(caller, work);
 }
 
@@ -54,6 +55,71 @@ interface Waiting {
 }
 
 /**
+ * Requests that wait, of one group of callers. Its children, such as the wallets of a network, take
+ * turns.
+ */
+class Group {
+  readonly #own: Waiting[] = [];
+  readonly #children = new Map<string, Group>();
+
+  get isEmpty(): boolean {
+    return this.#own.length === 0 && this.#children.size === 0;
+  }
+
+  /** Adds a request of the caller that `path` names below this group. */
+  add([name, ...path]: readonly string[], waiting: Waiting): void {
+    if (name === undefined) {
+      this.#own.push(waiting);
+      return;
+    }
+    const child = this.#children.get(name) ?? new Group();
+    this.#children.set(name, child);
+    child.add(path, waiting);
+  }
+
+  /**
+   * Removes and returns the request of the group whose turn it is, if `fits` is true for it; else
+   * the next one for which it is. The child that had its turn goes behind the others.
+   */
+  take(fits: (waiting: Waiting) => boolean): Waiting | undefined {
+    const [first] = this.#own;
+    if (first !== undefined && fits(first)) return this.#own.shift();
+    for (const name of [...this.#children.keys()]) {
+      const found = this.takeOf(name, fits);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** Like take(), of one child. */
+  takeOf(name: string, fits: (waiting: Waiting) => boolean): Waiting | undefined {
+    const child = this.#children.get(name);
+    const found = child?.take(fits);
+    if (child === undefined || found === undefined) return undefined;
+    this.#children.delete(name);
+    if (!child.isEmpty) this.#children.set(name, child);
+    return found;
+  }
+
+  /** Names of the children, in the order of their next turns. */
+  names(): string[] {
+    return [...this.#children.keys()];
+  }
+
+  /** Removes and returns the requests that have waited since before `since`. */
+  removeLate(since: number): Waiting[] {
+    const late: Waiting[] = [];
+    while (this.#own[0] !== undefined && this.#own[0].since < since)
+      late.push(...this.#own.splice(0, 1));
+    for (const [name, child] of this.#children) {
+      late.push(...child.removeLate(since));
+      if (child.isEmpty) this.#children.delete(name);
+    }
+    return late;
+  }
+}
+
+/**
  * Requests that wait for the rate limit. The callers take turns. In each turn the caller's oldest
  * request is sent.
  */
@@ -64,8 +130,7 @@ class Turns {
    * such requests, because their results are cached.
    */
   readonly #common: Waiting[] = [];
-  /** Waiting requests by caller, in the order of the callers' next turns. */
-  readonly #queues = new Map<string, Waiting[]>();
+  readonly #callers = new Group();
   #isAwake = false;
 
   constructor(delay: () => number) {
@@ -74,20 +139,18 @@ class Turns {
 
   /** Sends a request that serves all callers. */
   common<R>(method: string, load: () => Promise<R>): Promise<R> {
-    return this.#wait(this.#common, alone(method, load), []);
+    return this.#wait((waiting) => this.#common.push(waiting), alone(method, load), []);
   }
 
   /** Sends a request of the current caller. */
   own<R>(kind: Kind<R>, names: readonly string[]): Promise<R> {
-    const caller = callers.getStore() ?? '';
-    const queue = this.#queues.get(caller) ?? [];
-    this.#queues.set(caller, queue);
-    return this.#wait(queue, kind, names);
+    const caller = callers.getStore()?.() ?? [''];
+    return this.#wait((waiting) => this.#callers.add(caller, waiting), kind, names);
   }
 
-  #wait<R>(queue: Waiting[], kind: Kind<R>, names: readonly string[]): Promise<R> {
+  #wait<R>(add: (waiting: Waiting) => void, kind: Kind<R>, names: readonly string[]): Promise<R> {
     return new Promise<R>((resolve, reject) => {
-      queue.push({
+      add({
         kind: kind as Kind<never>,
         names,
         since: performance.now(),
@@ -104,7 +167,7 @@ class Turns {
 
   #send(): void {
     this.#dropLate();
-    while (this.#common.length > 0 || this.#queues.size > 0) {
+    while (this.#common.length > 0 || !this.#callers.isEmpty) {
       const wait = this.#delay();
       // If the wait would exceed MAX_WAIT_MS, the request goes to the RPC client at once. The RPC
       // client then refuses the request, because its own maximum wait is the same.
@@ -125,22 +188,15 @@ class Turns {
     const names = new Set<string>();
     for (let before = -1; batch.length > before;) {
       before = batch.length;
-      for (const [caller, [first]] of [...this.#queues]) {
-        if (first === undefined || !fits(first, batch[0], names)) continue;
-        for (const name of first.names) names.add(name);
-        batch.push(first);
-        this.#advance(caller);
+      // Each network adds one request before any network adds another.
+      for (const network of this.#callers.names()) {
+        const next = this.#callers.takeOf(network, (one) => fits(one, batch[0], names));
+        if (next === undefined) continue;
+        for (const name of next.names) names.add(name);
+        batch.push(next);
       }
     }
     return batch;
-  }
-
-  /** Removes the caller's first request, and puts the caller behind the other callers. */
-  #advance(caller: string): void {
-    const queue = this.#queues.get(caller) ?? [];
-    this.#queues.delete(caller);
-    queue.shift();
-    if (queue.length > 0) this.#queues.set(caller, queue);
   }
 
   #start(batch: readonly Waiting[]): void {
@@ -164,17 +220,12 @@ class Turns {
   }
 
   #dropLate(): void {
-    const before = performance.now() - MAX_WAIT_MS;
-    for (const [caller, queue] of this.#queues)
-      while (queue[0] !== undefined && queue[0].since < before) {
-        const [late] = queue as [Waiting];
-        late.reject(
-          new RpcUnreachable(late.kind.method, [
-            new EndpointFailure('rate_limited', `no turn within ${MAX_WAIT_MS} ms`),
-          ]),
-        );
-        this.#advance(caller);
-      }
+    for (const late of this.#callers.removeLate(performance.now() - MAX_WAIT_MS))
+      late.reject(
+        new RpcUnreachable(late.kind.method, [
+          new EndpointFailure('rate_limited', `no turn within ${MAX_WAIT_MS} ms`),
+        ]),
+      );
   }
 }
 

@@ -1,12 +1,15 @@
-// Page on which a merchant turns e-mails off. A GET request changes nothing, because mail servers
-// open links. The page's button and the one-click unsubscribe of mail programs (RFC 8058) send a
-// POST.
+// Pages to which the links of e-mails lead: confirm an address, end the e-mails to it, and allow
+// them again. A GET request changes nothing, because mail servers open links. The pages' buttons
+// and the one-click unsubscribe of mail programs (RFC 8058) send a POST.
 import type { FastifyReply } from 'fastify';
-import { hasUnsubscribeToken, unsubscribeMails } from '../db/mails.ts';
+import {
+  confirmAddress,
+  isConfirmation,
+  isSubscribed,
+  setSubscribed,
+} from '../db/mail-addresses.ts';
 import { isId } from '../db/postgres/ids.ts';
 import type { Api, ApiDeps } from './context.ts';
-
-const PATH = '/mails/unsubscribe/:token';
 
 interface Parts {
   /** Returns the elements of `<head>` for a title. */
@@ -14,13 +17,16 @@ interface Parts {
   send: (reply: FastifyReply, html: string) => FastifyReply;
 }
 
-export function unsubscribeRoutes(api: Api, { sql }: ApiDeps, { head, send }: Parts): void {
+type ByToken = { Params: { token: string } };
+type SendPage = (reply: FastifyReply, title: string, content: string) => FastifyReply;
+
+export function unsubscribeRoutes(api: Api, deps: ApiDeps, { head, send }: Parts): void {
   // Mail programs send a form in the POST request. Its content is ignored.
   api.addContentTypeParser('*', (_request, payload, done) => {
     payload.on('end', () => done(null, undefined)).on('error', done);
     payload.resume();
   });
-  const page = (reply: FastifyReply, title: string, content: string) =>
+  const page: SendPage = (reply, title, content) =>
     send(
       reply,
       `<!doctype html>
@@ -37,24 +43,67 @@ ${content}
 </html>
 `,
     );
-  const absent = (reply: FastifyReply) =>
-    page(reply.code(404), 'This link is not known', '<p>Copy the whole link from the e-mail.</p>');
+  confirmationRoutes(api, deps, page);
+  endingRoutes(api, deps, page);
+}
 
-  api.get<{ Params: { token: string } }>(PATH, async ({ params: { token } }, reply) => {
-    if (!isId(token) || !(await hasUnsubscribeToken(sql, token))) return absent(reply);
+const absent = (page: SendPage, reply: FastifyReply) =>
+  page(
+    reply.code(404),
+    'This link is not valid',
+    '<p>Copy the whole link from the newest e-mail.</p>',
+  );
+
+const button = (action: string, text: string) =>
+  `<form method="post" action="${action}"><button class="button primary" type="submit">${text}</button></form>`;
+
+function confirmationRoutes(api: Api, { sql }: ApiDeps, page: SendPage): void {
+  const path = '/mails/confirm/:token';
+  api.get<ByToken>(path, async ({ params: { token } }, reply) => {
+    if (!isId(token) || !(await isConfirmation(sql, token))) return absent(page, reply);
+    return page(
+      reply,
+      'Confirm your e-mail address',
+      `<p>You then get e-mails when a webhook fails, a plan is blocked or payments fail.</p>
+${button(token, 'Send them to me')}`,
+    );
+  });
+  api.post<ByToken>(path, async ({ params: { token } }, reply) => {
+    if (!isId(token) || !(await confirmAddress(sql, token))) return absent(page, reply);
+    return page(reply, 'Your e-mail address is confirmed', '<p>You can close this page.</p>');
+  });
+}
+
+function endingRoutes(api: Api, { sql }: ApiDeps, page: SendPage): void {
+  const ended = (reply: FastifyReply, token: string) =>
+    page(
+      reply,
+      'You get no more e-mails',
+      `<p>This service sends nothing to your address any more.</p>
+${button(`../allow/${token}`, 'Send them again')}`,
+    );
+  const path = '/mails/unsubscribe/:token';
+  api.get<ByToken>(path, async ({ params: { token } }, reply) => {
+    const isOn = isId(token) ? await isSubscribed(sql, token) : undefined;
+    if (isOn === undefined) return absent(page, reply);
+    if (!isOn) return ended(reply, token);
     return page(
       reply,
       'E-mails about failures',
       `<p>You get e-mails when a webhook fails, a plan is blocked or payments fail.</p>
-<form method="post"><button class="button primary" type="submit">Send me no more</button></form>`,
+${button(token, 'Send me no more')}`,
     );
   });
-  api.post<{ Params: { token: string } }>(PATH, async ({ params: { token } }, reply) => {
-    if (!isId(token) || !(await unsubscribeMails(sql, token))) return absent(reply);
+  api.post<ByToken>(path, async ({ params: { token } }, reply) => {
+    if (!isId(token) || !(await setSubscribed(sql, token, false))) return absent(page, reply);
+    return ended(reply, token);
+  });
+  api.post<ByToken>('/mails/allow/:token', async ({ params: { token } }, reply) => {
+    if (!isId(token) || !(await setSubscribed(sql, token, true))) return absent(page, reply);
     return page(
       reply,
-      'You get no more e-mails',
-      '<p>To get them again, sign in to the <a href="/dashboard#/settings">dashboard</a>.</p>',
+      'You get e-mails again',
+      '<p>Only about an account whose e-mail address you have confirmed.</p>',
     );
   });
 }

@@ -6,7 +6,7 @@ import { witnessAbsence } from '../chain/rpc/absence.ts';
 import { ACCOUNTS_AT_ONCE } from '../chain/rpc/accounts.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import { readTried } from '../db/payment-attempts.ts';
+import { readAttempted, readTried } from '../db/payment-attempts.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import { readWalletDues } from '../db/wallet-dues.ts';
 import type { Books } from '../domain/collecting/books.ts';
@@ -197,14 +197,26 @@ async function findInHistory(
       finalAccount.amountPulled === account.amountPulled;
     const history = await findPulls(context.rpc, partiesOf(context, row), since);
     context.reportUnreadable(history?.unreadable ?? []);
-    found.push([row.id, { ...resultOf(history), ...(isFinal && { pulledFinally: true }) }]);
+    const result = await resultOf(context, row, history);
+    found.push([row.id, { ...result, ...(isFinal && { pulledFinally: true }) }]);
   }
   return found;
 }
 
-function resultOf(history: PullHistory | undefined): LookupResult {
+async function resultOf(
+  { sql }: Context,
+  { subscriptionPda }: KeeperSubscription,
+  history: PullHistory | undefined,
+): Promise<LookupResult> {
   if (history === undefined) return { tooMany: true };
-  const pulls = history.pulls.map((pull) => ({ ...pull, recorded: false, isPeriodPaid: false }));
+  const ours = history.pulls.filter(({ source }) => source === 'keeper');
+  const signatures = ours.map(({ signature }) => signature);
+  const attempted = await readAttempted(sql, subscriptionPda, signatures);
+  const pulls = history.pulls.map((pull) => ({
+    ...{ ...pull, recorded: false, isPeriodPaid: false },
+    // What an attempt pulls is recorded with its end, whichever registration it is for.
+    ...(!attempted.has(pull.signature) && { committedAt: null }),
+  }));
   return history.unreadable.length > 0 ? { pulls, unreadable: true } : { pulls };
 }
 

@@ -21,7 +21,6 @@ import { startRateShare } from '../daemon/rate-share.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { createNotifier, DELIVERIES_QUEUED, SUBSCRIPTIONS_DUE } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
-import { forgetAddresses } from '../db/sponsorships.ts';
 import { closingBudget, sponsorLimits } from '../domain/sponsoring/limits.ts';
 import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
@@ -31,7 +30,7 @@ import { type Balance, createBalance } from './balance.ts';
 import { Collector, recover } from './claim.ts';
 import type { Context } from './context.ts';
 import { History } from './history.ts';
-import { createMetrics, measure } from './metrics.ts';
+import { createMetrics, measure, measureQueues } from './metrics.ts';
 import { PlanWatch } from './plan-watch.ts';
 import {
   absenceJudge,
@@ -44,8 +43,10 @@ import {
 import { createUnreadableReport } from './reports.ts';
 import { Resolver } from './resolve.ts';
 import { Signer } from './signer.ts';
+import { type SponsorLoops, startSponsorLoops } from './sponsor-loops.ts';
 import { measureSponsoring } from './sponsor-metrics.ts';
 import { takeRentBack } from './sponsor-rent.ts';
+import { keepUp } from './sponsor-upkeep.ts';
 import { Sponsor } from './sponsor.ts';
 import { StreamCheck } from './stream-check.ts';
 import { followsOf, Notifications } from './streams.ts';
@@ -114,7 +115,7 @@ export class Keeper {
   readonly #wsUrls: readonly string[];
   #collecting: Loop[] = [];
   #sweeping: Loop | undefined;
-  #sponsoring: Loop | undefined;
+  #sponsoring: SponsorLoops | undefined;
   #others: Loop[] = [];
   #stopListening: (() => Promise<void>) | undefined;
   #verified = false;
@@ -275,19 +276,18 @@ export class Keeper {
       () => this.#sweep.waitMs(),
       () => this.#sweep.turn(),
     );
-    this.#sponsoring = this.#loop(
-      'sponsoring',
-      () => this.#sponsor.waitMs(),
-      () => this.#sponsor.turn(mayCollect()),
+    this.#sponsoring = startSponsorLoops(this.#sponsor, mayCollect, (...loop) =>
+      this.#loop(...loop),
     );
     this.#others = [
-      this.#sponsoring,
+      ...this.#sponsoring.loops,
       this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
       this.#loop('measuring sponsoring', 30_000, async () => {
         await measureSponsoring(context.sql, context.metrics.sponsor, context.sponsoring);
-        await forgetAddresses(context.sql);
+        await measureQueues(context);
         return false;
       }),
+      this.#loop('keeping up sponsoring', 30_000, () => keepUp(context)),
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
       // Recovery may run beside the collect loops, because the collect loops do not claim
       // subscriptions with an open attempt.

@@ -5,11 +5,16 @@ import { OURS_REASONS } from '../chain/program/errors.ts';
 import type { EndpointHealth } from '../chain/rpc/endpoint.ts';
 import { UNREADABLE_REASONS } from '../chain/rpc/errors.ts';
 import { measureOpenAttempts } from '../db/payment-attempts.ts';
+import { readOldestPlan } from '../db/plan-watch.ts';
 import { countBlockedPlans } from '../db/plans.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { readLastReconciliation } from '../db/reconciliation.ts';
+import { readOldestRefund } from '../db/refunds.ts';
+import { readOldestRentCheck } from '../db/sponsor-rent.ts';
+import { readOldestOffer } from '../db/sponsored-offers.ts';
 import { readBacklog } from '../db/subscription-leases.ts';
 import { sponsorMetrics } from './sponsor-metrics.ts';
+import { WATCH_TIMES } from './times.ts';
 
 /** Alert reasons that do not come from the error of a failed payment. */
 const otherAlerts = [
@@ -39,6 +44,9 @@ const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'a
  */
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 
+/** Queues that strangers can enter, of which measureQueues() measures the oldest row. */
+const QUEUES = ['offers', 'refunds', 'rent', 'plans'] as const;
+
 export type KeeperMetrics = ReturnType<typeof createMetrics>;
 
 /** Registers the keeper's metrics. Throws when the registry already has these metrics. */
@@ -58,6 +66,7 @@ export function createMetrics(registry: Registry) {
     metrics.cents.inc({ kind }, 0);
   for (const method of STREAM_METHODS) metrics.refusals.inc({ method }, 0);
   for (const reason of UNREADABLE_REASONS) metrics.unreadable.inc({ reason }, 0);
+  for (const queue of QUEUES) metrics.queueOldest.set({ queue }, 0);
   for (const scope of HELD_SCOPES) metrics.held.set({ scope }, 0);
   for (const outcome of ['first', 'again', 'failed']) metrics.sends.inc({ outcome }, 0);
   for (const reason of [...OURS_REASONS, ...otherAlerts]) metrics.alerts.inc({ reason }, 0);
@@ -163,6 +172,11 @@ function stateMetrics(registry: Registry) {
       'Plans of which no payment can be collected, by reason',
       ['reason'],
     ),
+    queueOldest: gauge(
+      'billing_queue_oldest_seconds',
+      'Seconds for which the oldest row of a queue has been due, by queue: signed offers, refunds, rent and plans that a keeper looks at; without what was put off',
+      ['queue'],
+    ),
     reconcileAge: gauge(
       'billing_reconcile_age_seconds',
       'Seconds since billing reconcile compared the last 30 days with the chain; before its first run, since the installation was recorded',
@@ -236,4 +250,21 @@ export async function measure(
     if (failures === 0) metrics.endpointLag.set({ endpoint }, lag);
     else metrics.endpointLag.remove({ endpoint });
   }
+}
+
+/** Sets the gauge of each queue that strangers can enter. */
+export async function measureQueues({
+  sql,
+  metrics,
+}: {
+  sql: Sql;
+  metrics: Pick<KeeperMetrics, 'queueOldest'>;
+}): Promise<void> {
+  const ages: Record<(typeof QUEUES)[number], number> = {
+    offers: await readOldestOffer(sql),
+    refunds: await readOldestRefund(sql),
+    rent: await readOldestRentCheck(sql),
+    plans: await readOldestPlan(sql, WATCH_TIMES),
+  };
+  for (const queue of QUEUES) metrics.queueOldest.set({ queue }, ages[queue]);
 }

@@ -8,27 +8,16 @@ import { ChainDataError, type PlanAccount } from '../chain/program/layouts.ts';
 import { readAccountGroups } from '../chain/rpc/account-groups.ts';
 import { readReachable } from '../chain/rpc/reach.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
-import {
-  activatePlan,
-  endAbandonedPlans,
-  findPlansAt,
-  movePlan,
-  type PlanRow,
-  returnUnwatchedPlans,
-  takeUnwatchedPlans,
-} from '../db/plans.ts';
+import { endAbandonedPlans, putOffPlans, takeUnwatchedPlans } from '../db/plan-watch.ts';
+import { activatePlan, findPlansAt, movePlan, type PlanRow } from '../db/plans.ts';
 import type { ChainView } from '../domain/collecting/chain-view.ts';
 import { planObstacle } from '../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../domain/collecting/plan-block.ts';
 import { assessPlan } from '../domain/collecting/plan-change.ts';
 import type { Context } from './context.ts';
+import { WATCH_TIMES } from './times.ts';
 
 const BATCH = 100;
-/** Seconds between two reads of the same plan. These reads find changes that the streams missed. */
-const EVERY_SECONDS = 3600;
-/** Seconds between two reads of the same blocked plan. */
-const BLOCKED_SECONDS = 300;
-const PENDING_AGE_SECONDS = 10;
 
 /** Reads plan accounts and updates the plans in the database. */
 export class PlanWatch {
@@ -44,19 +33,14 @@ export class PlanWatch {
    */
   async turn(): Promise<boolean> {
     const { sql } = this.#context;
-    const plans = await takeUnwatchedPlans(sql, {
-      everySeconds: EVERY_SECONDS,
-      blockedSeconds: BLOCKED_SECONDS,
-      pendingAgeSeconds: PENDING_AGE_SECONDS,
-      limit: BATCH,
-    });
+    const plans = await takeUnwatchedPlans(sql, { ...WATCH_TIMES, limit: BATCH });
     if (plans.length === 0) return false;
     const ids = plans.map(({ id }) => id);
     try {
       await this.#read(plans);
       await endAbandonedPlans(sql, ids);
     } catch (error) {
-      await returnUnwatchedPlans(sql, ids);
+      await putOffPlans(sql, ids);
       throw error;
     }
     return plans.length === BATCH;
@@ -77,7 +61,7 @@ export class PlanWatch {
 
 /**
  * Reads the accounts of plans and records their changes. If an account is missing but may still
- * exist at another endpoint, its plan is read again in the next turn.
+ * exist at another endpoint, its plan is put off.
  */
 async function update(
   context: Context,
@@ -122,7 +106,7 @@ async function update(
   for (const plan of missing)
     if (gone.has(plan.planPda)) await record(context, plan, null, { now, slot });
   if (doubted.length > 0)
-    await returnUnwatchedPlans(
+    await putOffPlans(
       sql,
       doubted.map(({ id }) => id),
     );

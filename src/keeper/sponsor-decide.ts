@@ -46,6 +46,7 @@ import { type Ground, readGround, type SponsorNetwork } from '../domain/sponsori
 import {
   floorOf,
   isLeaving,
+  isNewMerchant,
   overBudget,
   type Refusal,
   type SponsorLimits,
@@ -56,7 +57,7 @@ import { offeredTrial } from '../domain/subscribing/first-payment.ts';
 import { PaymentUnderWay, takeOver } from '../domain/subscribing/plan-credit.ts';
 import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
-import { simulateOffer } from './sponsor-simulate.ts';
+import { hasLapsed, simulateOffer } from './sponsor-simulate.ts';
 
 /**
  * Thrown to roll back the database transaction that would commit the offer's transaction. If
@@ -90,7 +91,7 @@ const networkOf = ({
 }: Context): SponsorNetwork => ({ programId, mint, keepers, treasuries });
 
 /** `later`: not decided yet, so a later turn decides about the offer. */
-type Decision = 'committed' | 'refused' | 'later';
+export type Decision = 'committed' | 'refused' | 'later';
 
 /**
  * Decides about an offer. Either signs the offer's transaction as the sponsor and stores the
@@ -120,9 +121,10 @@ export async function decideOffer(
     await commitSponsored(context, limits, { offer, keypair, claimId, ...judged });
     return 'committed';
   } catch (error) {
-    // A payment of the replaced subscription is open. Its outcome is known soon, so a later turn
-    // decides about the offer.
-    if (error instanceof PaymentUnderWay) return 'later';
+    // A payment or a refund of the replaced subscription is open, so a later turn decides about the
+    // offer while its transaction can still land.
+    if (error instanceof PaymentUnderWay)
+      return (await hasLapsed(context.rpc, offer)) ? refuse('lapsed') : 'later';
     if (error instanceof NotCommitted)
       return error.refusal === undefined ? 'later' : await refuse(error.refusal);
     // The API (`serve`) writes the offers. An offer that cannot be decoded is refused, so that it
@@ -306,7 +308,7 @@ async function commitSponsored(
   const { signature, bytes: transaction } = signAsSponsor(keypair, signed);
   const fee = maxFeeOf(offer);
   const reserved = fee + authorityRent + subscriptionRent;
-  const one: NewSponsorship = {
+  const one: Unreserved = {
     ...termsOf(offer, terms.merchant),
     claimId,
     signature,
@@ -372,16 +374,21 @@ function stoppedBy(
   return isStopped ? 'suspended' : undefined;
 }
 
+/** A sponsorship before its budgets are checked. */
+type Unreserved = Omit<NewSponsorship, 'merchantIsNew'>;
+
 async function reserve(
   tx: Transaction,
   limits: SponsorLimits,
-  one: NewSponsorship,
+  one: Unreserved,
   money: Parameters<typeof overBudget>[2],
 ): Promise<void> {
   await lockSponsoring(tx);
-  const over = overBudget(limits, await readSponsorUsage(tx, one), money);
+  const usage = await readSponsorUsage(tx, one);
+  const over = overBudget(limits, usage, money);
   if (over !== undefined) throw new NotCommitted(over);
-  const outcome = await insertSponsorship(tx, one);
+  const merchantIsNew = isNewMerchant(limits, usage);
+  const outcome = await insertSponsorship(tx, { ...one, merchantIsNew });
   if (outcome === 'decided') throw new NotCommitted(undefined);
   if (outcome === 'busy') throw new NotCommitted('under_way');
 }

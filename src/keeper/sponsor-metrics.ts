@@ -1,9 +1,9 @@
 // Metrics of sponsored transactions. Operators build alerts on the names and meanings of these
 // metrics, so both must stay stable.
-import { Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Sql } from '../db/postgres/connect.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../db/sponsor-budgets.ts';
-import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
+import { mayBeOut, type SponsorLimits } from '../domain/sponsoring/limits.ts';
 
 /** Metrics of the lamports that a sponsor spends, each with its help text. */
 const KINDS = {
@@ -24,7 +24,15 @@ export function sponsorMetrics(registry: Registry) {
   const byKind = Object.fromEntries(
     KIND_NAMES.map((kind) => [kind, gauge(`lamports_${kind}`, KINDS[kind], ['merchant'])]),
   ) as Record<Kind, Gauge<'merchant'>>;
+  const decisions = new Counter({
+    name: 'billing_sponsor_decisions_total',
+    help: 'Decisions of this keeper about signed sponsored transactions, by decision (committed, refused, later: put off)',
+    labelNames: ['decision'] as const,
+    registers,
+  });
+  for (const decision of ['committed', 'refused', 'later']) decisions.inc({ decision }, 0);
   return {
+    decisions,
     byKind,
     day: gauge('day_lamports', 'Lamports that sponsoring cost or reserved in the last 24 hours'),
     budget: gauge('budget_lamports', 'SPONSOR_LAMPORTS_PER_DAY; 0: nothing is sponsored'),
@@ -49,9 +57,10 @@ export function sponsorMetrics(registry: Registry) {
       'merchant_budget_lamports',
       'SPONSOR_MERCHANT_LAMPORTS_PER_DAY; 0: nothing is sponsored',
     ),
-    merchantCap: gauge(
+    merchantOut: gauge(
       'merchant_out_budget_lamports',
-      'SPONSOR_MERCHANT_LAMPORTS_OUT, for rent that is out or reserved; 0: nothing is sponsored',
+      'Rent that may be out or reserved at a time, by merchant; 0: nothing is sponsored',
+      ['merchant'],
     ),
     overdue: gauge(
       'overdue_lamports',
@@ -73,10 +82,12 @@ export async function measureSponsoring(
     readSponsoringByMerchant(sql),
     readSponsoringFacts(sql),
   ]);
-  const { byKind, merchantDay, day, leaving, closing, overdue, refused } = metrics;
-  for (const gauge of [...Object.values(byKind), merchantDay]) gauge.reset();
+  const { byKind, merchantDay, merchantOut, day, leaving, closing, overdue, refused } = metrics;
+  for (const gauge of [...Object.values(byKind), merchantDay, merchantOut]) gauge.reset();
   for (const { merchant, ...lamports } of merchants) {
     const labels = { merchant: merchant ?? 'none' };
+    if (merchant !== null)
+      merchantOut.set(labels, limits === undefined ? 0 : Number(mayBeOut(limits, lamports)));
     for (const kind of KIND_NAMES) byKind[kind].set(labels, Number(lamports[kind]));
     merchantDay.set(labels, Number(lamports.day));
   }
@@ -86,7 +97,6 @@ export async function measureSponsoring(
   metrics.budget.set(Number(limits?.perDay ?? 0n));
   metrics.leavingBudget.set(Number(limits?.leaving ?? 0n));
   metrics.merchantBudget.set(Number(limits?.perMerchant ?? 0n));
-  metrics.merchantCap.set(Number(limits?.merchantOut ?? 0n));
   overdue.set(Number(facts.overdue));
   refused.set(facts.refused);
 }

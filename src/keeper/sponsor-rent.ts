@@ -1,26 +1,33 @@
 // Takes back the rent of sponsored accounts. A subscription account is closed (1) if it was
-// cancelled and has expired, or (2) if its authority account was closed or replaced. Authority
-// accounts are not closed here, because only the wallet can close its authority account.
+// cancelled and has expired, (2) if its subscription has ended here and its plan is closed, has
+// ended or was recreated, or (3) if its authority account was closed or replaced. An account that
+// was never cancelled on chain stays open while its plan runs. Authority accounts are not closed
+// here, because only the wallet can close its authority account.
 import {
   authorityIn,
   type ChainAccount,
   clockIn,
+  planIn,
   subscriptionIn,
 } from '../chain/program/accounts.ts';
 import { authorityAddress, CLOCK_SYSVAR } from '../chain/program/addresses.ts';
 import { revokeAbandoned, revokeDelegation } from '../chain/program/instructions.ts';
 import { ChainDataError } from '../chain/program/layouts.ts';
+import { isEndedByPlan } from '../chain/program/period.ts';
 import { isWitnessed } from '../chain/rpc/expiry.ts';
+import { unixSeconds } from '../chain/time.ts';
 import { signTransaction } from '../chain/transactions/subscriptions.ts';
 import { claimRentOut, markReturned, recheckRent, type RentOut } from '../db/sponsor-rent.ts';
 import { closingInstructions, mayClose } from './close.ts';
 import type { Context } from './context.ts';
 
+/** Accounts that are read for each sponsorship. */
+const ACCOUNTS = 3;
 /**
  * Number of sponsorships that one turn checks. One request for at most 100 accounts reads the clock
- * and two accounts of each sponsorship.
+ * and the accounts of each sponsorship.
  */
-const CHECKED = 49;
+const CHECKED = 33;
 
 /**
  * One endpoint's answer to the question whether the rent of a sponsorship's two accounts has come
@@ -37,7 +44,7 @@ interface Back {
  * with true if more accounts may be due for a check.
  */
 export async function takeRentBack(context: Context): Promise<boolean> {
-  const { sql, rpc, programId } = context;
+  const { sql, rpc } = context;
   const out = await claimRentOut(sql, CHECKED);
   if (out.length === 0) return false;
   const addresses = out.flatMap((one) => addressesOf(context, one));
@@ -47,30 +54,55 @@ export async function takeRentBack(context: Context): Promise<boolean> {
   const [clock = null, ...accounts] = found.accounts;
   const now = clockIn(clock);
   const suspects: RentOut[] = [];
+  const closings: { one: RentOut; why: Closable }[] = [];
   for (const [place, one] of out.entries()) {
     try {
-      const [first = null, second = null] = accounts.slice(2 * place);
-      const back = backOf(context, one, first, second);
+      const own = accounts.slice(ACCOUNTS * place, ACCOUNTS * (place + 1));
+      const back = backOf(context, one, own);
       if (back.authority || back.subscription) suspects.push(one);
-      const account = one.subscription ? subscriptionIn(second, programId) : null;
-      if (account === null || back.subscription) continue;
-      const isAbandoned = authorityIn(first, programId)?.initId !== account.initId;
-      const isOver = account.expiresAt !== 0n && account.expiresAt <= now;
-      if (isOver || isAbandoned) await close(context, one, isOver ? 'expired' : 'abandoned');
+      const why = back.subscription ? undefined : closable(context, one, own, now);
+      if (why !== undefined) closings.push({ one, why });
     } catch (error) {
       if (!(error instanceof ChainDataError)) throw error;
     }
   }
   await bookReturned(context, suspects);
+  for (const { one, why } of closings) await close(context, one, why);
   return out.length === CHECKED;
+}
+
+/** Accounts of a sponsorship, in the order of addressesOf(). */
+type Accounts = readonly (ChainAccount | null)[];
+
+/** Why the sponsor may close a subscription account. */
+type Closable = 'expired' | 'plan_over' | 'abandoned';
+
+/**
+ * Returns why the sponsor may close the subscription account, or undefined if it may not. The
+ * program closes an abandoned account only while its plan exists.
+ */
+function closable(
+  { programId }: Context,
+  { subscription, endedAt }: RentOut,
+  [authority = null, account = null, plan = null]: Accounts,
+  now: bigint,
+): Closable | undefined {
+  const open = subscription ? subscriptionIn(account, programId) : null;
+  if (open === null) return undefined;
+  if (open.expiresAt !== 0n && open.expiresAt <= now) return 'expired';
+  const hasEnded = endedAt !== null && unixSeconds(endedAt) <= now;
+  const isOver = isEndedByPlan(open, planIn(plan, programId), now);
+  if (hasEnded && isOver) return 'plan_over';
+  const isAbandoned = authorityIn(authority, programId)?.initId !== open.initId;
+  return isAbandoned && planIn(plan, programId) !== null ? 'abandoned' : undefined;
 }
 
 function addressesOf(
   { programId, mint }: Context,
-  { wallet, subscriptionPda }: RentOut,
-): [string, string] {
+  { wallet, subscriptionPda, planPda }: RentOut,
+): [authority: string, subscription: string, plan: string] {
   const authority = authorityAddress(programId, wallet, mint).address;
-  return [authority, subscriptionPda ?? authority];
+  return [authority, subscriptionPda ?? authority, planPda ?? authority];
 }
 
 /**
@@ -80,8 +112,7 @@ function addressesOf(
 function backOf(
   { programId }: Context,
   { sponsor, ...one }: RentOut,
-  authority: ChainAccount | null,
-  subscription: ChainAccount | null,
+  [authority = null, subscription = null]: Accounts,
 ): Back {
   return {
     authority: one.authority && authorityIn(authority, programId)?.payer !== sponsor,
@@ -106,8 +137,7 @@ async function bookReturned(context: Context, suspects: readonly RentOut[]): Pro
     const seen = responses
       .filter(({ slot }) => slot >= one.observedSlot)
       .map(({ accounts }) => {
-        const [first = null, second = null] = accounts.slice(2 * place);
-        return witnessed(context, one, first, second);
+        return witnessed(context, one, accounts.slice(ACCOUNTS * place, ACCOUNTS * (place + 1)));
       });
     const isEnough = isWitnessed(rpc, seen.length);
     const back = {
@@ -142,7 +172,7 @@ function witnessed(...args: Parameters<typeof backOf>): Back {
 async function close(
   context: Context,
   { offerId, sponsor, wallet, planPda, subscriptionPda }: RentOut,
-  why: 'expired' | 'abandoned',
+  why: Closable,
 ): Promise<void> {
   const { rpc, fees, keypairs, programId, mint, log } = context;
   const keypair = keypairs.get(sponsor);
@@ -150,9 +180,9 @@ async function close(
   const [{ blockhash }, price] = await Promise.all([rpc.getLatestBlockhash(), fees.price()]);
   const parties = { authority: sponsor, plan: planPda, subscription: subscriptionPda };
   const closing =
-    why === 'expired'
-      ? revokeDelegation(programId, parties)
-      : revokeAbandoned(programId, { ...parties, subscriber: wallet, mint });
+    why === 'abandoned'
+      ? revokeAbandoned(programId, { ...parties, subscriber: wallet, mint })
+      : revokeDelegation(programId, parties);
   if (!(await mayClose(context, [subscriptionPda], price)).has(subscriptionPda)) return;
   const { bytes, signature } = signTransaction(
     keypair,

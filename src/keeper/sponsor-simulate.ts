@@ -6,6 +6,18 @@ import type { SignedSponsoredOffer } from '../db/sponsored-offers.ts';
 
 const UNKNOWN_BLOCKHASH = 'BlockhashNotFound';
 
+/**
+ * Tells whether an endpoint is past the last block height of the offer's transaction. The API wrote
+ * this height: a wrong one refuses the offer too early, and nothing is signed.
+ */
+export async function hasLapsed(
+  rpc: Pick<Rpc, 'getHeights'>,
+  { lastValidBlockHeight }: Pick<SignedSponsoredOffer, 'lastValidBlockHeight'>,
+): Promise<boolean> {
+  const heights = await rpc.getHeights({ commitment: 'processed' });
+  return heights.some(({ blockHeight }) => blockHeight > lastValidBlockHeight);
+}
+
 type Simulator = Pick<Rpc, 'simulateTransaction' | 'getSlot' | 'getHeights'>;
 
 /**
@@ -14,12 +26,12 @@ type Simulator = Pick<Rpc, 'simulateTransaction' | 'getSlot' | 'getHeights'>;
  */
 export async function simulateOffer(
   rpc: Simulator,
-  { signed, lastValidBlockHeight }: Pick<SignedSponsoredOffer, 'signed' | 'lastValidBlockHeight'>,
+  offer: Pick<SignedSponsoredOffer, 'signed' | 'lastValidBlockHeight'>,
   readsFromSlot: bigint | undefined,
 ): Promise<'lands' | 'would_fail' | 'lapsed' | 'later'> {
   const since = async (minSlot: bigint | undefined) => {
     const settings = { commitment: 'processed', ownBlockhash: true, minSlot } as const;
-    return (await rpc.simulateTransaction(signed, settings)).err;
+    return (await rpc.simulateTransaction(offer.signed, settings)).err;
   };
   let err = await since(readsFromSlot);
   // A lagging endpoint does not know a new blockhash, so an endpoint at the highest slot is asked.
@@ -27,7 +39,5 @@ export async function simulateOffer(
     err = await since(await rpc.getSlot({ commitment: 'processed', everywhere: true }));
   if (err === null) return 'lands';
   if (err !== UNKNOWN_BLOCKHASH) return 'would_fail';
-  const heights = await rpc.getHeights({ commitment: 'processed' });
-  const isDead = heights.some(({ blockHeight }) => blockHeight > lastValidBlockHeight);
-  return isDead ? 'lapsed' : 'later';
+  return (await hasLapsed(rpc, offer)) ? 'lapsed' : 'later';
 }

@@ -1,7 +1,10 @@
 // Decides about signed offers. Sends, polls and settles the committed transactions. When a keeper
 // stops, other keepers take over its transactions.
 //
-//   signed offer --decide--> refused, or put off
+// Several loops decide, each about one offer at a time, so that an offer whose turn it is waits for
+// one decision at most. One loop follows the committed transactions.
+//
+//   signed offer --decide--> refused, or put off (its look_at)
 //   signed offer, undecided for ten minutes --> refused as lapsed
 //   signed offer --decide, commit--> open --send, poll--> final: landed | failed
 //   open, never seen --blockhash expired at every endpoint--> expired
@@ -13,7 +16,7 @@ import { randomUUID } from 'node:crypto';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { judgeLandings } from '../chain/rpc/landing.ts';
 import type { SignatureStatus } from '../chain/rpc/responses.ts';
-import { lapseOffers, readSignedOffers } from '../db/sponsored-offers.ts';
+import { lapseOffers, putOffOffer, takeSignedOffer } from '../db/sponsored-offers.ts';
 import {
   claimSponsorships,
   markSeen,
@@ -29,18 +32,21 @@ import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 import { soughtOf } from './dead.ts';
 import { RESEND_MS } from './poll-schedule.ts';
-import { decideOffer } from './sponsor-decide.ts';
+import { decideOffer, type Decision } from './sponsor-decide.ts';
 import { settleExpired, settleFailed, settleLanded } from './sponsor-settle.ts';
 
-/** Maximum number of offers about which one turn decides. */
-const OFFERS = 50;
-/** Maximum number of concurrent decisions or sends. */
+/** Number of loops that decide about offers, each about one at a time. */
+export const DECIDERS = 8;
+/** Maximum number of concurrent sends. */
 const AT_ONCE = 8;
 /** Maximum number of open transactions that one keeper follows. */
 const MAX_FOLLOWED = 200;
 const [FOLLOWING_MS, IDLE_MS] = [250, 5000];
-/** Milliseconds until the next decision about an offer that could not be decided. */
-const PUT_OFF_MS = 1000;
+/**
+ * Milliseconds between two looks for offers to decide about, for PUT_OFF_FOR_MS after this keeper
+ * has put one off.
+ */
+const [PUT_OFF_MS, PUT_OFF_FOR_MS] = [1000, 60_000];
 /** Milliseconds between two polls of a confirmed transaction. */
 const CONFIRMED_MS = 1000;
 const FAULT_PAUSE_MS = 60_000;
@@ -62,8 +68,7 @@ export class Sponsor {
   readonly #onLanded: () => void;
   readonly #claimId = randomUUID();
   readonly #followed = new Map<string, Followed>();
-  /** Time of the next decision about each offer that was put off, by offer id. */
-  readonly #putOff = new Map<string, number>();
+  #putOffAt = -Infinity;
   #renewedAt = -Infinity;
   #orphansAt = -Infinity;
   #expiryAt = -Infinity;
@@ -79,13 +84,12 @@ export class Sponsor {
   }
 
   /**
-   * Runs one turn. Decides about new offers only if `maySign` is true. Follows committed
-   * transactions in any case. Throws if the chain or the database is unreachable.
+   * Follows the committed transactions for one turn. Throws if the chain or the database is
+   * unreachable.
    */
-  async turn(maySign: boolean): Promise<boolean> {
+  async turn(): Promise<boolean> {
     await this.#takeOver();
     await this.#lapse();
-    if (maySign) await this.#decide();
     if (this.#followed.size === 0) return false;
     await this.#renew();
     await this.#poll();
@@ -95,9 +99,41 @@ export class Sponsor {
     return false;
   }
 
+  /**
+   * Decides about the offer whose turn it is. Resolves with false if no offer is due. Throws if the
+   * chain or the database is unreachable: the offer is then put off.
+   */
+  async decide(): Promise<boolean> {
+    const { sql, sponsoring: limits, keypairs, metrics } = this.#context;
+    if (limits === undefined || this.#followed.size >= MAX_FOLLOWED) return false;
+    const sponsors = [...keypairs.keys()];
+    const offer = await sql.begin((tx) => takeSignedOffer(tx, sponsors));
+    if (offer === undefined) return false;
+    let decision: Decision = 'later';
+    try {
+      decision = await decideOffer(this.#context, limits, offer, this.#claimId);
+    } finally {
+      metrics.sponsor.decisions.inc({ decision });
+      if (decision === 'later') await this.#putOff(offer.id);
+    }
+    if (decision !== 'committed') return true;
+    this.#follow(await readOpenSponsorships(sql, [offer.id]));
+    await this.#send();
+    return true;
+  }
+
+  async #putOff(offerId: string): Promise<void> {
+    this.#putOffAt = performance.now();
+    await putOffOffer(this.#context.sql, offerId);
+  }
+
   waitMs(): number {
-    if (this.#followed.size > 0) return FOLLOWING_MS;
-    return this.#putOff.size > 0 ? PUT_OFF_MS : IDLE_MS;
+    return this.#followed.size > 0 ? FOLLOWING_MS : IDLE_MS;
+  }
+
+  /** Milliseconds between two looks for an offer to decide about, while none is due. */
+  decideWaitMs(): number {
+    return performance.now() - this.#putOffAt < PUT_OFF_FOR_MS ? PUT_OFF_MS : IDLE_MS;
   }
 
   /**
@@ -133,25 +169,6 @@ export class Sponsor {
     this.#lapseAt = performance.now();
     const offers = await lapseOffers(this.#context.sql);
     if (offers > 0) this.#context.log.warn({ offers }, 'signed offers lapsed undecided');
-  }
-
-  async #decide(): Promise<void> {
-    const { sql, sponsoring: limits, keypairs } = this.#context;
-    const limit = Math.min(OFFERS, MAX_FOLLOWED - this.#followed.size);
-    if (limits === undefined || limit <= 0) return;
-    const offers = await readSignedOffers(sql, { sponsors: [...keypairs.keys()], limit });
-    const waiting = new Set(offers.map(({ id }) => id));
-    for (const id of this.#putOff.keys()) if (!waiting.has(id)) this.#putOff.delete(id);
-    const now = performance.now();
-    const due = offers.filter(({ id }) => (this.#putOff.get(id) ?? now) <= now);
-    await each(due, AT_ONCE, async (offer) => {
-      const decision = await decideOffer(this.#context, limits, offer, this.#claimId);
-      if (decision === 'later') this.#putOff.set(offer.id, performance.now() + PUT_OFF_MS);
-      else this.#putOff.delete(offer.id);
-      if (decision !== 'committed') return;
-      this.#follow(await readOpenSponsorships(sql, [offer.id]));
-      await this.#send();
-    });
   }
 
   async #renew(): Promise<void> {

@@ -88,6 +88,7 @@ const withPayments: Sample[] = [
   ...[
     ...['spent', 'reserved', 'out', 'returned', 'lost'].map((kind) => `lamports_${kind}`),
     'merchant_day_lamports',
+    'merchant_out_budget_lamports',
   ].map((name) => ({ metric: `billing_sponsor_${name}`, labels: { merchant: 'a' } })),
 ];
 

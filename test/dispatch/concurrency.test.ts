@@ -7,13 +7,23 @@ import {
   type Pace,
   type Place,
 } from '../../src/dispatch/concurrency.ts';
+import { type Host, Hosts } from '../../src/dispatch/hosts.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { attempted, queueDeliveries, runDispatcher, seedApp, until } from '../fixtures/webhooks.ts';
 
+const concurrencyOf = (limits: { total: number; share?: () => number; perHostOfAll?: number }) =>
+  new Concurrency({
+    total: limits.total,
+    perEndpoint: limits.share ?? (() => 1000),
+    perEndpointOfAll: 1000,
+    perHostOfAll: limits.perHostOfAll ?? 1000,
+  });
+
 /** An endpoint of this pace with one delivery after another. */
-function endpoint(concurrency: Concurrency, pace: Pace, name: string): EndpointQueue {
+function endpoint(concurrency: Concurrency, pace: Pace, name: string, host?: Host): EndpointQueue {
   const queue = new EndpointQueue(name);
+  queue.host = host;
   queue.window = 1000;
   queue.isFailing = pace === 'failing';
   if (pace !== 'new') queue.responseMs = pace === 'fast' ? 1 : 1000;
@@ -41,7 +51,7 @@ void t.test('slow and failing endpoints leave two places of their half to new on
     [2, 1],
     [1, 1],
   ] as const) {
-    const concurrency = new Concurrency({ total, perEndpoint: () => 1000, perEndpointOfAll: 1000 });
+    const concurrency = concurrencyOf({ total });
     endpoint(concurrency, 'slow', 'slow');
     endpoint(concurrency, 'failing', 'failing');
     t.equal(fill(concurrency).length, slow, `of ${total} places`);
@@ -54,11 +64,7 @@ void t.test('slow and failing endpoints leave two places of their half to new on
 });
 
 void t.test('new endpoints use the half that slow ones leave, and no more', async (t) => {
-  const concurrency = new Concurrency({
-    total: 20,
-    perEndpoint: () => 1000,
-    perEndpointOfAll: 1000,
-  });
+  const concurrency = concurrencyOf({ total: 20 });
   endpoint(concurrency, 'new', 'new');
   const places = fill(concurrency);
   t.equal(places.length, 10);
@@ -69,7 +75,7 @@ void t.test('new endpoints use the half that slow ones leave, and no more', asyn
 });
 
 void t.test('the first response decides the pace', async (t) => {
-  const concurrency = new Concurrency({ total: 8, perEndpoint: () => 10, perEndpointOfAll: 10 });
+  const concurrency = concurrencyOf({ total: 8 });
   for (const [isGood, ms, pace] of [
     [true, 5, 'fast'],
     [true, 900, 'slow'],
@@ -118,4 +124,63 @@ void t.test('a new endpoint is delivered to while slow ones hold all their place
   await quick.got(1);
   const [row] = await sql<{ count: number }[]>`select count(*)::int from delivery_attempts`;
   t.ok(row!.count <= 3, 'before a slow request gave its place back');
+});
+
+void t.test('the endpoints of a host share its places, and others do not wait', async (t) => {
+  let share = 1000;
+  const concurrency = concurrencyOf({ total: 100, share: () => share, perHostOfAll: 6 });
+  const hosts = new Hosts();
+  for (const name of ['a', 'b', 'c', 'd'])
+    endpoint(concurrency, 'fast', name, hosts.get('victim.test'));
+  const places = fill(concurrency);
+  t.equal(places.length, 6);
+  t.equal(new Set(places.map(({ queue }) => queue.endpointId)).size, 4, 'in turns');
+  const own = endpoint(concurrency, 'fast', 'own', hosts.get('shop.test'));
+  own.window = 10;
+  t.equal(fill(concurrency).length, 6, 'another host has places of its own');
+  concurrency.give(places[0]!, true, 1);
+  t.same(
+    fill(concurrency).map(({ host }) => host?.name),
+    ['victim.test'],
+    'a place that is given back is taken',
+  );
+  share = 500;
+  for (const place of places.slice(1, 3)) concurrency.give(place, true, 1);
+  t.equal(fill(concurrency).length, 0, 'half of the dispatchers’ share is half of the places');
+  for (const place of places.slice(3, 5)) concurrency.give(place, true, 1);
+  t.equal(fill(concurrency).length, 1);
+  hosts.forget();
+  t.equal(hosts.get('victim.test').inFlight, 3, 'a host with requests in flight is kept');
+});
+
+void t.test('requests to one host are limited over all its endpoints', async (t) => {
+  const database = await testDatabase(t);
+  const { sql } = database;
+  let [inFlight, most] = [0, 0];
+  const held: ServerResponse[] = [];
+  const hold = (response: ServerResponse) => {
+    inFlight += 1;
+    most = Math.max(most, inFlight);
+    response.on('close', () => (inFlight -= 1));
+    held.push(response);
+  };
+  // Two ports of one host, as a stranger may name them.
+  const receivers = [await startReceiver(t, hold), await startReceiver(t, hold)];
+  const quick = await startReceiver(t);
+  for (let n = 0; n < 12; n += 1)
+    await queueDeliveries(sql, await seedApp(sql, receivers[n % 2]!.url), 3);
+  const env = { WEBHOOK_ENDPOINT_CONCURRENCY: '2', WEBHOOK_HOST_CONCURRENCY: '3' };
+  await runDispatcher(t, database, { env });
+  await until(() => held.length === 3);
+  const other = quick.url.replace('127.0.0.1', 'localhost');
+  await queueDeliveries(sql, await seedApp(sql, other), 5);
+  await quick.got(5);
+  t.equal(held.length, 3, 'another host is served meanwhile');
+  const answer = setInterval(() => held.splice(0).forEach((response) => response.end()), 5);
+  t.teardown(() => clearInterval(answer));
+  await until(async () => (await sql`select from delivery_queue`).length === 0);
+  t.equal(most, 3);
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int from deliveries where status = 'delivered' and attempts = 1`;
+  t.equal(row?.count, 41);
 });

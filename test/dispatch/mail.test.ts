@@ -1,5 +1,6 @@
 // E-mails to merchants, over a real SMTP server on loopback, with the rights of the dispatcher.
 import t, { type Test } from 'tap';
+import { queueConfirmations } from '../../src/db/mail-addresses.ts';
 import { queueMails } from '../../src/db/mails.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { startMails } from '../../src/dispatch/mail.ts';
@@ -11,15 +12,23 @@ import { startSmtp } from '../fixtures/smtp-server.ts';
 
 const silent = { info: () => undefined, warn: () => undefined };
 
+const ada = 'ada@example.test';
+
+/** The path of a link in a message. */
+const linkIn = (raw: string, what: 'confirm' | 'unsubscribe') =>
+  new RegExp(`billing\\.test(/mails/${what}/[\\w-]+)`).exec(unfolded(raw))?.[1] ?? '';
+
 /** A merchant with an address, and another one without. */
-async function scene(t: Test) {
+async function scene(t: Test, { isConfirmed = true } = {}) {
   const api = await testApi(t);
   const [mine, other] = [await api.merchant(), await api.merchant()];
   const [appId, plan] = [mine.appId, await insertPlan(api.sql, mine)];
-  await api.call('PATCH', '/merchant/profile', {
-    token: mine.key,
-    body: { email: 'ada@example.test' },
-  });
+  const give = (email: string | null, { key } = mine) =>
+    api.call<{ emailConfirmed: boolean }>('PATCH', '/merchant/profile', {
+      token: key,
+      body: { email },
+    });
+  await give(ada);
   const own = connect(asRole(api.databaseUrl, 'dispatch'), { max: 2, name: 'billing test' });
   t.teardown(() => own.end());
   const smtp = await startSmtp(t);
@@ -35,7 +44,14 @@ async function scene(t: Test) {
     t.teardown(() => loop.stop());
     return loop;
   };
-  return { api, sql: api.sql, mine, other, appId, plan, smtp, start };
+  const post = (path: string) => api.app.inject({ method: 'POST', url: path });
+  if (isConfirmed) {
+    const loop = start();
+    await smtp.until(() => smtp.messages.length === 1);
+    await loop.stop();
+    await post(linkIn(smtp.messages.pop()!.raw, 'confirm'));
+  }
+  return { api, sql: api.sql, mine, other, appId, plan, smtp, start, give, post };
 }
 
 async function addEndpoint(sql: Sql, appId: string, failingMinutes: number) {
@@ -48,9 +64,13 @@ async function addEndpoint(sql: Sql, appId: string, failingMinutes: number) {
   return row!.id;
 }
 
-/** A message without the line breaks that its encoding added. */
+/** A message without the line breaks that its encoding added, its subject decoded. */
 const unfolded = (raw: string) =>
   raw
+    .replaceAll(/\?=\r\n =\?UTF-8\?Q\?/g, '')
+    .replaceAll(/=\?UTF-8\?Q\?(.*?)\?=/g, (_, text: string) =>
+      decodeURIComponent(text.replaceAll('_', ' ').replaceAll(/=([0-9A-F]{2})/g, '%$1')),
+    )
     .replaceAll('=\r\n', '')
     .replaceAll(/ \r\n(?=\S)/g, ' ')
     .replaceAll(/\r\n +/g, ' ');
@@ -59,7 +79,7 @@ const block = (sql: Sql, reason: string | null) =>
   sql`update plans set collection_blocked_reason = ${reason}, status = 'active', chain_created_at = now()`;
 
 void t.test('each failure is told once, with a link that ends the e-mails', async (t) => {
-  const { sql, appId, other, plan, smtp, start, api } = await scene(t);
+  const { sql, appId, other, plan, smtp, start, api, post } = await scene(t);
   const endpoint = await addEndpoint(sql, appId, 60);
   await addEndpoint(sql, other.appId, 60);
   const id = await insertSubscription(sql, { appId, planId: plan }, { externalId: 'alice' });
@@ -74,10 +94,13 @@ void t.test('each failure is told once, with a link that ends the e-mails', asyn
   await smtp.until(() => smtp.messages.length === 3);
   const mails = smtp.messages.map(({ raw }) => unfolded(raw));
   const about = (subject: RegExp) => mails.find((raw) => subject.test(raw)) ?? '';
-  t.match(about(/Subject: .*your webhook fails/), /shop\.test fail since .* "HTTP 503"/);
+  t.match(about(/Subject: Your webhook fails: "Coffee"/), /shop\.test fail since .* "HTTP 503"/);
   t.notMatch(mails.join(), /a-secret-path/, 'the path of an endpoint may have a secret');
-  t.match(about(/Subject: .*nothing is collected/), /frozen by the issuer/);
-  t.match(about(/Subject: .*2 payments failed on/), /alice: 10\.00 USDC\. .*less USDC/);
+  t.match(about(/Subject: Nothing is collected for a plan: "/), /frozen by the issuer/);
+  t.match(
+    about(/Subject: 2 payments failed on [\d-]+: "Coffee"/),
+    /"alice": 10\.00 USDC\. .*less USDC/,
+  );
   for (const raw of mails) {
     t.match(raw, /List-Unsubscribe: <http:\/\/billing\.test\/mails\/unsubscribe\/[\w-]+>/);
     t.match(raw, /List-Unsubscribe-Post: List-Unsubscribe=One-Click/);
@@ -92,18 +115,15 @@ void t.test('each failure is told once, with a link that ends the e-mails', asyn
   await smtp.until(() => smtp.messages.length === 4);
   await sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'failing' where id = ${endpoint}`;
   await smtp.until(() => smtp.messages.length === 5);
-  t.match(smtp.messages[4]?.raw, /Subject: .*your webhook is disabled/);
+  t.match(unfolded(smtp.messages[4]!.raw), /Subject: Your webhook is disabled: "Coffee"/);
 
   // Opening the link changes nothing; the one click of a mail program ends the e-mails.
-  const [, path = ''] = /billing\.test(\/mails\/unsubscribe\/[\w-]+)/.exec(mails[0] ?? '') ?? [];
-  const read = async () =>
-    (await sql<{ mails: boolean }[]>`select mails from merchants where email is not null`)[0]
-      ?.mails;
+  const path = linkIn(mails[0] ?? '', 'unsubscribe');
   const opened = await api.app.inject({ method: 'GET', url: path });
   t.equal(opened.statusCode, 200);
   t.match(opened.body, /Send me no more/);
   t.match(opened.headers['content-security-policy'], /form-action 'self'/);
-  t.equal(await read(), true);
+  t.match((await api.app.inject({ method: 'GET', url: path })).body, /Send me no more/);
   const click = await api.app.inject({
     method: 'POST',
     url: path,
@@ -111,7 +131,7 @@ void t.test('each failure is told once, with a link that ends the e-mails', asyn
     payload: 'List-Unsubscribe=One-Click',
   });
   t.equal(click.statusCode, 200);
-  t.equal(await read(), false);
+  t.match((await api.app.inject({ method: 'GET', url: path })).body, /no more e-mails/);
   for (const token of ['none', endpoint])
     t.equal(
       (await api.app.inject({ method: 'POST', url: `/mails/unsubscribe/${token}` })).statusCode,
@@ -122,6 +142,97 @@ void t.test('each failure is told once, with a link that ends the e-mails', asyn
   await queueMails(sql);
   await block(sql, 'receiver_frozen');
   t.equal(await queueMails(sql), 0, 'nothing is queued for who wants none');
+  t.equal((await post(path.replace('unsubscribe', 'allow'))).statusCode, 200);
+  t.equal(await queueMails(sql), 1, 'until its owner allows it again');
+});
+
+void t.test('an address gets nothing but a confirmation before its link was opened', async (t) => {
+  const { api, sql, appId, smtp, start, mine, post } = await scene(t, { isConfirmed: false });
+  await sql`update apps set name = 'WARNING: your account'`;
+  await api.call('PATCH', '/merchant/profile', { token: mine.key, body: { name: 'Your bank' } });
+  await addEndpoint(sql, appId, 60);
+  start();
+  await smtp.until(() => smtp.messages.length === 1);
+  const [{ raw } = { raw: '' }] = smtp.messages;
+  t.match(raw, /Subject: Confirm your e-mail address/);
+  t.notMatch(unfolded(raw), /WARNING|Your bank|Coffee/, 'fixed words');
+  const path = linkIn(raw, 'confirm');
+  const page = await api.app.inject({ method: 'GET', url: path });
+  t.match(page.body, /Send them to me/);
+  const confirmed = async () =>
+    (await api.call('GET', '/merchant/profile', { token: mine.key })).body.data.emailConfirmed;
+  t.equal(await confirmed(), false, 'a mail server that opens the link confirms nothing');
+  t.match((await post(path)).body, /is confirmed/);
+  t.equal(await confirmed(), true);
+  await smtp.until(() => smtp.messages.length === 2);
+  t.match(
+    unfolded(smtp.messages[1]!.raw),
+    /Subject: Your webhook fails: "WARNING/,
+    'what lasts is told then',
+  );
+  t.equal((await post(path.replace(/.{4}$/, '0000'))).statusCode, 404);
+});
+
+void t.test('a link confirms the address that it was sent to, of that merchant', async (t) => {
+  const { sql, smtp, start, give, post, other } = await scene(t, { isConfirmed: false });
+  start();
+  await smtp.until(() => smtp.messages.length === 1);
+  const first = linkIn(smtp.messages[0]!.raw, 'confirm');
+  t.equal((await give('victim@example.test')).body.data.emailConfirmed, false);
+  t.equal((await post(first)).statusCode, 404, 'another address was given since');
+  await smtp.until(() => smtp.messages.length === 2);
+  t.equal(smtp.messages[1]?.to, 'victim@example.test');
+  await give(ada);
+  t.equal((await post(first)).statusCode, 404, 'given back, it needs its own link');
+  await smtp.until(() => smtp.messages.length === 3);
+  t.match((await post(linkIn(smtp.messages[2]!.raw, 'confirm'))).body, /is confirmed/);
+  t.equal((await give(ada)).body.data.emailConfirmed, true, 'the same address stays confirmed');
+  t.equal((await give(ada, other)).body.data.emailConfirmed, false, 'not another merchant’s');
+  t.equal((await give('ADA2@example.test')).body.data.emailConfirmed, false);
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int from merchants where email_confirmed_at is not null`;
+  t.equal(row?.count, 0);
+});
+
+void t.test('three confirmations a day reach an address, whoever names it', async (t) => {
+  const { api, sql, smtp, start, give, post, other } = await scene(t, { isConfirmed: false });
+  const own = connect(asRole(api.databaseUrl, 'dispatch'), { max: 2, name: 'billing test' });
+  t.teardown(() => own.end());
+  const strangers = await Promise.all(Array.from({ length: 6 }, () => api.merchant()));
+  const spellings = ['ADA@example.test', 'ada+1@example.test', 'Ada+shop@Example.test'];
+  for (const [n, stranger] of strangers.entries()) await give(spellings[n % 3]!, stranger);
+  const counts = await Promise.all([queueConfirmations(own), queueConfirmations(own)]);
+  t.same(counts.sort(), [0, 3], 'two dispatchers at once');
+  t.equal(await queueConfirmations(own), 0);
+  await give('bob@example.test', other);
+  t.equal(await queueConfirmations(own), 1, 'another address is not concerned');
+  await sql`update mails set created_at = created_at - interval '25 hours'`;
+  await sql`update merchants set email_given_at = email_given_at - interval '26 hours'`;
+  t.equal(await queueConfirmations(own), 3, 'others on the next day');
+
+  const loop = start();
+  await smtp.until(() => smtp.messages.length === 7);
+  const raw = smtp.messages.find(({ to }) => to !== 'bob@example.test')?.raw ?? '';
+  await post(linkIn(raw, 'unsubscribe'));
+  await loop.stop();
+  await sql`update mails set created_at = created_at - interval '25 hours', open = false`;
+  await give('carol@example.test', strangers[1]);
+  t.equal(await queueConfirmations(own), 2, 'bob again and carol: none to who unsubscribed');
+});
+
+void t.test('a suspended merchant’s address gets no confirmation', async (t) => {
+  const { sql, mine } = await scene(t, { isConfirmed: false });
+  await sql`
+    insert into suspensions (role, wallet, reason) values ('merchant', ${mine.wallet}, 'spam')`;
+  t.equal(await queueConfirmations(sql), 0);
+});
+
+void t.test('the address again asks for the confirmation again', async (t) => {
+  const { sql, give } = await scene(t, { isConfirmed: false });
+  t.equal(await queueConfirmations(sql), 1);
+  t.equal(await queueConfirmations(sql), 0);
+  await give(ada);
+  t.equal(await queueConfirmations(sql), 1);
 });
 
 void t.test('an e-mail is tried again, and given up where its address is refused', async (t) => {
@@ -129,11 +240,12 @@ void t.test('an e-mail is tried again, and given up where its address is refused
   await addEndpoint(sql, appId, 60);
   smtp.answer = () => '451 later';
   start();
-  await smtp.until(() => smtp.asked === 1);
+  await smtp.until(() => smtp.asked === 2);
   const state = async () =>
     (
       await sql<{ state: string; attempts: number; later: boolean; error: string | null }[]>`
-        select state, attempts, due_at > now() as later, error from mails`
+        select state, attempts, due_at > now() as later, error from mails
+        where kind <> 'confirm_address'`
     )[0];
   const settled = async (holds: (row: Awaited<ReturnType<typeof state>>) => boolean) => {
     for (let row = await state(); ; row = await state()) if (holds(row)) return row;
@@ -145,9 +257,10 @@ void t.test('an e-mail is tried again, and given up where its address is refused
     error: /451/,
   });
   smtp.answer = () => '550 no such user';
-  await sql`update mails set due_at = now()`;
+  await sql`update mails set due_at = now() where kind <> 'confirm_address'`;
   t.match(await settled((row) => row?.state !== 'queued'), { state: 'failed', attempts: 2 });
-  await sql`update mails set state = 'queued', due_at = now()`;
+  await sql`
+    update mails set state = 'queued', due_at = now() where kind <> 'confirm_address'`;
   smtp.answer = () => undefined;
   t.match(await settled((row) => row?.state === 'sent'), { attempts: 3 });
   t.equal(smtp.messages.length, 1);
@@ -172,18 +285,19 @@ void t.test('a digest says how many payments it does not name', async (t) => {
       kind: 'payments_failed',
       day: '2026-11-25',
       data: {
-        appName: 'Coffee',
+        appName: 'Coffee "& tea"',
         count: 12,
         amount: '12500000',
         payments: [{ customer: 'alice', amount: '2500000', reason: 'authority_closed' }],
       },
       attempts: 1,
-      email: 'ada@example.test',
+      email: ada,
+      confirmToken: null,
       unsubscribeToken: 'token',
     },
     'https://billing.test',
   );
-  t.equal(subject, 'Coffee: 12 payments failed on 2026-11-25');
+  t.equal(subject, `12 payments failed on 2026-11-25: "Coffee '& tea'"`);
   t.match(text, /12 attempts to collect 12\.50 USDC failed:/);
-  t.match(text, /- alice: 2\.50 USDC\. .*closed.*\n- and 11 more\n/);
+  t.match(text, /- "alice": 2\.50 USDC\. .*closed.*\n- and 11 more\n/);
 });

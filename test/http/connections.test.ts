@@ -199,22 +199,6 @@ void t.test('a trusted proxy may hold more than an address, not more than all', 
   t.same(refused, ['process 127.0.0.2']);
 });
 
-void t.test('a quarter of the connections may wait, half of those of an address', async (t) => {
-  const { server, connections } = await limited(t, { connections: 12, perAddress: 4 });
-  const sockets: Socket[] = [];
-  server.on('connection', (socket: Socket) => sockets.push(socket));
-  for (const address of ['127.0.0.1', '127.0.0.2']) await clientOf(t, server, address);
-  await use(server, await clientOf(t, server, '127.0.0.2'));
-  const [one, two] = sockets as [Socket, Socket];
-  const leave = connections.wait(one)!;
-  t.ok(connections.wait(one));
-  t.notOk(connections.wait(one), 'half of the address');
-  t.ok(connections.wait(two));
-  t.notOk(connections.wait(two), 'a quarter of all');
-  leave();
-  t.ok(connections.wait(two));
-});
-
 void t.test(
   'an unknown route is answered without its body, and the connection closed',
   async (t) => {

@@ -81,7 +81,7 @@ async function newMerchant(sql: Sql, tier: 'free' | 'pro') {
   const [app] = await sql<
     { id: string }[]
   >`insert into apps (merchant_id, name) values (${merchant!.id}, 'App') returning id`;
-  const { token } = await tokens.issue({ wallet, role: 'merchant' });
+  const { token } = await tokens.issue({ wallet, role: 'merchant', page: null });
   const newKey = async () => {
     const { key, prefix, hash } = generateKey('development');
     const [row] = await sql<

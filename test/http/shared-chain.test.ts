@@ -18,7 +18,7 @@ import { type Served, startServe } from '../fixtures/serve.ts';
 
 const tokens = createTokens([jwtSecret], publicUrl);
 const subscriberToken = async (wallet: string) =>
-  (await tokens.issue({ wallet, role: 'subscriber' })).token;
+  (await tokens.issue({ wallet, role: 'subscriber', page: null })).token;
 
 /** Endpoints without accounts, except the clock; a blockhash and a rent. */
 const emptyChain: Behaviour = ({ method, params }) => {
@@ -171,7 +171,10 @@ void t.test('callers take turns, each with its oldest request', async (t) => {
   const { chain, server } = await sharedChain(t, emptyChain, 1);
   const read = (caller: string, addresses: readonly string[]) => {
     const answer = new Promise((resolve, reject) => {
-      actingFor(caller, () => void chain.getMultipleAccounts(addresses).then(resolve, reject));
+      actingFor(
+        () => [caller],
+        () => void chain.getMultipleAccounts(addresses).then(resolve, reject),
+      );
     });
     answer.catch(() => undefined);
     return answer;
@@ -186,6 +189,43 @@ void t.test('callers take turns, each with its oldest request', async (t) => {
   t.equal(addresses.length, 2, 'the second request has what the others asked for');
   for (const address of [...one, ...other]) t.ok(addresses[1]!.includes(address));
   t.equal(addresses[1]!.length, 70, 'and one of the flood');
+});
+
+void t.test('networks take turns, and the wallets of a network share its turns', async (t) => {
+  const { chain, server } = await sharedChain(t, emptyChain, 1);
+  const read = (path: readonly string[], address: string) => {
+    const answer = new Promise((resolve, reject) => {
+      actingFor(
+        () => path,
+        () => void chain.getTransaction(address).then(resolve, reject),
+      );
+    });
+    answer.catch(() => undefined);
+    return answer;
+  };
+  const names: string[] = [];
+  const ask = (path: readonly string[], name: string) => {
+    names.push(name);
+    return read(path, name);
+  };
+  server.behave(({ method, params }) =>
+    method === 'getTransaction' ? (order.push(params[0] as string), null) : 1,
+  );
+  const order: string[] = [];
+  // A hundred wallets of one network, each with one request; then one of another network.
+  const flood = Array.from({ length: 100 }, (_, n) => ask(['flood', `wallet ${n}`], `flood ${n}`));
+  await flood[0];
+  const own = [ask(['honest', 'first'], 'honest 1'), ask(['honest', 'first'], 'honest 2')];
+  const neighbour = ask(['honest', 'second'], 'neighbour');
+  await Promise.all([...own, neighbour].map((each) => each.catch(() => undefined)));
+  const places = ['honest 1', 'neighbour', 'honest 2'].map((name) => order.indexOf(name));
+  const before = order.slice(0, places[0]).length;
+  t.ok(before <= 2, `${before} requests went before the first`);
+  t.same(
+    places.map((place) => place - places[0]!),
+    [0, 2, 4],
+    'every other turn is the network’s; its wallets share it',
+  );
 });
 
 void t.test('sends count against the rate, and callers take turns with them', async (t) => {
@@ -204,7 +244,10 @@ void t.test('sends count against the rate, and callers take turns with them', as
   const send = (caller: string) =>
     new Promise((resolve, reject) => {
       const bytes = Buffer.concat([Buffer.from([1]), randomBytes(64), Buffer.from(caller)]);
-      actingFor(caller, () => void chain.sendTransaction(bytes).then(resolve, reject));
+      actingFor(
+        () => [caller],
+        () => void chain.sendTransaction(bytes).then(resolve, reject),
+      );
     });
   const flood = Array.from({ length: 30 }, () => send('many'));
   const reads = Array.from({ length: 5 }, () => chain.getTransaction(randomAddress()));

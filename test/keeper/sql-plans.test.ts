@@ -13,12 +13,8 @@ import {
   resolveAttempts,
 } from '../../src/db/payment-attempts.ts';
 import { readPulled, readRecorded } from '../../src/db/payments.ts';
-import {
-  findPlansAt,
-  movePlan,
-  returnUnwatchedPlans,
-  takeUnwatchedPlans,
-} from '../../src/db/plans.ts';
+import { putOffPlans, takeUnwatchedPlans } from '../../src/db/plan-watch.ts';
+import { findPlansAt, movePlan } from '../../src/db/plans.ts';
 import { connect, type Sql, type Transaction } from '../../src/db/postgres/connect.ts';
 import { claimOne, listKnown, listUnexplained, findOwner } from '../../src/db/reconciliation.ts';
 import * as refunds from '../../src/db/refunds.ts';
@@ -155,7 +151,7 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
       from made`;
     await tx`
       insert into refunds (app_id, payment_id, subscription_id, amount, reference, status, tx_signature, occurred_at, look_at, created_at)
-      select app_id, id, subscription_id, 1, subscription_pda, ${isLive ? 'pending' : 'succeeded'}, ${isLive ? null : 'signature'}, ${isLive ? null : NOW}, ${isLive ? NOW : null}::timestamptz - interval '9 years', now()
+      select app_id, id, subscription_id, 1, subscription_pda, ${isLive ? 'pending' : 'succeeded'}, ${isLive ? null : 'signature'}, ${isLive ? null : NOW}, case when hashtext(subscription_pda) % 10 = 0 then ${isLive ? NOW : null}::timestamptz - interval '9 years' else ${isLive ? NOW : null}::timestamptz end, now()
       from payments where starts_with(subscription_pda, ${kind}) and (${isLive} or hashtext(subscription_pda) % 10 = 0)`;
     await tx`
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at, observed_at)
@@ -306,11 +302,12 @@ void t.test(
           }),
       ],
       findPlansAt: [BATCH, (sql) => findPlansAt(sql, pdas)],
-      returnUnwatchedPlans: [BATCH, (sql) => returnUnwatchedPlans(sql, plans)],
+      putOffPlans: [BATCH, (sql) => putOffPlans(sql, plans)],
       movePlan: [
         1,
         (sql) => movePlan(sql, plans[0]!, { from: 'active', to: 'sunset', endsAt: null }),
       ],
+      readOldestRefund: [20, (sql) => refunds.readOldestRefund(sql)],
       takeAwaitedRefunds: [20, (sql) => refunds.takeAwaitedRefunds(sql, 20)],
       expireRefund: [1, (sql) => refunds.expireRefund(sql, refund!.id)],
       recordRefund: [
@@ -338,10 +335,10 @@ void t.test(
       'insertAttempts',
       'insertPayments',
       'insertRefund',
+      // Reads the refunds of the last ten minutes.
+      'countOpenRefunds',
       'listRecorded',
       'listTreasuries',
-      // Reads all subscriptions of the plan, and these are all.
-      'releaseWaiting',
       // One row by its id.
       'claimRegistered',
       // In test/http/sql-plans.test.ts.

@@ -238,19 +238,27 @@ end:
   od
 }
 
+#ifdef BY_ID
+#define IS_SEEN true
+#else
+#define IS_SEEN (seenStop == stop)
+#endif
+
 /* A keeper that starts sees every live account. */
 proctype Keeper() {
-  byte renews = NONE; /* the ended registration on which it has decided */
+  byte judged = NONE; /* the registration on which it has decided */
+  byte seenStop;      /* whether that one had ended or was replaced, and when */
 end:
   do
-  :: atomic { account == live && regs < REGS && !IS_REGISTERED && KEEPER_MAY ->
-       MUST(hasEnded || rule || asked, "wrong: registered by an offer of an earlier account\n");
-       if :: IS_SAME -> renews = ID :: else fi;
+  :: atomic { account == live && regs < REGS && KEEPER_MAY ->
+       MUST(IS_REGISTERED || hasEnded || rule || asked,
+         "wrong: registered by an offer of an earlier account\n");
+       if :: IS_SAME -> judged = ID; seenStop = stop :: else fi;
        deciding++; printf("keeper decides to register the account\n") }
      atomic {
        if
 #ifndef UNGUARDED
-       :: IS_SAME && !IS_REGISTERED && renews != ID ->
+       :: IS_SAME && !IS_REGISTERED && (judged != ID || !IS_SEEN) ->
           printf("keeper leaves the account to its wallet\n")
 #endif
        :: else ->
@@ -264,7 +272,7 @@ end:
 #endif
           fi
        fi;
-       renews = NONE; deciding-- }
+       judged = NONE; seenStop = 0; deciding-- }
   od
 }
 

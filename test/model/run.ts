@@ -75,11 +75,12 @@ const cases: readonly Case[] = [
   ...of('registration', {
     NEVER_REGISTERED: [/registration 0 ends/, ...BY_KEEPER, UNASKED],
     'NEVER_REGISTERED MONEY': [/registration 0 ends/, ...BY_KEEPER, /wrong: charged after an end/],
-    REPLACED: [/registration 0 is replaced/, /wallet resumes/, ...BY_KEEPER, UNASKED],
+    REPLACED: [/registration 0 is replaced/, /keeper makes registration 1/, UNASKED],
     CHAIN_CLOCK: [/tick 2/, /registration 0 ends at tick 2/, /it says 1/, ...BY_KEEPER, UNASKED],
     OLD_OFFER: [/registration 0 ends/, /used offers are open/, ...BY_KEEPER, UNASKED],
     OLD_ACCOUNT: [/opens another account/, /used offers are open/, /wrong: .* earlier account/],
     UNGUARDED: [/keeper decides/, /registration 0 ends/, /keeper makes registration 1/, UNASKED],
+    BY_ID: [/keeper decides/, /registration 0 ends/, /keeper makes registration 1/, UNASKED],
     OTHER_PLAN_LINK: [/merchant forces/, /link for another plan/, /makes registration 1/, /wrong/],
     COLLECTED: [/registration 0 lands/, /registration 1 lands/, /wrong: time is charged twice/],
   }),

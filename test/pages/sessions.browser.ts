@@ -1,5 +1,6 @@
 // The hour's token: where the pages keep it, and how they go on when it is no longer accepted.
 import { randomUUID } from 'node:crypto';
+import { SignJWT } from 'jose';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { closeBrowser, type Stage, startStage } from '../fixtures/browser.ts';
@@ -16,6 +17,28 @@ async function expireTokens({ served }: Stage): Promise<void> {
   served.env.JWT_SECRET = randomUUID();
   await served.stop('SIGTERM');
   await served.restart();
+}
+
+/** Makes the tab's token one of a sign-in six minutes ago. */
+async function ageToken({ served, origin }: Stage, page: Page): Promise<void> {
+  const place = 'billing-token-merchant';
+  const kept = await page.evaluate<string>(`sessionStorage.getItem('${place}')`);
+  const { token, ...others } = JSON.parse(kept) as { token: string };
+  const claims = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as {
+    iat: number;
+    page: string;
+  };
+  if (claims.page !== origin) throw new Error(`the token names ${claims.page}`);
+  const older = await new SignJWT({ ...claims, iat: claims.iat - 360 })
+    .setProtectedHeader({ alg: 'HS256' })
+    .sign(Buffer.from(served.env.JWT_SECRET ?? ''));
+  await page.evaluate(
+    `sessionStorage.setItem('${place}', ${JSON.stringify(
+      JSON.stringify({ ...others, token: older }),
+    )})`,
+  );
+  await page.reload();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
 }
 
 const again = (page: Page) => page.getByRole('button', { name: 'Sign in again' });
@@ -117,4 +140,30 @@ void t.test('the dashboard goes on after an expired token', async (t) => {
   await again(page).click();
   await page.getByText('No subscriptions yet').waitFor();
   await page.waitForURL(/#\/subscriptions\?app=/);
+});
+
+void t.test('the dashboard asks for a new sign-in before a secret is created', async (t) => {
+  const stage = await startStage(t, { keeper: false });
+  const wallet = createTestWallet(stage.chain.rpcUrl, stage.merchant.keypairOnChain);
+  const opened = await stage.open({ refusals: true, prepare: (one) => wallet.install(one) });
+  const { page } = opened;
+  await page.goto('/dashboard');
+  await page.getByRole('button', { name: /^Sign in with/ }).click();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await ageToken(stage, page);
+  await page.getByRole('link', { name: 'Webhook' }).click();
+  await page.getByLabel('URL').fill('https://shop.test/hook');
+  const add = page.getByRole('button', { name: 'Add endpoint' });
+  await add.click();
+  await page.getByText('a sign-in of the last five minutes').first().waitFor();
+  await look(t, opened, 'dashboard-sign-in-too-old');
+  await page.getByRole('button', { name: 'Not now' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await add.click();
+  await again(page).click();
+  await page
+    .getByRole('dialog')
+    .getByText(/^whsec_/)
+    .waitFor();
+  t.same(wallet.asked, ['connect', 'signIn', 'signIn']);
 });

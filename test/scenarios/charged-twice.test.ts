@@ -132,11 +132,14 @@ void t.test(
     const { wallet, plan } = subscription;
     const [mint, merchant, subscriber] = [stage.net.mint, plan.merchant.address, wallet.address];
     const ground = await readRefundGround(stage.rpc, { mint, merchant, subscriber });
-    const asked = { ...further, subscriptionId: subscription.id, subscriberWallet: subscriber };
-    const { unsigned } = await stage.sql.begin((tx) => askRefund(tx, asked, null, ground));
+    const [{ pda: subscriptionPda }, { id: planId }] = [subscription, plan];
+    const asked = { ...further, planId, subscriptionId: subscription.id, subscriptionPda };
+    const { offer } = await stage.sql.begin((tx) =>
+      askRefund(tx, { ...asked, subscriberWallet: subscriber }, null, ground),
+    );
     const before = await stage.balance(subscriber);
     await stage.rpc.sendTransaction(
-      Buffer.from(addSignature(plan.merchant, unsigned.transaction), 'base64'),
+      Buffer.from(addSignature(plan.merchant, offer.transaction), 'base64'),
     );
     const { context } = stage.parts();
     await stage.until('the refund is recorded', async () => {

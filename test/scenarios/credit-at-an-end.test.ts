@@ -2,72 +2,20 @@
 // account, whoever ended it, and the time that a credit has paid is not charged again.
 import t, { type Test } from 'tap';
 import { listCreditFaults } from '../../src/db/reconciliation.ts';
-import { startApiStage } from '../fixtures/api-stage.ts';
-import type { Subscription } from '../fixtures/billing.ts';
+import type { Plan } from '../fixtures/billing.ts';
+import { startPlanChanges } from '../fixtures/plan-changes.ts';
 
 const [LARGE, SMALL] = [100_000_000n, 10_000_000n];
 const HOURS = 720;
 
 /** A wallet that has changed from a dear plan to a cheap one. */
-async function changed(t: Test, when: 'now' | 'period_end', price = SMALL) {
-  const stage = await startApiStage(t);
-  const large = await stage.plan({ amount: LARGE, periodHours: HOURS });
-  const { merchant, appId } = large;
-  const made = await stage.plan({ amount: price, periodHours: HOURS, merchant });
-  await stage.sql`update plans set app_id = ${appId} where id = ${made.id}`;
-  const small = { ...made, appId };
-  const keeper = await stage.startKeeper();
-  const { token } = await stage.seller(large);
-  const buyer = await stage.buyer(large);
-  const first = await buyer.buy();
-  await stage.quiet();
-  const readNewest = async (pda: string): Promise<Subscription> => {
-    const [row] = await stage.sql<{ id: string }[]>`
-      select id from subscriptions where subscription_pda = ${pda} order by id desc limit 1`;
-    return { id: row!.id, pda, wallet: buyer.keypair, plan: small };
-  };
-  const change = async (from: Subscription, planId: string, how: 'now' | 'period_end') => {
-    const { status, body } = await buyer.post<{ transaction: string; subscriptionPda: string }>(
-      `subscriptions/${from.id}/change`,
-      { planId, when: how },
-    );
-    if (status !== 200) throw new Error(JSON.stringify(body));
-    await stage.land(buyer.keypair, body.data.transaction);
-    const pda = body.data.subscriptionPda;
-    await stage.until('the change is registered', async () => {
-      const [row] = await stage.sql`
-        select 1 from subscriptions where subscription_pda = ${pda} and replaces = ${from.id}`;
-      return row !== undefined;
-    });
-    await stage.quiet();
-    return readNewest(pda);
-  };
-  const act = (id: string, verb: string, body?: object) =>
-    stage.api.call('POST', `/merchant/apps/${appId}/subscriptions/${id}/${verb}`, { token, body });
-  return {
-    ...{ stage, keeper, buyer, large, small, first, act, change },
-    second: await change(first, small.id, when),
-    read: async ({ id }: Subscription) => {
-      const [row] = await stage.sql<[Left]>`
-        select status, credit, paid_through, starts_at, replaces from subscriptions
-        where id = ${id}`;
-      return row;
-    },
-    register: ({ pda }: Subscription) =>
-      buyer.post<{ id: string; credit: string; paidThrough: string; nextPaymentDue: string }>(
-        'subscriptions',
-        { appId, planId: small.id, subscriptionPda: pda },
-      ),
-    readNewest,
-  };
-}
-
-interface Left {
-  status: string;
-  credit: bigint;
-  paidThrough: Date | null;
-  startsAt: Date | null;
-  replaces: string | null;
+async function changed(t: Test, when: 'now' | 'period_end', price = 10) {
+  const scene = await startPlanChanges(t, [100, price]);
+  const [large, small] = scene.plans as [Plan, Plan];
+  const keeper = await scene.stage.startKeeper();
+  const first = await scene.buyer.buy();
+  await scene.stage.quiet();
+  return { ...scene, keeper, large, first, second: await scene.change(first, small, when) };
 }
 
 void t.test('ended by force, twice: the credit and what it paid stay', async (t) => {
@@ -113,7 +61,7 @@ void t.test('ended by force, twice: the credit and what it paid stay', async (t)
   );
 
   // What the credit paid for becomes a credit again in a change of plan.
-  const back = await change(last, large.id, 'now');
+  const back = await change(last, large);
   const [{ worth }] = await stage.sql<[{ worth: bigint }]>`
     select sum(amount_credited)::int8 as worth from payments p
     join subscriptions s on s.id = p.subscription_id where s.subscription_pda = ${last.pda}`;
@@ -160,7 +108,7 @@ void t.test('a deferred start stays deferred', async (t) => {
 });
 
 void t.test('while a payment may spend the credit, nothing is taken over', async (t) => {
-  const { stage, keeper, second, act, read, register } = await changed(t, 'now', 95_000_000n);
+  const { stage, keeper, second, act, read, register } = await changed(t, 'now', 95);
   await keeper.stop();
   const { credit } = await read(second);
   stage.passHours(HOURS);
@@ -179,4 +127,23 @@ void t.test('while a payment may spend the credit, nothing is taken over', async
   });
   const { status, body } = await register(second);
   t.match({ status, body }, { status: 201, body: { data: { credit: String(credit) } } });
+});
+
+void t.test('changed back, and ended by force before a keeper has read the account', async (t) => {
+  const { stage, keeper, buyer, large, first, second, ask, ...scene } = await changed(t, 'now', 90);
+  await keeper.stop();
+  await stage.land(buyer.keypair, (await ask(second, large)).transaction);
+  const { status, body } = await scene.register(first);
+  t.equal(status, 201);
+  await scene.forceAndReinstate(body.data);
+  t.equal((await scene.register(first)).status, 201);
+  await stage.startKeeper();
+  await stage.quiet();
+  const last = await scene.newest(large);
+  t.match(await scene.read(last), { replaces: second.id, status: 'active' });
+  const [paid] = await stage.payments(last);
+  t.match(paid, { source: 'credit' }, 'the credit pays the rest of the period');
+  const access = await buyer.get<{ accessUntil: string | null }>(`subscriptions/${last.id}`);
+  t.ok(access.body.data.accessUntil !== null, 'which gives access');
+  t.same(await listCreditFaults(stage.sql), []);
 });

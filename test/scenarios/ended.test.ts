@@ -173,6 +173,12 @@ async function stateOf(stage: ApiStage, ends: Readonly<Record<string, Ended>>) {
   return state;
 }
 
+async function stopOf(stage: ApiStage, { id }: Subscription): Promise<Date | null> {
+  const [row] = await stage.sql<{ stoppedAt: Date | null }[]>`
+    select stopped_at from subscriptions where id = ${id}`;
+  return row!.stoppedAt;
+}
+
 /** The relay takes the transaction of this offer. */
 const relays = (stage: ApiStage, id: string) =>
   recordRelayed(stage.sql, { id, replaces: null }, { signature: id, blockhash: id });
@@ -263,15 +269,25 @@ void t.test(
       const registration = await checkRegistration(stage.sql, rpc, network, {
         ...{ appId, planId, subscriptionPda: first.pda, wallet: buyer.wallet },
       });
-      const { initId } = registration;
-      for (const judged of [undefined, null, ends.merchant.first.id])
-        for (const of of [initId, initId + 1n])
-          await t.rejects(
-            stage.sql.begin((tx) =>
-              storeRegistration(tx, { ...registration, initId: of, isUnclaimed: true, judged }),
-            ),
-            { code: 'CONFLICT', message: /its wallet has to subscribe again/ },
-          );
+      const account = (await stage.onChain(first))!;
+      const newest = { id: first.id, stoppedAt: (await stopOf(stage, first))! };
+      const others = [
+        undefined,
+        { newest: undefined, account },
+        { newest: { ...newest, id: ends.merchant.first.id }, account },
+        { newest: { ...newest, stoppedAt: null }, account },
+        { newest, account: { ...account, initId: account.initId + 1n } },
+      ];
+      for (const judged of others)
+        await t.rejects(
+          stage.sql.begin((tx) =>
+            storeRegistration(tx, {
+              ...registration,
+              ...{ isUnclaimed: true, ...(judged && { judged }) },
+            }),
+          ),
+          { code: 'CONFLICT', message: /changed meanwhile/ },
+        );
     });
 
     await t.test('a month passes', async (t) => {

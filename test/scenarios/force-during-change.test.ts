@@ -12,6 +12,7 @@ import {
   endOf,
   FINAL_BLOCKS,
   hands,
+  HOURS,
   LARGE,
   SMALL,
   unused,
@@ -183,7 +184,7 @@ for (const refund of [0n, 2_000_000n])
     t.same(await listCreditFaults(stage.sql), []);
   });
 
-void t.test('sent by the wallet after the end: nothing is taken over', async (t) => {
+void t.test('offered before the end, sent by the wallet after it: as it was shown', async (t) => {
   const { stage, buyer, force, offered, register, read, payment } = await scene(t);
   stage.passHours(240);
   stage.net.mineBlocks(2);
@@ -193,8 +194,74 @@ void t.test('sent by the wallet after the end: nothing is taken over', async (t)
   stage.net.mineBlocks(2);
   await stage.land(buyer.wallet, transaction);
   const fresh = await register(subscriptionPda);
-  t.match(await read(fresh), { credit: 0n });
-  t.match(await payment(), { amountCredited: null }, 'it stays refundable');
+  const { credit, chainPeriodStart } = await read(fresh);
+  const { periodStart, amountCredited } = await payment();
+  const [from, at] = [periodStart, chainPeriodStart].map((time) => BigInt(time.getTime() / 1000));
+  t.equal(credit, unused(SMALL, from!, at!), 'what was unused when it landed');
+  t.equal(amountCredited, credit);
+  t.match(await read(buyer.first), { endReason: 'forced', replacedBy: fresh.id });
+});
+
+void t.test('the last try of a past-due subscription fails while its change is sent', async (t) => {
+  const { stage, large, small } = await changeScene(t);
+  const { sql, net } = stage;
+  const { merchant, appId } = small;
+  const more = async (amount: bigint) => {
+    const made = await stage.plan({ amount, periodHours: HOURS, merchant });
+    // One retry, at the expiry a day later.
+    await sql`update plans set app_id = ${appId}, past_due_days = 1, retry_hours = '{24}'
+      where id = ${made.id}`;
+    return { ...made, appId };
+  };
+  const [dear, middle] = [await more(200_000_000n), await more(60_000_000n)];
+  const buyer = await buys(stage, large);
+  const { wallet, post } = buyer;
+  net.fund(wallet.address, { lamports: 1_000_000_000n });
+  net.mineBlocks(2);
+  // To a plan that the wallet cannot pay: past due, with a credit.
+  const asked = await post(`subscriptions/${buyer.first.id}/change`, {
+    ...{ planId: dear.id, when: 'now' },
+  });
+  const { transaction, subscriptionPda: pda } = asked.body.data as {
+    transaction: string;
+    subscriptionPda: string;
+  };
+  await stage.land(wallet, transaction);
+  const made = await post('subscriptions', { appId, planId: dear.id, subscriptionPda: pda });
+  const second: Subscription = { ...(made.body.data as { id: string }), pda, wallet, plan: dear };
+  const parts = stage.parts();
+  await parts.collect();
+  const { pastDueSince } = await stage.row(second);
+  net.passSeconds(Math.floor(pastDueSince!.getTime() / 1000) + 86_400 - stage.now() - 30);
+  net.mineBlocks(2);
+  const shown = await asks({ ...buyer, first: second }, middle);
+  await hands(buyer, shown);
+  const { sponsor } = stage.sponsor();
+  await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
+  await sponsor.turn(true);
+  t.match(await endOf(stage, shown), { state: 'open' }, 'it is sent');
+  net.passSeconds(40);
+  net.mineBlocks(2);
+  await parts.collect();
+  t.match(await stage.row(second), { status: 'past_due' }, 'the end waits for the change');
+  const failed = await sql`select 1 from payments where subscription_id = ${second.id}
+    and status = 'failed'`;
+  t.equal(failed.length, 1, 'and its last try does not count');
+  await stage.net.rpc('localnet_clearFaults');
+  await stage.until('the change is settled', async () => {
+    await sponsor.turn(true);
+    net.mineBlocks(1);
+    return (await endOf(stage, shown))?.state === 'landed';
+  });
+  const { id } = (await endOf(stage, shown))!;
+  const [books] = await sql`
+    select credit_spent, amount_gross from payments where subscription_id = ${id}`;
+  const today = BigInt(shown.today);
+  t.match(books, { amountGross: today, creditSpent: 60_000_000n - today }, 'as it was shown');
+  t.match(await sql`select credit, replaced_by from subscriptions where id = ${second.id}`, [
+    { credit: 0n, replacedBy: id },
+  ]);
+  t.same(await listCreditFaults(sql), []);
 });
 
 const relayed = (

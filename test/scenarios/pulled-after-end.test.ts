@@ -19,16 +19,19 @@ const partiesOf = ({ wallet, plan, pda }: Subscription) => ({
   subscription: pda,
 });
 
-async function ownerPulls(stage: Stage, subscription: Subscription) {
-  const { merchant } = subscription.plan;
+async function ownerPulls(
+  stage: Stage,
+  subscription: Subscription,
+  caller = subscription.plan.merchant,
+) {
   const pull = {
     ...partiesOf(subscription),
-    caller: merchant.address,
-    receiver: merchant.address,
+    caller: caller.address,
+    receiver: subscription.plan.merchant.address,
     mint: stage.net.mint,
     amount: PART,
   };
-  await stage.send([merchant], [transferSubscription(stage.net.programId, pull)]);
+  await stage.send([caller], [transferSubscription(stage.net.programId, pull)]);
 }
 
 const paidOf = (stage: Stage, { id }: Subscription) =>
@@ -192,4 +195,40 @@ void t.test('reconcile records a pull of another puller that no keeper has read'
   t.match(await paidOf(stage, live), [OURS, { ...THEIRS, further: false }]);
   t.same((await typesOf(stage, live)).at(-1), 'payment_success', 'it pays a live one');
   t.same(await differences(stage), []);
+});
+
+void t.test('a keeper leaves a pull of its own without an attempt to reconcile', async (t) => {
+  const stage = await startStage(t);
+  let keeper = await stage.startKeeper();
+  const subscription = await ended(stage);
+  await keeper.stop();
+  const [types, { paidThrough }] = [
+    await typesOf(stage, subscription),
+    await restOf(stage, subscription),
+  ];
+  stage.net.passSeconds(PERIOD + 5);
+  // A registration after the end, its attempt and its payment were lost in a failover.
+  await ownerPulls(stage, subscription, stage.keeper);
+  stage.net.mineBlocks(40);
+  keeper = await stage.startKeeper();
+  const alert = /keeper_alerts_total\{reason="history_missing"\} 1/;
+  await stage.until('the sweep has read it', async () => {
+    return alert.test(await keeper.registry.metrics());
+  });
+  await stage.quiet();
+  t.equal((await stage.payments(subscription)).length, 1, 'not recorded');
+  t.same(await typesOf(stage, subscription), types, 'no event');
+  t.same((await restOf(stage, subscription)).paidThrough, paidThrough, 'no access');
+  t.same(await differences(stage), [{ kind: 'after_end', repaired: false }]);
+
+  await ownerPulls(stage, subscription);
+  await stage.until('the pull of another puller is recorded', async () => {
+    return (await stage.payments(subscription)).length === 2;
+  });
+  await stage.quiet();
+  t.match((await paidOf(stage, subscription)).at(-1), THEIRS);
+  t.match(await differences(stage, true), [{ repaired: true }]);
+  t.equal((await stage.payments(subscription)).length, 3);
+  t.same(await differences(stage), []);
+  await keeper.stop();
 });

@@ -208,6 +208,25 @@ void t.test(
   },
 );
 
+void t.test('the token of a shop’s hand-over reaches the apps that name the shop', async (t) => {
+  const { stage, plan } = await scene(t);
+  const wallet = stage.poor();
+  const offer = await stage.offer(plan, wallet);
+  const shop = 'https://shop.test';
+  await stage.sql`update sponsored_offers set origin = ${shop} where id = ${offer.offerId}`;
+  const path = `/checkout/offers/${offer.offerId}/transaction`;
+  const { body } = await stage.api.call<{ token: string }>('POST', path, {
+    token: offer.secret,
+    headers: { origin: shop },
+    body: { transaction: addSignature(wallet, offer.transaction) },
+  });
+  const read = () =>
+    stage.api.call('GET', `/subscriber/plans/${plan.id}`, { token: body.data.token });
+  t.match(await read(), { status: 403, body: { error: { message: /returnOrigins/ } } });
+  await stage.sql`update apps set return_origins = ${[shop]}`;
+  t.equal((await read()).status, 200);
+});
+
 void t.test('a wallet drained before the landing costs one fee in an hour', async (t) => {
   const { stage, plan, lamports, before } = await scene(t);
   const wallet = stage.poor();
@@ -276,6 +295,8 @@ void t.test('fresh wallets at fresh addresses: the budget of the day holds', asy
   const config = { sponsorPerDay: Number(bound), sponsorPerAddress: 1e12 };
   // Blocks are made on request, and few of them, so that no offer lapses.
   const { stage, plan, lamports, before } = await scene(t, config, { blockMs: 0 });
+  // A new merchant has a fifth of it (sponsored-merchants.test.ts).
+  await stage.sql`update merchants set approved_at = now()`;
   const gifts = { lamports: 0n, usdc: 5_000_000n };
   const wallets = Array.from({ length: count }, () => stage.wallet(gifts));
   stage.net.mineBlocks(2);

@@ -1,7 +1,6 @@
 // The bounds of sponsoring, each through offers of the API and turns of a keeper: where it begins,
 // that both of them keep to it, and whom it leaves alone.
 import t from 'tap';
-import type { Keypair } from '../../src/chain/keypair.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import {
   type Order,
@@ -9,7 +8,7 @@ import {
   type SponsorScene,
   startSponsorScene,
 } from '../fixtures/sponsor-scene.ts';
-import type { OfferMade, SponsorStage } from '../fixtures/sponsor-stage.ts';
+import type { OfferMade } from '../fixtures/sponsor-stage.ts';
 
 /** Orders of which `first` uses the budget, `next` and `later` too, and `other` does not. */
 interface Orders {
@@ -256,9 +255,9 @@ void t.test('the balance that checkouts leave to renewals', async (t) => {
   });
 });
 
-/** Hands over several offers of one wallet, of which two keepers take each at the same time. */
-async function race(stage: SponsorStage, wallet: Keypair, offers: readonly OfferMade[]) {
-  for (const offer of offers) await stage.sign(offer, wallet);
+/** Two keepers decide at the same time about several offers of one wallet. */
+async function race({ stage, forces }: SponsorScene, one: Order, offers: readonly OfferMade[]) {
+  for (const offer of offers) await forces(one, offer);
   const two = [stage.sponsor().sponsor, stage.sponsor().sponsor];
   await Promise.all(two.map((sponsor) => sponsor.turn(true)));
   return two;
@@ -272,7 +271,7 @@ void t.test('one at a time', async (t) => {
   await t.test('a wallet has one sign-up under way', async (t) => {
     const one = on.order(a);
     const offers = [await on.offer(one), await on.offer({ ...one, plan: b })];
-    const two = await race(stage, one.wallet, offers);
+    const two = await race(on, one, offers);
     const found = await Promise.all(offers.map(on.decision));
     t.same(new Set(found), new Set(['open', 'under_way']));
     const lost = { ...one, plan: found[0] === 'open' ? b : a };
@@ -285,7 +284,7 @@ void t.test('one at a time', async (t) => {
   await t.test('and one open sponsored account for each plan', async (t) => {
     const one = on.order(a);
     const offers = [await on.offer(one), await on.offer(one), await on.offer(one)];
-    const two = await race(stage, one.wallet, offers.slice(0, 2));
+    const two = await race(on, one, offers.slice(0, 2));
     const found = await Promise.all(offers.slice(0, 2).map(on.decision));
     t.same(new Set(found), new Set(['open', 'under_way']));
     stage.net.mineBlocks(36);

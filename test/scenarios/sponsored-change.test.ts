@@ -292,7 +292,12 @@ void t.test('a failing change changes nothing; forged offers are refused', async
   t.equal(await endOf(stage, waiting), undefined, 'undecided');
   await stage.sql`update payment_attempts set state = 'expired', resolved_at = now(), error = 'x'
     where subscription_pda = ${first.pda} and state = 'open'`;
-  await settles(stage);
+  const keeper = stage.sponsor().sponsor;
+  await stage.until('the offer is due again and decided', async () => {
+    await keeper.turn(true);
+    return (await endOf(stage, waiting)) !== undefined;
+  });
+  await settles(stage, keeper);
   t.match(await endOf(stage, waiting), { state: 'landed' });
   t.same(await listCreditFaults(stage.sql), []);
 });

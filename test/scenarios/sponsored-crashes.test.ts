@@ -9,7 +9,6 @@ import {
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
-import type { Sponsor } from '../../src/keeper/sponsor.ts';
 import type { LocalnetOptions } from '../../src/local/chain/start.ts';
 import { knownElsewhere, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, silent } from '../fixtures/billing.ts';
@@ -17,6 +16,7 @@ import {
   type OfferMade,
   type ProgressMade,
   type SponsorStage,
+  type SponsorSteps,
   startSponsorStage,
 } from '../fixtures/sponsor-stage.ts';
 
@@ -215,7 +215,7 @@ void t.test('a sign-up that landed unseen pays its own period', async (t) => {
 });
 
 /** Has the chain confirm the transaction, and then drop its block. */
-async function forked(stage: SponsorStage, sponsor: Sponsor, offer: OfferMade) {
+async function forked(stage: SponsorStage, sponsor: SponsorSteps, offer: OfferMade) {
   await sponsor.turn(true);
   t.match(await stage.progress(offer), { state: 'processed' });
   stage.net.mineBlocks(2);

@@ -7,26 +7,27 @@ import type { Keypair } from '../../src/chain/keypair.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../src/chain/program/layouts.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { cancelInstructions } from '../../src/chain/transactions/subscriptions.ts';
-import {
-  readRentByAge,
-  readSponsoringByMerchant,
-  readSponsoringFacts,
-} from '../../src/db/sponsor-budgets.ts';
+import { readRentByAge } from '../../src/db/rent-ages.ts';
+import { readSponsoringByMerchant, readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
 import { measureSponsoring, sponsorMetrics } from '../../src/keeper/sponsor-metrics.ts';
 import { takeRentBack } from '../../src/keeper/sponsor-rent.ts';
-import type { Sponsor } from '../../src/keeper/sponsor.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
 import { runShared } from '../fixtures/command.ts';
 import { readSamples } from '../fixtures/samples.ts';
-import { type OfferMade, type SponsorStage, startSponsorStage } from '../fixtures/sponsor-stage.ts';
+import {
+  type OfferMade,
+  type SponsorStage,
+  type SponsorSteps,
+  startSponsorStage,
+} from '../fixtures/sponsor-stage.ts';
 
 /** More blocks than a transaction needs to be final. */
 const FINAL_BLOCKS = 40;
 
 interface Party {
   stage: SponsorStage;
-  sponsor: Sponsor;
+  sponsor: SponsorSteps;
   plan: Plan;
   wallet: Keypair;
 }
@@ -322,7 +323,7 @@ void t.test('metrics and `billing status` equal what was really booked', async (
     ...{ day_lamports: Number(fee + rent), budget_lamports: 1_000_000_000 },
     ...{ leaving_day_lamports: 0, leaving_budget_lamports: 10_000_000 },
     merchant_budget_lamports: Number(limits.perMerchant),
-    merchant_out_budget_lamports: Number(limits.merchantOut),
+    'merchant_out_budget_lamports of it': 50_250_000,
   });
 
   t.equal(await sponsored(`subscriptions/${subscription.id}/cancel`), 'landed');
@@ -367,7 +368,9 @@ void t.test('metrics and `billing status` equal what was really booked', async (
 
   const booked = { spent, reserved, out: 1_188_720n, returned: 1_437_640n, lost };
   const day = rent + fee + lost + reserved;
-  t.same(await readSponsoringByMerchant(sql), [{ merchant, ...booked, day }]);
+  // One percent of 5 USDC.
+  const standing = { vouched: null, isApproved: false, fees: 50_000n };
+  t.same(await readSponsoringByMerchant(sql), [{ merchant, ...booked, day, ...standing }]);
   t.match(await readSponsoringFacts(sql), {
     ...{ day, leaving: spent - fee, out: 1_188_720n, overdue: 0n, refused: 0, failed: 1 },
   });
@@ -392,7 +395,8 @@ void t.test('metrics and `billing status` equal what was really booked', async (
   t.match((await status()).sponsoring, {
     ...text({ ...booked, day, leaving: spent - fee }),
     outByAge: [{ days: 0 }, { days: 30, authorities: '1188720' }, { days: 90 }, { days: 365 }],
-    merchants: [text({ merchant, ...booked, day })],
+    merchants: [text({ merchant, ...booked, day, ...standing, mayBeOut: 50_250_000n })],
+    nearLimit: [],
   });
   const screen = await runShared(['status', '--by', 'merchant'], { ...env, ...budgets });
   const sol = (lamports: bigint) => `0\\.0*${String(lamports).replace(/0+$/, '')}`;
@@ -401,7 +405,7 @@ void t.test('metrics and `billing status` equal what was really booked', async (
     `of all time +${sol(spent)} SOL of fees, ${sol(lost)} lost; rent 0\\.00118872 out, 0\\.00143764 returned`,
     `rent out +0\\.00118872 SOL for 30 to 90 days$`,
     `most by merchant +${merchant}: ${sol(day)} of 1\\.00 SOL today, `,
-    `^${merchant} +${sol(day)} +1\\.00 +${sol(spent)} +${sol(reserved)} +0\\.00118872 +10\\.00 +0\\.00143764 +${sol(lost)}$`,
+    `^${merchant} +${sol(day)} +1\\.00 +${sol(spent)} +${sol(reserved)} +0\\.00118872 +0\\.05025 +0\\.00143764 +${sol(lost)}$`,
   ])
     t.match(screen.stdout, new RegExp(line, 'm'));
   const unset = await runShared(['status'], env);

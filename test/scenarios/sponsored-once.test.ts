@@ -2,8 +2,11 @@
 // sponsor spend without a payment.
 import t from 'tap';
 import { loadConfig } from '../../src/config/config.ts';
+import { readOverdueRent } from '../../src/db/rent-ages.ts';
 import { readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
 import { sponsorLimits } from '../../src/domain/sponsoring/limits.ts';
+import { formatSol } from '../../src/format.ts';
+import { runShared } from '../fixtures/command.ts';
 import {
   type LeavingOffer,
   startSponsorScene,
@@ -18,7 +21,7 @@ void t.test('a wallet has one transaction for an account under way', async (t) =
   const [a, b] = [await on.plan(), await on.plan()];
   /** Has two keepers decide about each offer at the same time, and settles what they signed. */
   const together = async (one: Subscribed, offers: readonly OfferMade[]) => {
-    for (const offer of offers) await on.hands(one, offer);
+    for (const offer of offers) await on.forces(one, offer);
     const two = [stage.sponsor().sponsor, stage.sponsor().sponsor];
     await Promise.all(two.map((keeper) => keeper.turn(true)));
     stage.net.mineBlocks(36);
@@ -26,25 +29,28 @@ void t.test('a wallet has one transaction for an account under way', async (t) =
     return (await Promise.all(offers.map(on.decision))).sort();
   };
 
-  await t.test('six cancellations handed over together: one lands, the others hold', async (t) => {
-    const [one] = await on.subscribes(on.order(a));
-    const offers: LeavingOffer[] = [];
-    for (let count = 0; count < 6; count += 1) offers.push(await on.cancelling(one!));
-    const others = Array<string>(5).fill('under_way');
-    t.same(await together(one!, offers), ['landed', ...others]);
-    t.same(await on.fees(['cancel']), { landed: 1, failed: 0 }, 'one fee');
-    const told = await Promise.all(offers.map((offer) => on.told(one!, offer)));
-    t.same(told.filter(({ state }) => state === 'final').length, 1);
-    for (const one of told.filter(({ state }) => state !== 'final'))
-      t.match(one, { state: 'unsponsored', refusal: 'under_way', cancelled: true });
-    const [row] = await stage.sql`
+  await t.test(
+    'six signed cancellations decided together: one lands, the others hold',
+    async (t) => {
+      const [one] = await on.subscribes(on.order(a));
+      const offers: LeavingOffer[] = [];
+      for (let count = 0; count < 6; count += 1) offers.push(await on.cancelling(one!));
+      const others = Array<string>(5).fill('under_way');
+      t.same(await together(one!, offers), ['landed', ...others]);
+      t.same(await on.fees(['cancel']), { landed: 1, failed: 0 }, 'one fee');
+      const told = await Promise.all(offers.map((offer) => on.told(one!, offer)));
+      t.same(told.filter(({ state }) => state === 'final').length, 1);
+      for (const one of told.filter(({ state }) => state !== 'final'))
+        t.match(one, { state: 'unsponsored', refusal: 'under_way', cancelled: true });
+      const [row] = await stage.sql`
       select cancel_requested_at is not null as cancelled, next_payment_due from subscriptions
       where id = ${one!.id}`;
-    t.match(row, { cancelled: true, nextPaymentDue: null }, 'it holds here at once');
-    const events = await stage.sql`
+      t.match(row, { cancelled: true, nextPaymentDue: null }, 'it holds here at once');
+      const events = await stage.sql`
       select type from events where subscription_id = ${one!.id} and type = 'cancel_requested'`;
-    t.equal(events.length, 1, 'told once');
-  });
+      t.equal(events.length, 1, 'told once');
+    },
+  );
 
   await t.test('of each purpose', async (t) => {
     const [one] = await on.subscribes(on.order(a));
@@ -84,8 +90,8 @@ void t.test('a wallet has one transaction for an account under way', async (t) =
     const [one] = await on.subscribes(first);
     const [two] = await on.subscribes({ ...first, plan: b });
     const offers = [await on.cancelling(one!), await on.cancelling(two!)];
-    await on.hands(one!, offers[0]!);
-    await on.hands(two!, offers[1]!);
+    await on.forces(one!, offers[0]!);
+    await on.forces(two!, offers[1]!);
     await stage.settle(stage.sponsor().sponsor);
     t.same(await Promise.all(offers.map(on.decision)), ['landed', 'landed']);
   });
@@ -128,7 +134,7 @@ void t.test('a wallet has one transaction for an account under way', async (t) =
     });
     t.match(await on.cancelling(neighbour!), { sponsored: true }, 'a neighbour can leave');
     await on.hands(same!, again);
-    await on.hands(one!, revoked);
+    await on.forces(one!, revoked);
     await on.hands(neighbour!, ofNeighbour);
     await on.hands(other!, ofOther);
     await stage.settle(stage.sponsor().sponsor);
@@ -201,4 +207,17 @@ void t.test('an approval that pays for another plan is not overdue', async (t) =
   t.match(await facts(), { overdue: rents.subscription }, 'it ended six days ago');
   await ends(two!, 8);
   t.match(await facts(), { overdue: rents.authority + 2n * rents.subscription });
+  await ends(one!, 40);
+  t.match(await readOverdueRent(stage.sql), [
+    { days: 7, authorities: rents.authority, subscriptions: rents.subscription },
+    { days: 30, authorities: 0n, subscriptions: rents.subscription },
+    { days: 90, authorities: 0n, subscriptions: 0n },
+    { days: 365, authorities: 0n, subscriptions: 0n },
+  ]);
+  const screen = await runShared(['status'], { DATABASE_URL: stage.databaseUrl });
+  const sol = (lamports: bigint) => `${formatSol(lamports)} SOL`;
+  t.match(
+    screen.stdout,
+    `overdue since an end: ${sol(rents.authority + rents.subscription)} for 7 to 30 days, ${sol(rents.subscription)} for 30 to 90 days`,
+  );
 });

@@ -1,13 +1,18 @@
 // Rent of sponsored accounts that comes back: one keeper closes an account, the closings are in the
 // budgets and metrics, and no single endpoint's word is taken for it.
 import t, { type Test } from 'tap';
+import { planIn } from '../../src/chain/program/accounts.ts';
+import { createPlan, deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
+import { claimRentOut } from '../../src/db/sponsor-rent.ts';
+import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
 import { mayClose } from '../../src/keeper/close.ts';
 import { takeRentBack } from '../../src/keeper/sponsor-rent.ts';
-import { silent } from '../fixtures/billing.ts';
+import { HOUR, type Plan, silent } from '../fixtures/billing.ts';
 import { startRpcProxy } from '../fixtures/rpc-server.ts';
-import { plentiful, startSponsorScene } from '../fixtures/sponsor-scene.ts';
+import { plentiful, type SponsorScene, startSponsorScene } from '../fixtures/sponsor-scene.ts';
+import type { OfferMade } from '../fixtures/sponsor-stage.ts';
 
 /** More blocks than a transaction needs to be final. */
 const FINAL_BLOCKS = 40;
@@ -149,4 +154,104 @@ void t.test('no single endpoint shows that rent has come back', async (t) => {
   await isDue();
   await takeRentBack(honest);
   t.match(await rent(), { authority: false, subscription: true, closings: 1 }, 'both agree');
+});
+
+/** Ends the plan a day and a minute from now, and passes two days. */
+async function endPlan({ stage }: SponsorScene, { merchant, pda }: Plan) {
+  const { accounts } = await stage.rpc.getMultipleAccounts([pda]);
+  const seen = planIn(accounts[0] ?? null, stage.net.programId)!;
+  const edit = { ...seen, status: 'sunset', endTs: BigInt(stage.now() + 24 * HOUR + 60) } as const;
+  const parties = { owner: merchant.address, plan: pda };
+  await stage.send([merchant], [updatePlan(stage.net.programId, { ...parties, edit, seen })]);
+  stage.passHours(48);
+}
+
+async function closePlan(on: SponsorScene, plan: Plan) {
+  await endPlan(on, plan);
+  const { merchant, pda } = plan;
+  const parties = { owner: merchant.address, plan: pda };
+  await on.stage.send([merchant], [deletePlan(on.stage.net.programId, parties)]);
+}
+
+async function recreatePlan(on: SponsorScene, plan: Plan) {
+  await closePlan(on, plan);
+  const { merchant, pda } = plan;
+  const terms = { ...plan.terms, amount: plan.terms.amount * 2n };
+  const parties = { merchant: merchant.address, plan: pda, terms };
+  await on.stage.send([merchant], [createPlan(on.stage.net.programId, parties)]);
+}
+
+void t.test('an account that was never cancelled, of a plan that is over', async (t) => {
+  const on = await startSponsorScene(t);
+  const { stage } = on;
+  stage.limit(plentiful);
+  const { context } = stage.sponsor();
+  const signsUp = async () => {
+    const plan = await on.plan({ periodHours: 24 });
+    const [one] = await on.subscribes(on.order(plan));
+    return { plan, one: one! };
+  };
+  const ends = (id: string) => stage.sql.begin((tx) => forceCancel(tx, { id, status: 'active' }));
+  /** Has a keeper look at it twice, and returns whether the rent came back, and why not. */
+  const looks = async (id: string) => {
+    for (let turn = 0; turn < 2; turn += 1) {
+      stage.net.mineBlocks(FINAL_BLOCKS);
+      await stage.sql`update sponsorships set checked_at = now() - interval '2 days'`;
+      await takeRentBack(context);
+    }
+    const [row] = await stage.sql<[{ returned: boolean; closings: number }]>`
+      select subscription_returned_at is not null as returned, closings from sponsorships
+      where subscription_id = ${id}`;
+    return row;
+  };
+  for (const [name, over] of Object.entries({ endPlan, closePlan, recreatePlan }))
+    await t.test(name, async (t) => {
+      const { plan, one } = await signsUp();
+      const balance = () => stage.rpc.getBalance(stage.keeper.address);
+      await over(on, plan);
+      t.match(await looks(one.id), { returned: false, closings: 0 }, 'live here');
+      await ends(one.id);
+      const before = await balance();
+      t.same(await looks(one.id), { returned: true, closings: 1 });
+      const gained = (await balance()) - before;
+      t.ok(gained > on.rents.subscription - 20_000n, `${gained} lamports`);
+    });
+
+  await t.test('its authority is closed too', async (t) => {
+    const { plan, one } = await signsUp();
+    const { token } = one;
+    const path = '/subscriber/approval/revoke';
+    const body = { sponsored: true, closeAuthority: true };
+    const { body: answer } = await stage.api.call<OfferMade>('POST', path, { token, body });
+    t.same(await on.leave({ one, made: answer.data }), ['landed']);
+    await closePlan(on, plan);
+    t.match(await looks(one.id), { returned: false, closings: 0 }, 'no closing that must fail');
+    await ends(one.id);
+    t.same(await looks(one.id), { returned: true, closings: 1 });
+  });
+
+  await t.test('not while its plan runs', async (t) => {
+    const { one } = await signsUp();
+    await ends(one.id);
+    stage.passHours(48);
+    t.same(await looks(one.id), { returned: false, closings: 0 });
+  });
+
+  await t.test('it is looked at less and less often', async (t) => {
+    const { one } = await signsUp();
+    await ends(one.id);
+    const isDue = async (endedHours: number, checkedMinutes: number) => {
+      await stage.sql`update subscriptions set stopped_at = now() - ${endedHours} * interval '1 hour'
+        where id = ${one.id}`;
+      await stage.sql`update sponsorships set checked_at = case
+        when subscription_id = ${one.id} then now() - ${checkedMinutes} * interval '1 minute'
+        else now() end`;
+      return (await claimRentOut(stage.sql, 10)).length === 1;
+    };
+    t.equal(await isDue(0, 2), true, 'every minute at first');
+    t.equal(await isDue(10, 59), false);
+    t.equal(await isDue(10, 61), true, 'then after a tenth of the time since its end');
+    t.equal(await isDue(10_000, 24 * 60 - 1), false);
+    t.equal(await isDue(10_000, 24 * 60 + 1), true, 'once a day at least');
+  });
 });

@@ -8,7 +8,11 @@ import type { Sql } from '../../src/db/postgres/connect.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { reinstate } from '../../src/domain/subscribing/cancel.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
-import { askRefund, readRefundGround } from '../../src/domain/subscribing/refunds.ts';
+import {
+  askRefund,
+  type RefundablePayment,
+  readRefundGround,
+} from '../../src/domain/subscribing/refunds.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { Random } from '../../src/local/sandbox/random.ts';
 import type { Player } from './cast.ts';
@@ -121,18 +125,23 @@ async function refund(
   { id: subscriptionId }: Registration,
   random: Random,
 ): Promise<string> {
-  const [payment] = await sql<{ id: string; appId: string; status: string; amountNet: bigint }[]>`
-    select id, app_id, status, amount_net from payments where subscription_id = ${subscriptionId} and status = 'succeeded'
+  const [payment] = await sql<
+    (Pick<RefundablePayment, 'id' | 'appId' | 'planId' | 'subscriptionPda' | 'status'> & {
+      amountNet: bigint;
+    })[]
+  >`
+    select id, app_id, plan_id, subscription_pda, status, amount_net from payments
+    where subscription_id = ${subscriptionId} and status = 'succeeded'
     order by occurred_at desc limit 1`;
   if (payment === undefined) return 'refund of nothing';
   const subscriberWallet = wallet.address;
   const parties = { mint, merchant: merchant.address, subscriber: subscriberWallet };
   const funds = await readRefundGround(rpc, parties);
   const amount = random.below(2) === 0 ? null : BigInt(1 + random.below(Number(payment.amountNet)));
-  const { refund: asked, unsigned } = await sql.begin((tx) =>
+  const { refund: asked, offer: transfer } = await sql.begin((tx) =>
     askRefund(tx, { ...payment, subscriptionId, subscriberWallet }, amount, funds),
   );
-  const priced = Transaction.from(Buffer.from(unsigned.transaction, 'base64'));
+  const priced = Transaction.from(Buffer.from(transfer.transaction, 'base64'));
   const own = priced.instructions.filter(
     ({ programId }) => !programId.equals(ComputeBudgetProgram.programId),
   );
@@ -140,7 +149,7 @@ async function refund(
   // follows that of others.
   const unpriced = unsignedTransaction(merchant.address, own, priced.recentBlockhash ?? '');
   const bytes = Buffer.from(addSignature(merchant.keypair, unpriced), 'base64');
-  const end = await sendSigned(rpc, bytes, unsigned.lastValidBlockHeight);
+  const end = await sendSigned(rpc, bytes, funds.lastValidBlockHeight);
   if (end !== 'landed') return `refund ${end}`;
   refunded.push({ id: asked.id, merchantWallet: merchant.address, amount: asked.amount });
   return 'refund';

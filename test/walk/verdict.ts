@@ -17,6 +17,7 @@ export async function judge(walk: Walk): Promise<string[]> {
   const checks: Record<string, Promise<string[]>> = {
     creditsAddUp: creditFaults(stage),
     creditIsTakenOver: creditLeftBehind(stage),
+    creditedTimeHasEnded: creditedTime(stage),
     reconcile: differences(stage),
     noPullTwice: pullsTwice(stage),
     noTimeChargedTwice: chargedTwice(stage),
@@ -43,6 +44,20 @@ async function creditLeftBehind(stage: Stage): Promise<string[]> {
     from subscriptions s join subscriptions later on ${ofSameAccount(stage.sql)}
     where s.credit > 0`;
   return rows.map(({ id, credit, by }) => `${credit} stays with ${id}, its account is now ${by}`);
+}
+
+/** Registrations that are paid by a payment whose rest became credit, and by no other. */
+async function creditedTime({ sql }: Stage): Promise<string[]> {
+  const rows = await sql<{ id: string; payment: string }[]>`
+    select s.id, p.id as payment from subscriptions s
+      join payments p using (subscription_pda)
+    where p.amount_credited is not null and p.period_end = s.paid_through
+      and s.replaces is null and s.replaced_by is null
+      and s.refunded_through is distinct from s.paid_through and not exists (
+        select from payments other where other.subscription_pda = s.subscription_pda
+          and other.period_end = s.paid_through and other.status = 'succeeded'
+          and not other.further and other.amount_credited is null)`;
+  return rows.map(({ id, payment }) => `${id} has the time of ${payment}`);
 }
 
 async function differences({ sql, rpc, net, keeper }: Stage): Promise<string[]> {

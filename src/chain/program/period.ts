@@ -1,7 +1,7 @@
 // Repeats the arithmetic of the program's `validate_recurring_transfer` and
 // `transfer_subscription::process`. Before the keeper sends a transaction, it can therefore compute
 // whether the program will allow the pull at a given chain time.
-import type { PlanAccount, SubscriptionAccount } from './layouts.ts';
+import type { AccountIdentity, PlanAccount, SubscriptionAccount } from './layouts.ts';
 
 /** The program's possible verdicts on a pull, in the order of the program's checks. */
 type PullVerdict =
@@ -41,6 +41,15 @@ export interface PullPeriod {
 
 export function periodSeconds(periodHours: bigint): bigint {
   return periodHours * 3600n;
+}
+
+/**
+ * Whether two readings are of one account, with periods of `length` seconds: they have the same
+ * init_id and the same period boundaries. An account that was closed and opened again at the
+ * address has others.
+ */
+export function isSameAccount(a: AccountIdentity, b: AccountIdentity, length: bigint): boolean {
+  return a.initId === b.initId && (a.periodStart - b.periodStart) % length === 0n;
 }
 
 /**
@@ -103,4 +112,18 @@ export function pullPeriod(
     available: verdict === 'collectable' ? rest : 0n,
     next: last ? null : boundary,
   };
+}
+
+/**
+ * Whether the plan has ended the subscription: the plan is closed, has ended, or was published
+ * again with other terms. The program then allows no pull any more, and lets the payer of the
+ * account's rent close the account although it was never cancelled.
+ */
+export function isEndedByPlan(
+  subscription: Parameters<typeof pullPeriod>[0],
+  plan: Parameters<typeof pullPeriod>[1],
+  now: bigint,
+): boolean {
+  const { verdict } = pullPeriod(subscription, plan, now);
+  return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
 }

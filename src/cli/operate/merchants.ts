@@ -1,5 +1,5 @@
-// `billing merchants`: lists merchants, erases personal data, and sets a merchant's tier and
-// platform fee. Only the operator can set tier and fee.
+// `billing merchants`: lists merchants, erases personal data, and sets a merchant's tier, platform
+// fee and sponsored rent. Only the operator can set these.
 import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
 import { countLiveSubscriptions, eraseMerchant } from '../../db/erasure.ts';
@@ -12,6 +12,7 @@ import {
   updateFee,
   updateTier,
 } from '../../db/merchants.ts';
+import { readMerchantOut } from '../../db/sponsor-budgets.ts';
 import { OperatorError } from '../../errors.ts';
 import { formatUsdcExact } from '../../format.ts';
 import { requestsPerMinute } from '../../http/limits.ts';
@@ -23,6 +24,7 @@ import { table, type Cell } from '../terminal/table.ts';
 import { merchantOf } from './named-merchant.ts';
 import { printList } from './print-list.ts';
 import { type ReasonFlag, record, recorded, withReason } from './recorded.ts';
+import { addSetSponsoring, sponsoringInWords } from './set-sponsoring.ts';
 import { addApprove, addSuspending } from './suspend.ts';
 
 interface ListFlags extends CommonFlags {
@@ -36,6 +38,7 @@ interface EraseFlags extends ReasonFlag {
 export function addMerchants(merchants: Command, finish: Finish): void {
   addReading(merchants, finish);
   addChanges(merchants, finish);
+  addSetSponsoring(merchants, finish);
   addSuspending(merchants, finish, 'merchant');
   addApprove(merchants, finish);
 }
@@ -113,9 +116,11 @@ function showMerchant(text: string, { envFile, json = false }: CommonFlags): Pro
     const totals = await withProgress('adding up payments', () =>
       readMerchantTotals(sql, merchant.id),
     );
-    if (json)
-      printJson({ ...merchant, effectiveFeeBps: merchant.feeBps ?? config.feeBps, ...totals });
-    else print(describe(merchant, totals, config.feeBps));
+    const sponsoring = await readMerchantOut(sql, merchant.id);
+    if (sponsoring === undefined) throw new Error(`there is no merchant ${merchant.id}`);
+    const effectiveFeeBps = merchant.feeBps ?? config.feeBps;
+    if (json) printJson({ ...merchant, effectiveFeeBps, ...totals, sponsoring });
+    else print(describe(merchant, totals, sponsoringInWords(config, sponsoring), config.feeBps));
     return 0;
   });
 }
@@ -216,7 +221,12 @@ function percent(bps: number): string {
   return `${bps / 100}%`;
 }
 
-function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: number): string {
+function describe(
+  merchant: MerchantAdminRow,
+  totals: MerchantTotals,
+  sponsoring: string,
+  fallback: number,
+): string {
   const { active, pastDue, cancelled, expired } = totals.subscriptions;
   const facts: [string, Cell][] = [
     ['Id', merchant.id],
@@ -225,6 +235,7 @@ function describe(merchant: MerchantAdminRow, totals: MerchantTotals, fallback: 
     ['E-mail', merchant.email],
     ['Tier', `${merchant.tier}, ${requestsPerMinute[merchant.tier]} requests per minute`],
     ['Fee', feeInWords(merchant.feeBps, fallback)],
+    ['Sponsoring', sponsoring],
     [
       'State',
       `${stateInWords(merchant.suspension)}${merchant.suspension === null ? '' : `: ${merchant.suspension.reason}`}`,

@@ -1,4 +1,5 @@
 import type { Queryable } from './connect.ts';
+import type { Fragment } from './lists.ts';
 
 /** Reads the database's clock, in Unix milliseconds. */
 export async function readClock(sql: Queryable): Promise<number> {
@@ -23,3 +24,7 @@ export async function readClockOffset(sql: Queryable): Promise<number> {
 export async function ping(sql: Queryable): Promise<void> {
   await sql`select 1`;
 }
+
+/** SQL for the seconds since the time `since`; 0 if it is null or in the future. */
+export const secondsSince = (sql: Queryable, since: Fragment): Fragment => sql`
+  greatest(0, coalesce(extract(epoch from now() - ${since}), 0))::float8`;

@@ -79,6 +79,7 @@ export const refundTerms = [
   'blockhash',
   'last_valid_block_height',
   'blockhash_slot',
+  'offer_id',
 ];
 
 /**
@@ -114,7 +115,7 @@ export const sessionTerms = [
 
 /** Columns of a sponsored offer that are set when the wallet's signed transaction is stored. */
 export const signedColumns = ['signed', 'signed_at'];
-/** Every column of a sponsored offer except `signedColumns`. */
+/** Every column of a sponsored offer except `signedColumns` and `look_at`. */
 export const sponsoredOfferTerms = [
   'id',
   'purpose',
@@ -152,5 +153,6 @@ export const sponsorshipTerms = [
   'credit_at',
   'transaction_id',
   'reserved',
+  'merchant_is_new',
   'created_at',
 ];

@@ -37,6 +37,15 @@ const running = {
   update: { daemons: ['id', 'name'] },
 };
 
+/** The columns of merchants that `serve` never writes. */
+const merchantTerms = [
+  'tier',
+  'fee_bps',
+  'unsubscribe_token',
+  'approved_at',
+  'sponsoring_lamports',
+];
+
 /** The columns of rate_leases that identify a holder. No role may update these columns. */
 const rateHolder = ['name', 'holder', 'place', 'pid'];
 
@@ -79,9 +88,12 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'sponsored_offers',
       'sponsorships',
+      'fees_brought',
       'app_logos',
       'receipt_links',
       'receipt_details',
+      'mails',
+      'mail_addresses',
     ],
     insert: [
       ...running.insert,
@@ -107,9 +119,9 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'replays',
     ],
     insertExcept: {
-      merchants: ['tier', 'fee_bps', 'unsubscribe_token'],
+      merchants: merchantTerms,
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
-      sponsored_offers: ['created_at', ...signedColumns],
+      sponsored_offers: ['created_at', 'look_at', ...signedColumns],
     },
     delete: [
       ...running.delete,
@@ -129,7 +141,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     ],
     update: {
       ...running.update,
-      merchants: ['id', 'wallet', 'tier', 'fee_bps', 'unsubscribe_token'],
+      merchants: ['id', 'wallet', ...merchantTerms],
+      mail_addresses: ['mailbox', 'token', 'created_at'],
       api_keys: ['id', 'merchant_id', 'prefix', 'hash', 'created_at'],
       apps: ['id', 'merchant_id'],
       app_logos: ['app_id'],
@@ -146,7 +159,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
       offered_transactions: offerTerms,
-      sponsored_offers: sponsoredOfferTerms,
+      sponsored_offers: [...sponsoredOfferTerms, 'look_at'],
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
       receipt_links: ['single', 'key'],
@@ -178,12 +191,16 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'sponsored_offers',
       'sponsorships',
+      'merchant_fees',
+      'fees_counted',
+      'fees_brought',
       'rate_leases',
       'receipt_links',
     ],
     insert: [
       ...running.insert,
       'sponsorships',
+      'merchant_fees',
       'subscriptions',
       'unregistered_subscriptions',
       'transactions',
@@ -210,6 +227,10 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       payment_attempts: ['id', 'subscription_id', 'subscription_pda', ...amounts],
       sweeps: ['name'],
       sponsorships: sponsorshipTerms,
+      merchant_fees: ['merchant_id'],
+      fees_counted: ['single'],
+      // The keeper writes one column of an offer, look_at.
+      sponsored_offers: [...sponsoredOfferTerms, ...signedColumns],
       rate_leases: rateHolder,
     },
   },
@@ -229,6 +250,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'endpoint_hours',
       'rate_leases',
       'mails',
+      'mail_addresses',
+      'suspensions',
       'merchants',
       'apps',
       'plans',
@@ -236,6 +259,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     insert: [
       'daemons',
       'mails',
+      'mail_addresses',
       'rate_leases',
       'events',
       'deliveries',
@@ -264,7 +288,17 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
         'max_per_second',
         'settings_at',
       ],
-      mails: ['id', 'merchant_id', 'kind', 'about', 'day', 'data', 'created_at'],
+      mails: [
+        'id',
+        'merchant_id',
+        'kind',
+        'about',
+        'day',
+        'data',
+        'created_at',
+        'mailbox',
+        'token',
+      ],
       endpoint_health: ['endpoint_id'],
       rate_leases: rateHolder,
       endpoint_hours: ['endpoint_id', 'hour'],

@@ -74,13 +74,34 @@ export function signInPage(
  * not get a merchant's token, because the token can create API keys. A request without an Origin
  * does not come from a web page and may use any role.
  */
-export function rolesOf(
+export function rolesOf(origin: string | undefined, origins: TrustedOrigins): readonly Role[] {
+  return origin === undefined || isTrusted(origin, origins) ? roles : ['subscriber'];
+}
+
+type TrustedOrigins = Pick<Origins, 'publicUrl' | 'dashboardOrigins'>;
+
+/** Whether an origin is the service's own or one of DASHBOARD_ORIGINS. */
+export function isTrusted(
+  origin: string,
+  { publicUrl, dashboardOrigins }: TrustedOrigins,
+): boolean {
+  return includes([...ownOrigins(publicUrl), ...dashboardOrigins], origin);
+}
+
+/**
+ * Returns the origin of the page that gets a token, or null for a program. The page is the one that
+ * the wallet's owner saw in the signed message, whatever Origin the request has: a shop's server
+ * may send the request. A message for PUBLIC_URL does not tell a page from a program; the request's
+ * Origin does.
+ */
+export function tokenPage(
+  message: string,
   origin: string | undefined,
-  { publicUrl, dashboardOrigins }: Pick<Origins, 'publicUrl' | 'dashboardOrigins'>,
-): readonly Role[] {
-  const isOwn =
-    origin === undefined || includes([...ownOrigins(publicUrl), ...dashboardOrigins], origin);
-  return isOwn ? roles : ['subscriber'];
+  publicUrl: string,
+): string | null {
+  const uri = fieldsOf(message)?.get('URI') ?? publicUrl;
+  const { origin: signedFor } = new URL(uri);
+  return signedFor === new URL(publicUrl).origin ? (origin ?? null) : signedFor;
 }
 
 /**

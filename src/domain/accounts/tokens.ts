@@ -1,5 +1,6 @@
 // Wallet JWTs: HS256, valid for an hour, with PUBLIC_URL as issuer and audience.
 import { createSecretKey, randomUUID } from 'node:crypto';
+import type { JWTPayload } from 'jose';
 import * as errors from 'jose/errors';
 import { SignJWT } from 'jose/jwt/sign';
 import { jwtVerify } from 'jose/jwt/verify';
@@ -10,6 +11,13 @@ export type Role = (typeof roles)[number];
 export interface Bearer {
   wallet: string;
   role: Role;
+  /** Origin of the page that got the token; null for a token that a program got. */
+  page: string | null;
+}
+
+export interface VerifiedBearer extends Bearer {
+  /** Time of the sign-in, in Unix seconds. */
+  issuedAt: number;
 }
 
 export interface Tokens {
@@ -19,7 +27,7 @@ export interface Tokens {
    * Returns the bearer of a token. Undefined when the token is expired or has a wrong algorithm,
    * issuer, audience or signature.
    */
-  verify(token: string): Promise<Bearer | undefined>;
+  verify(token: string): Promise<VerifiedBearer | undefined>;
 }
 
 const LIFETIME_SECONDS = 3600;
@@ -33,9 +41,9 @@ export function createTokens(secrets: readonly string[], issuer: string): Tokens
   const [newest] = keys;
   if (newest === undefined) throw new Error('no JWT secret');
   return {
-    async issue({ wallet, role }) {
+    async issue({ wallet, role, page }) {
       const issuedAt = Math.floor(Date.now() / 1000);
-      const token = await new SignJWT({ role })
+      const token = await new SignJWT({ role, ...(page !== null && { page }) })
         .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
         .setIssuer(issuer)
         .setAudience(issuer)
@@ -55,10 +63,7 @@ export function createTokens(secrets: readonly string[], issuer: string): Tokens
             audience: issuer,
             requiredClaims: ['sub', 'role', 'iat', 'exp', 'jti'],
           });
-          const { sub, role } = payload;
-          return sub !== undefined && (role === 'merchant' || role === 'subscriber')
-            ? { wallet: sub, role }
-            : undefined;
+          return bearerOf(payload);
         } catch (error) {
           if (!(error instanceof errors.JOSEError)) throw error;
           // After a signature error an older secret may still verify the token. Any other error is
@@ -69,4 +74,11 @@ export function createTokens(secrets: readonly string[], issuer: string): Tokens
       return undefined;
     },
   };
+}
+
+function bearerOf({ sub, role, iat, page = null }: JWTPayload): VerifiedBearer | undefined {
+  if (sub === undefined || iat === undefined) return undefined;
+  if (role !== 'merchant' && role !== 'subscriber') return undefined;
+  if (page !== null && typeof page !== 'string') return undefined;
+  return { wallet: sub, role, page, issuedAt: iat };
 }

@@ -34,7 +34,9 @@ import {
   type LookupResult,
   hasUnknownPull,
   isGivenUp,
+  isLeftToReconcile,
   isPaid,
+  type PullLookup,
   pullLookup,
   recordPulls,
   startOfNext,
@@ -82,10 +84,10 @@ export function decide(
   if (lookups.absenceDoubted === true) return retrySoon(update, view, DOUBT_SECONDS);
   state.observedSlot = view.slot;
   const account = registeredAccount(row, view.subscription);
-  if (account !== null) state.periodAnchor ??= timeOf(account.periodStart);
+  if (account !== null) observeIdentity(update, account);
   const known = pullLookup(row, lookups);
   const ends = { account, rules, known, isClosable: lookups.closingFailed !== true };
-  if (!isLive(state)) return afterTheEnd(update, view, ends);
+  if (!isLive(state)) return { ...leftPulls(row, known), ...afterTheEnd(update, view, ends) };
   if (account === null && !missingIsBelieved(row, view)) return retrySoon(update, view, 10n);
 
   const period = account === null ? null : pullPeriod(account, view.plan, view.now);
@@ -155,6 +157,30 @@ function missingIsBelieved(row: KeeperSubscription, view: ChainView): boolean {
   return (
     view.slot > row.observedSlot && (row.periodAnchor !== null || row.ageSeconds > YOUNG_SECONDS)
   );
+}
+
+/** Returns the alert about pulls of a keeper that are left to `billing reconcile`. */
+function leftPulls(row: KeeperSubscription, known: PullLookup): Pick<Decision, 'alert'> {
+  const left =
+    known.kind === 'known'
+      ? known.pulls.filter((pull) => !pull.recorded && isLeftToReconcile(row, pull))
+      : [];
+  if (left.length === 0) return {};
+  const detail = `run "billing reconcile": ${left.map(({ signature }) => signature).join(', ')}`;
+  return { alert: { reason: 'history_missing', detail } };
+}
+
+/**
+ * Gives a live registration the identity of the account from which it collects. The registration
+ * may have read another one: an endpoint lagged behind a reopening, or after a fork the opening
+ * transaction landed again in another slot.
+ */
+function observeIdentity({ row, state }: SubscriptionUpdate, account: SubscriptionAccount): void {
+  state.periodAnchor ??= timeOf(account.periodStart);
+  if (!isLive(row)) return;
+  state.chainInitId = account.initId;
+  if (state.chainPeriodStart?.getTime() !== state.periodAnchor.getTime())
+    state.chainPeriodStart = state.periodAnchor;
 }
 
 function observeDelegation(

@@ -62,7 +62,8 @@ export interface Decision {
   readonly blocks?: BlockReason;
   /** An alert to the operator about a failure that the subscriber did not cause. */
   readonly alert?: {
-    readonly reason: OursReason | 'pull_not_found' | 'period_mismatch' | 'slot_not_reached';
+    readonly reason:
+      OursReason | 'pull_not_found' | 'period_mismatch' | 'slot_not_reached' | 'history_missing';
     readonly detail?: string;
   };
 }

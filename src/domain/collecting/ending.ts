@@ -2,7 +2,12 @@
 // all its payments are recorded. If a keeper paid the account's rent, the keeper then closes the
 // account.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
-import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
+import {
+  isEndedByPlan,
+  periodSeconds,
+  pullPeriod,
+  type PullPeriod,
+} from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscription-work.ts';
 import type { ChainView } from './chain-view.ts';
@@ -22,11 +27,9 @@ import {
   recordPull,
   recordPulls,
 } from './pulls.ts';
-import { applyEnd, coverOf, type SubscriptionUpdate } from './transitions.ts';
+import { applyEnd, CHANGE_SECONDS, coverOf, type SubscriptionUpdate } from './transitions.ts';
 
 const DAY = 86_400n;
-/** Seconds between reads of a cancelled subscription while a change of plan is under way. */
-const CHANGE_SECONDS = 10n;
 
 /** What end() and afterTheEnd() need besides the update and the ChainView. */
 interface Ending {
@@ -210,9 +213,8 @@ function closable(
   { keepers }: Rules,
 ): boolean {
   if (!keepers.includes(account.payer)) return false;
-  if (account.expiresAt !== 0n && account.expiresAt <= now) return true;
-  const verdict = pullPeriod(account, plan, now).verdict;
-  return verdict === 'plan_closed' || verdict === 'plan_ended' || verdict === 'plan_changed';
+  const isExpired = account.expiresAt !== 0n && account.expiresAt <= now;
+  return isExpired || isEndedByPlan(account, plan, now);
 }
 
 /**

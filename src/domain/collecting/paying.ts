@@ -198,16 +198,17 @@ export function applyFurther({ row, payments }: SubscriptionUpdate, pull: Pull):
 }
 
 /**
- * Records a pull that another puller made after the end of the subscription: the payment and the
- * fee that the merchant owes for it. There is no event, and no access. `isPeriodPaid` tells whether
- * another payment of the period is recorded.
+ * Notes a pull after the end of the subscription. One of another puller is recorded, with the fee
+ * that the merchant owes for it; one of a keeper is left to `billing reconcile`. There is no event,
+ * and no access. `isPeriodPaid` tells whether another payment of the period is recorded.
  */
 export function applyAfterEnd(
   { row, state, payments }: SubscriptionUpdate,
   pull: Pull & { readonly recorded: boolean },
   isPeriodPaid: boolean,
 ): void {
-  if (!pull.recorded) payments.push({ ...successOf(row, pull, 1), further: isPeriodPaid });
+  if (!pull.recorded && pull.source === 'foreign')
+    payments.push({ ...successOf(row, pull, 1), further: isPeriodPaid });
   const periodEnd = timeOf(pull.periodEnd);
   if (state.paidThrough !== null && state.paidThrough >= periodEnd) return;
   if (state.pulledThrough !== null && state.pulledThrough >= periodEnd) return;

@@ -28,6 +28,11 @@ export interface KnownPull extends Pull {
   readonly isRefunded?: boolean;
   /** Whether a change of plan has taken the unused part of the period's payment as a credit. */
   readonly isCredited?: boolean;
+  /**
+   * When our attempt of this payment was committed; null without one. Undefined if that does not
+   * matter: the attempt's end records the payment.
+   */
+  readonly committedAt?: Date | null;
 }
 
 /**
@@ -125,6 +130,19 @@ export const oldestFirst = (pulls: readonly KnownPull[]) =>
   [...pulls].reverse().sort((a, b) => Number(a.periodStart - b.periodStart) || Number(a.at - b.at));
 
 /**
+ * Whether a pull of a keeper belongs to no attempt that was committed before the registration had
+ * ended or was replaced. `billing reconcile` names such a pull, and only its repair records it.
+ */
+export const isLeftToReconcile = (
+  { stoppedAt }: Pick<KeeperSubscription, 'stoppedAt'>,
+  { source, committedAt }: Pick<KnownPull, 'source' | 'committedAt'>,
+): boolean =>
+  source === 'keeper' &&
+  stoppedAt !== null &&
+  committedAt !== undefined &&
+  (committedAt === null || committedAt > stoppedAt);
+
+/**
  * Whether another puller made this payment after the subscription had ended. The subscription's end
  * may have been recorded by the database's clock. Therefore a payment counts as made before the end
  * if it is found by the first read of the account after the end (pulledThrough is null).
@@ -139,8 +157,8 @@ const isAfterEnd = ({ row, state }: SubscriptionUpdate, { source, at }: KnownPul
 /**
  * Records an on-chain payment of any puller in `update`. The first payment of a period pays the
  * period, whatever its amount. Every other payment of the same period is recorded as `further`. A
- * payment that another puller made after the end pays for nothing. `next` is the due time of the
- * following payment.
+ * payment that another puller made after the end pays for nothing, and one that is left to
+ * `billing reconcile` is not recorded. `next` is the due time of the following payment.
  */
 export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Date | null): void {
   const { paidThrough } = update.state;
@@ -149,7 +167,9 @@ export function recordPull(update: SubscriptionUpdate, pull: KnownPull, next: Da
     ({ status, periodStart }) =>
       status === 'succeeded' && unixSeconds(periodStart) === pull.periodStart,
   );
-  if (isAfterEnd(update, pull)) applyAfterEnd(update, pull, pull.isPeriodPaid || isPaidHere);
+  const isLeft = !pull.recorded && isLeftToReconcile(update.row, pull);
+  if (isLeft || isAfterEnd(update, pull))
+    applyAfterEnd(update, pull, pull.isPeriodPaid || isPaidHere);
   else if (pull.recorded || pull.isPeriodPaid || isPaidHere) {
     if (!isCovered) applyCover(update, pull, next);
     if (!pull.recorded) applyFurther(update, pull);

@@ -16,6 +16,9 @@ import { nextAttemptAt } from './dunning.ts';
 import { noteChainFailure } from './early-tries.ts';
 import { notInTrial } from './price.ts';
 
+/** Seconds between reads of a subscription whose end waits for a change of plan. */
+export const CHANGE_SECONDS = 10n;
+
 /** A change of a subscription: its new state, the events in order, and the payments to record. */
 export interface SubscriptionUpdate {
   readonly row: KeeperSubscription;
@@ -41,6 +44,8 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     endReason: row.endReason,
     dueAt: row.dueAt,
     periodAnchor: row.periodAnchor,
+    chainInitId: row.chainInitId,
+    chainPeriodStart: row.chainPeriodStart,
     observedSlot: row.observedSlot,
     periodPulled: row.periodPulled,
     refundedThrough: row.refundedThrough,
@@ -99,7 +104,8 @@ export interface FailedTry {
 
 /**
  * Records an attempt that failed because of the subscriber. The subscription becomes past due, or
- * expires after the last attempt.
+ * expires after the last attempt. While a change of plan that the wallet has signed may still land,
+ * the last attempt does not count and is repeated: the change takes over from a live subscription.
  */
 export function applyFailure(
   { row, state, events, payments }: SubscriptionUpdate,
@@ -107,16 +113,21 @@ export function applyFailure(
   pastDueDays: number,
 ): void {
   const now = timeOf(failed.now);
-  state.pastDueSince ??= now;
-  state.failedAttempts += 1;
+  const pastDueSince = state.pastDueSince ?? now;
   state.setbacks = 0;
   if (failed.signature !== null) noteChainFailure(state, timeOf(failed.periodStart));
   const next = nextAttemptAt(now, {
-    pastDueSince: state.pastDueSince,
+    pastDueSince,
     days: row.pastDueDays ?? pastDueDays,
     ...(row.retryHours !== null && { retryHours: row.retryHours }),
     nextPeriod: failed.nextPeriod,
   });
+  if (next === null && row.isChangeSigned) {
+    state.dueAt = timeOf(failed.now + CHANGE_SECONDS);
+    return;
+  }
+  state.pastDueSince = pastDueSince;
+  state.failedAttempts += 1;
   state.nextPaymentDue = next;
   state.dueAt = next;
   if (next === null) {

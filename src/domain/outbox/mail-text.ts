@@ -1,5 +1,5 @@
 // The texts of e-mails to merchants: plain text that says what to do next.
-import type { MailRow } from '../../db/mails.ts';
+import type { FailureKind, MailRow } from '../../db/mails.ts';
 import { amountDisplay } from '../../format.ts';
 import { blockReasons, failureReasons } from '../reasons.ts';
 
@@ -20,20 +20,32 @@ const timeText = (iso: string) =>
 /** Returns only the host of an endpoint's URL, because the path may contain a secret. */
 const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).host : url);
 
-function contentOf({ kind, data, day }: MailRow): { subject: string; paragraphs: string[] } {
-  const { appName, url = '', since = '', lastError = '' } = data;
+/**
+ * Quotes a text that a merchant or a buyer chose, so that it does not read as the service's words.
+ */
+const quoted = (text: string) => `"${text.replaceAll(/["\u201c\u201d]/g, "'")}"`;
+
+interface Content {
+  /** Begins with the service's own words. Names stand quoted at its end. */
+  subject: string;
+  paragraphs: string[];
+}
+
+function contentOf(kind: FailureKind, { data, day }: Pick<MailRow, 'data' | 'day'>): Content {
+  const { appName = '', url = '', since = '', lastError = '', planName = '', reason = '' } = data;
+  const app = quoted(appName);
   switch (kind) {
     case 'endpoint_failing':
       return {
-        subject: `${appName}: your webhook fails`,
+        subject: `Your webhook fails: ${app}`,
         paragraphs: [
-          `Requests to your webhook at ${hostOf(url)} fail since ${timeText(since)}, the last one with "${lastError}".`,
+          `Requests to your webhook at ${hostOf(url)} fail since ${timeText(since)}, the last one with ${quoted(lastError)}.`,
           'Each event is tried six times within about 15 hours. Repair the endpoint, then replay what failed on the dashboard, under Webhook.',
         ],
       };
     case 'endpoint_disabled':
       return {
-        subject: `${appName}: your webhook is disabled`,
+        subject: `Your webhook is disabled: ${app}`,
         paragraphs: [
           `All requests to your webhook at ${hostOf(url)} failed for days. Since ${timeText(since)} nothing is sent to it.`,
           'Repair the endpoint, then enable it on the dashboard, under Webhook. Enabling it sends what it missed.',
@@ -41,9 +53,9 @@ function contentOf({ kind, data, day }: MailRow): { subject: string; paragraphs:
       };
     case 'plan_blocked':
       return {
-        subject: `${appName}: nothing is collected for ${data.planName ?? 'a plan'}`,
+        subject: `Nothing is collected for a plan: ${quoted(planName)} of ${app}`,
         paragraphs: [
-          `Payments of your plan ${data.planName ?? ''} cannot be collected. ${sentenceOf(blockReasons, data.reason ?? '')}`,
+          `Payments of your plan ${quoted(planName)} cannot be collected. ${sentenceOf(blockReasons, reason)}`,
           'The payments wait, and are collected once the cause is gone. Subscribers keep their access for the grace period.',
         ],
       };
@@ -53,16 +65,16 @@ function contentOf({ kind, data, day }: MailRow): { subject: string; paragraphs:
 }
 
 function digestOf(
-  { appName, count = 0, amount = '0', payments = [] }: MailRow['data'],
+  { appName = '', count = 0, amount = '0', payments = [] }: MailRow['data'],
   day: string,
-): { subject: string; paragraphs: string[] } {
+): Content {
   const lines = payments.map(
     (one) =>
-      `- ${one.customer}: ${amountDisplay(BigInt(one.amount))}. ${sentenceOf(failureReasons, one.reason)}`,
+      `- ${quoted(one.customer)}: ${amountDisplay(BigInt(one.amount))}. ${sentenceOf(failureReasons, one.reason)}`,
   );
   const more = count - payments.length;
   return {
-    subject: `${appName}: ${count === 1 ? '1 payment' : `${count} payments`} failed on ${day}`,
+    subject: `${count === 1 ? '1 payment' : `${count} payments`} failed on ${day}: ${quoted(appName)}`,
     paragraphs: [
       `On ${day} (UTC) ${count === 1 ? '1 attempt' : `${count} attempts`} to collect ${amountDisplay(BigInt(amount))} failed:`,
       [...lines, ...(more > 0 ? [`- and ${more} more`] : [])].join('\n'),
@@ -71,14 +83,30 @@ function digestOf(
   };
 }
 
+/** The first e-mail to an address. It has no word that a merchant chose. */
+function confirmation(publicUrl: string, token: string): Content {
+  return {
+    subject: 'Confirm your e-mail address',
+    paragraphs: [
+      `This address was entered on ${publicUrl}/dashboard, to get e-mails about failing webhooks and payments there.`,
+      `If that was you, open this link: ${publicUrl}/mails/confirm/${token}`,
+      'If not, do nothing. No other e-mail is sent to an address that is not confirmed.',
+    ],
+  };
+}
+
 /** Builds an e-mail. `publicUrl` is the base of its links. */
 export function mailText(row: MailRow, publicUrl: string): MailText {
-  const { subject, paragraphs } = contentOf(row);
-  const unsubscribeUrl = `${publicUrl}/mails/unsubscribe/${row.unsubscribeToken}`;
-  const text = [
-    ...paragraphs,
-    `Dashboard: ${publicUrl}/dashboard`,
-    `You get this e-mail because your address is in the dashboard's settings. To get none: ${unsubscribeUrl}`,
-  ].join('\n\n');
-  return { subject, text: `${text}\n`, unsubscribeUrl };
+  const { kind, confirmToken, unsubscribeToken } = row;
+  const unsubscribeUrl = `${publicUrl}/mails/unsubscribe/${unsubscribeToken}`;
+  const { subject, paragraphs } =
+    kind === 'confirm_address' ? confirmation(publicUrl, confirmToken ?? '') : contentOf(kind, row);
+  const foot =
+    kind === 'confirm_address'
+      ? [`To get no e-mail of this service at all: ${unsubscribeUrl}`]
+      : [
+          `Dashboard: ${publicUrl}/dashboard`,
+          `You get this e-mail because your address is in the dashboard's settings. To get none: ${unsubscribeUrl}`,
+        ];
+  return { subject, text: `${[...paragraphs, ...foot].join('\n\n')}\n`, unsubscribeUrl };
 }

@@ -2,11 +2,17 @@
 // transaction, and stores it for a keeper. Only a keeper signs for the sponsor.
 import { timingSafeEqual } from 'node:crypto';
 import type { Sql } from '../../db/postgres/connect.ts';
-import { findSponsoredOffer, type SponsoredOffer, storeSigned } from '../../db/sponsored-offers.ts';
+import {
+  findSponsoredOffer,
+  hasUndecided,
+  lockHandOvers,
+  type SponsoredOffer,
+  storeSigned,
+} from '../../db/sponsored-offers.ts';
 import { readSponsoredProgress, type SponsoredProgress } from '../../db/sponsorships.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
-import type { ChainSender } from '../subscribing/chain-reads.ts';
+import { type ChainSender, reaching } from '../subscribing/chain-reads.ts';
 import { takeOffer } from '../subscribing/one-per-customer.ts';
 import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
@@ -43,7 +49,8 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 /**
  * Stores the signed transaction (base64). Returns whether this call stored it. Only the wallet's
  * owner can make this call, because nobody else knows the wallet's signature yet. Throws
- * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT as takeOffer() does.
+ * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT as takeOffer() does, or
+ * while no keeper has decided about another signed offer of the wallet that can still land.
  */
 export async function handOver(
   parts: { sql: Sql; chain: Pick<ChainSender, 'getBlockHeight'> },
@@ -64,9 +71,21 @@ export async function handOver(
   if (!isOpenToSuspended(purpose))
     await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
   const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
-  return takeOffer(parts, { ...offer, checkoutSessionId }, (tx) =>
-    storeSigned(tx, offer.id, bytes),
-  );
+  // An offer whose blockhash has expired counts no longer. The block height is needed only if there
+  // is another offer. Offers that are handed over meanwhile count at any height.
+  const blockHeight = (await hasUndecided(sql, offer, 0n))
+    ? await reaching(parts.chain.getBlockHeight())
+    : 0n;
+  return takeOffer(parts, { ...offer, checkoutSessionId }, async (tx) => {
+    await lockHandOvers(tx, wallet);
+    const isStored = await storeSigned(tx, offer.id, bytes);
+    if (isStored && (await hasUndecided(tx, offer, blockHeight)))
+      throw new ServiceError(
+        'CONFLICT',
+        'Another transaction of this wallet waits for its decision. Try again in a moment.',
+      );
+    return isStored;
+  });
 }
 
 /**

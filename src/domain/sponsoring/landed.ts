@@ -138,7 +138,8 @@ export async function registrationOf(
   // credit is never less. Refunds and other changes of plan cannot reduce the credit, because
   // `hasSponsoredChange` (db/plan-changes.ts) blocks them while the sponsorship is open.
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
-  const change = { id: replaces, when: 'now', at, offerId: one.offerId } as const;
+  const { offerId, createdAt: offeredAt } = one;
+  const change = { id: replaces, when: 'now', at, offeredAt, offerId } as const;
   return { ...registration, ...keptIds(replaced, registration), allowSecond: true, change };
 }
 

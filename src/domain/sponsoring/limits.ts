@@ -3,6 +3,7 @@
 // signed transaction. Pure.
 import type { Config } from '../../config/config.ts';
 import type { SponsorUsage } from '../../db/sponsor-budgets.ts';
+import type { MerchantStanding } from '../../db/sponsored-merchants.ts';
 import type { SponsoredPurpose } from '../../db/sponsored-offers.ts';
 
 /** The operator's budgets in lamports (SPONSOR_ variables). */
@@ -13,6 +14,9 @@ export interface SponsorLimits {
   readonly perAddress: bigint;
   readonly leaving: bigint;
   readonly merchantOut: bigint;
+  readonly merchantStart: bigint;
+  /** What one USDC of a merchant's platform fees is worth. */
+  readonly lamportsPerUsdc: bigint;
   /** Minimum first payment, in USDC base units. */
   readonly minimumAmount: bigint;
   /**
@@ -83,6 +87,8 @@ export const isLimit = (refusal: Refusal) => LIMITS.includes(refusal);
  * budget, one network address a fifth.
  */
 const [LEAVING_PER_WALLET, LEAVING_PER_ADDRESS] = [20n, 5n];
+/** All addresses of one IPv6 /48 together may use this many budgets of one address. */
+const ADDRESSES_PER_SITE = 4n;
 /**
  * Lamports that sponsoring always leaves in a sponsor's wallet. Each sponsor is the wallet of a
  * keeper. A keeper whose wallet holds less collects no payments, because the network fees of one
@@ -100,6 +106,8 @@ export function sponsorLimits(config: Config): SponsorLimits | undefined {
     perAddress: BigInt(config.sponsorPerAddress),
     leaving: BigInt(config.sponsorLeaving),
     merchantOut: BigInt(config.sponsorMerchantOut),
+    merchantStart: BigInt(config.sponsorMerchantStart),
+    lamportsPerUsdc: BigInt(config.lamportsPerUsdc),
     minimumAmount: BigInt(config.sponsorMinimumAmount),
     floor: config.sponsorFloor === undefined ? undefined : BigInt(config.sponsorFloor),
   };
@@ -130,6 +138,37 @@ export function floorOf({ floor }: Pick<SponsorLimits, 'floor'>, week: bigint): 
   const wanted = floor ?? week;
   return wanted > LEAST_FLOOR ? wanted : LEAST_FLOOR;
 }
+
+type MerchantLimits = Pick<SponsorLimits, 'merchantOut' | 'merchantStart' | 'lamportsPerUsdc'>;
+
+const BASE_UNITS = 1_000_000n;
+const worthOf = ({ lamportsPerUsdc }: MerchantLimits, { fees }: MerchantStanding): bigint =>
+  (fees * lamportsPerUsdc) / BASE_UNITS;
+
+/** Returns how much rent (lamports) of a merchant's subscribers may be out at a time. */
+export function mayBeOut(limits: MerchantLimits, merchant: MerchantStanding): bigint {
+  const { merchantOut, merchantStart } = limits;
+  const { vouched, isApproved } = merchant;
+  const own = vouched ?? (isApproved ? merchantOut : merchantStart + worthOf(limits, merchant));
+  return own < merchantOut ? own : merchantOut;
+}
+
+/**
+ * Whether the merchant is new: no operator approved it or vouches for it, and its fees are worth
+ * less than what it starts with. One payment does not suffice, because anyone can make a merchant
+ * and pay a cent of fees.
+ */
+export function isNewMerchant(limits: MerchantLimits, merchant: MerchantStanding): boolean {
+  const { vouched, isApproved } = merchant;
+  return vouched === null && !isApproved && worthOf(limits, merchant) < limits.merchantStart;
+}
+
+/** Returns the lamports a day that all new merchants together may use: a fifth of the day's. */
+export const newMerchantsBudget = ({ perDay }: Pick<SponsorLimits, 'perDay'>): bigint =>
+  perDay / 5n;
+
+/** Whether over four fifths of the rent that may be out are out. */
+export const isNearLimit = (out: bigint, limit: bigint): boolean => out * 5n > limit * 4n;
 
 /** Maximum cost of a transaction in lamports: the network fee, and the rent of opened accounts. */
 export interface SponsorCost {
@@ -167,11 +206,14 @@ export function overBudget(
     return rest < LEAST_FLOOR ? 'low_balance' : overLeaving(limits, usage, lamports);
   if (rest < floor) return 'low_balance';
   if (usage.total + lamports > limits.perDay) return 'budget';
+  const isOfNew = isNewMerchant(limits, usage);
+  if (isOfNew && usage.newMerchants + lamports > newMerchantsBudget(limits)) return 'budget';
   if (usage.merchant + lamports > limits.perMerchant) return 'merchant_budget';
-  if (usage.merchantOut + cost.rent > limits.merchantOut) return 'merchant_budget';
+  // A transaction without rent leaves what is out as it is.
+  const isOut = cost.rent > 0n && usage.merchantOut + cost.rent > mayBeOut(limits, usage);
+  if (isOut) return 'merchant_budget';
   if (usage.wallet + lamports > limits.perWallet) return 'wallet_budget';
-  if (usage.address + lamports > limits.perAddress) return 'address_budget';
-  return undefined;
+  return overAddress(limits.perAddress, lamports, usage.address, usage.site);
 }
 
 function overLeaving(
@@ -181,7 +223,16 @@ function overLeaving(
 ): Refusal | undefined {
   if (usage.leaving + lamports > leaving) return 'budget';
   if (usage.walletLeaving + lamports > leaving / LEAVING_PER_WALLET) return 'wallet_budget';
-  return usage.addressLeaving + lamports > leaving / LEAVING_PER_ADDRESS
-    ? 'address_budget'
-    : undefined;
+  const perAddress = leaving / LEAVING_PER_ADDRESS;
+  return overAddress(perAddress, lamports, usage.addressLeaving, usage.siteLeaving);
+}
+
+function overAddress(
+  budget: bigint,
+  lamports: bigint,
+  address: bigint,
+  site: bigint,
+): Refusal | undefined {
+  const isOver = address + lamports > budget || site + lamports > budget * ADDRESSES_PER_SITE;
+  return isOver ? 'address_budget' : undefined;
 }

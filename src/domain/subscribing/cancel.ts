@@ -14,7 +14,7 @@ import type { SubscriptionRow } from '../../db/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
-import { isSameAccount } from './ended.ts';
+import { isOfAccount } from './ended.ts';
 import { type KnownChanges, NO_CHANGES } from './signed-changes.ts';
 
 /**
@@ -104,7 +104,7 @@ export async function livesOffCurve(
   const account = subscriptionIn(accounts[0] ?? null, network.programId);
   if (account?.expiresAt !== 0n) return false;
   const newest = await findNewestRegistration(sql, subscriptionPda);
-  return newest?.id === id && isSameAccount(newest, account);
+  return newest?.id === id && isOfAccount(newest, account);
 }
 
 function ended(status: string): ServiceError {

@@ -22,24 +22,42 @@ interface Registered {
   readonly offersAfter: Date | null;
 }
 
+/** From when a registration is charged. */
+export interface ChargeStart {
+  /** Null if whole periods are charged. */
+  readonly chargedFrom: Date | null;
+  /**
+   * Chain time in Unix seconds at which the wallet opened or resumed the account: a change of plan
+   * takes over from then on. The time of the registration, if that is not known.
+   */
+  readonly landedAt: bigint;
+}
+
 /**
  * Returns the chain time from which the registration is charged. For an account that an offer
  * resumed, this is the time of the resume, which may lie in an earlier period; otherwise it is the
- * time of the registration. Null means that whole periods are charged. This is so (1) if a new
- * account is registered promptly, (2) if an offer opened the account in this period. Throws
- * INTERNAL_ERROR when the chain is unreachable.
+ * time of the registration. Whole periods are charged (1) if a new account is registered promptly,
+ * (2) if an offer opened the account in this period. A new account that an offer opened has landed
+ * at the start of the account's own period, also if a later period runs. Throws INTERNAL_ERROR when
+ * the chain is unreachable.
  */
-export async function startOfCharge(sql: Queryable, registered: Registered): Promise<Date | null> {
+export async function startOfCharge(sql: Queryable, registered: Registered): Promise<ChargeStart> {
   const { account, period, now, subscriptionPda, landing, offersAfter: after } = registered;
-  if (isPrompt(registered)) return null;
+  const isFirst = period.start === account.periodStart;
+  const whole = { chargedFrom: null, landedAt: account.periodStart };
+  if (isPrompt(registered) && isFirst) return whole;
   const of = { wallet: account.subscriber, subscriptionPda, after };
   const offered = await readOffered(sql, of);
-  if (!registered.isRenewed)
-    return offered.opening && period.start === account.periodStart ? null : timeOf(now);
+  const from = (at: bigint) => ({ chargedFrom: timeOf(at), landedAt: at });
+  if (!registered.isRenewed) {
+    const start = isPrompt(registered) ? { chargedFrom: null, landedAt: period.start } : from(now);
+    if (!offered.opening) return start;
+    return isFirst ? whole : { ...start, landedAt: account.periodStart };
+  }
   const isResumed =
     offered.resuming || (after !== null && (await isResumeTaken(sql, { ...of, after })));
   const landed = isResumed ? await landing() : undefined;
-  return timeOf(landed?.kind === 'resumed' ? landed.at : now);
+  return from(landed?.kind === 'resumed' ? landed.at : now);
 }
 
 /**

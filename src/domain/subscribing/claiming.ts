@@ -14,6 +14,7 @@ import {
 } from '../../db/unclaimed.ts';
 import { ServiceError } from '../../errors.ts';
 import { refusedCheckout } from './checkout.ts';
+import type { Judged } from './ended.ts';
 import { noteDuplicate } from './one-per-customer.ts';
 import type { PlanChange } from './plan-credit.ts';
 
@@ -23,6 +24,10 @@ export type RegistrationToStore = NewRegistration & {
   checkoutSessionId?: string;
   allowSecond?: boolean;
   change?: PlanChange | undefined;
+  /** With `isUnclaimed`: what the keeper has judged. */
+  judged?: Judged;
+  /** When the wallet asked for the offer that it registers with, if it does not ask itself. */
+  askedAt?: Date | undefined;
 };
 
 /**

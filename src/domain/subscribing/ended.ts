@@ -9,9 +9,11 @@
 //   otherwise                                                 -> only its wallet can register it
 //
 // "After" is by the database's clock. An offer to subscribe counts if it was made after the end, an
-// offer to resume also if its wallet handed it over after the end.
+// offer to resume also if its wallet handed it over after the end. A registration may end while a
+// keeper judges, so the decision is stored only if it still stands.
 import { isOnCurve } from '../../chain/program/addresses.ts';
-import type { AccountIdentity } from '../../chain/program/layouts.ts';
+import type { AccountIdentity, SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { isSameAccount, periodSeconds } from '../../chain/program/period.ts';
 import { unixSeconds } from '../../chain/time.ts';
 import {
   type EarlierRegistration,
@@ -30,15 +32,35 @@ export interface Ended {
   readonly isReinstated: boolean;
 }
 
+/** What a keeper has read before it decides about a live account. */
+export interface Judged {
+  /** The newest registration of the address, of any account. */
+  readonly newest: Pick<EarlierRegistration, 'id' | 'stoppedAt'> | undefined;
+  readonly account: Pick<SubscriptionAccount, 'initId' | 'periodStart' | 'periodHours'>;
+}
+
 /**
- * Whether a registration belongs to this on-chain account: it has the same init_id and the same
- * period boundaries.
+ * Whether a decision of a keeper still holds under the lock of the address: `newest` is the
+ * registration that was judged, and it has neither ended nor been replaced since.
  */
-export function isSameAccount(earlier: EarlierRegistration, account: AccountIdentity): boolean {
-  const { chainInitId, chainPeriodStart, periodHours } = earlier;
-  if (chainInitId === null || chainPeriodStart === null) return true;
-  const apart = account.periodStart - unixSeconds(chainPeriodStart);
-  return chainInitId === account.initId && apart % (BigInt(periodHours) * 3600n) === 0n;
+export function stands({ newest: judged }: Judged, newest: Judged['newest']): boolean {
+  return (
+    judged?.id === newest?.id &&
+    (judged?.stoppedAt?.getTime() ?? null) === (newest?.stoppedAt?.getTime() ?? null)
+  );
+}
+
+/** Whether a keeper has judged the account that it is about to register. */
+export function isJudged({ account }: Judged, registered: AccountIdentity): boolean {
+  return isSameAccount(account, registered, periodSeconds(account.periodHours));
+}
+
+/** Whether a registration belongs to this on-chain account. True if its account was not read. */
+export function isOfAccount(earlier: EarlierRegistration, account: AccountIdentity): boolean {
+  const { chainInitId: initId, chainPeriodStart, periodHours } = earlier;
+  if (initId === null || chainPeriodStart === null) return true;
+  const registered = { initId, periodStart: unixSeconds(chainPeriodStart) };
+  return isSameAccount(registered, account, periodSeconds(BigInt(periodHours)));
 }
 
 /**
@@ -51,7 +73,7 @@ export function endOf(
   account: AccountIdentity,
 ): Ended | undefined {
   if (earlier === undefined || earlier.stoppedAt === null) return undefined;
-  if (!isSameAccount(earlier, account)) return undefined;
+  if (!isOfAccount(earlier, account)) return undefined;
   const { id, stoppedAt: at, replacedBy, reinstatedAt, subscriberWallet } = earlier;
   const isReinstated = reinstatedAt !== null && !isOnCurve(subscriberWallet);
   return { id, at, isReplaced: replacedBy !== null, isReinstated };
@@ -69,6 +91,12 @@ export function offersCountAfter(
   if (earlier === undefined) return null;
   return endOf(earlier, account)?.at ?? earlier.createdAt;
 }
+
+/** Whether the wallet asked for an offer before this registration of the account had ended. */
+export const isAskedBefore = (
+  askedAt: Date | undefined,
+  { stoppedAt }: Pick<EarlierRegistration, 'stoppedAt'>,
+): boolean => askedAt !== undefined && stoppedAt !== null && askedAt <= stoppedAt;
 
 /**
  * Returns the addresses of these live accounts that a keeper has to look at. Leaves out accounts

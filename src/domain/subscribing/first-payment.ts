@@ -10,6 +10,7 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import type { DiscountTerms } from '../../db/subscription-changes.ts';
 import { hadTrial } from '../../db/subscriptions.ts';
 import { amountDue, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
+import type { ChargeStart } from './charge-start.ts';
 import { readTakenOver } from './plan-credit.ts';
 
 /** Terms of a checkout session. They override the plan's terms. */
@@ -92,18 +93,20 @@ export function firstPayment(
 }
 
 /** A live account that is to be registered. */
-export interface LiveAccount {
+export interface LiveAccount extends ChargeStart {
   readonly plan: PlanRow;
   readonly wallet: string;
   readonly period: PullPeriod;
-  /** Chain time from which the period is charged; null charges the whole period. */
-  readonly chargedFrom: Date | null;
   /** Chain time in Unix seconds. */
   readonly now: bigint;
 }
 
 /** The terms under which a live account is registered: of a session, of a change of plan. */
-export type LiveTerms = SessionTerms & Pick<OpenOffer, 'replaces' | 'changeWhen'>;
+export type LiveTerms = SessionTerms &
+  Pick<OpenOffer, 'replaces' | 'changeWhen'> & {
+    /** The database's time at which the change of plan was offered; null without one. */
+    readonly offeredAt: Date | null;
+  };
 
 /** The terms of a registration without a checkout session and without a change of plan. */
 export const PUBLIC_TERMS: LiveTerms = {
@@ -111,6 +114,7 @@ export const PUBLIC_TERMS: LiveTerms = {
   trialHours: null,
   replaces: null,
   changeWhen: null,
+  offeredAt: null,
 };
 
 /**
@@ -142,12 +146,11 @@ export async function dueAtOnce(
 /** What a live account takes over in a change of plan; undefined without one. */
 export async function takenOverBy(
   sql: Queryable,
-  { period, chargedFrom }: LiveAccount,
-  { replaces: id, changeWhen: when }: LiveTerms,
+  { landedAt: at }: Pick<LiveAccount, 'landedAt'>,
+  { replaces: id, changeWhen: when, offeredAt }: LiveTerms,
 ) {
   if (id === null || when === null) return undefined;
-  const at = chargedFrom === null ? period.start : unixSeconds(chargedFrom);
-  return readTakenOver(sql, { id, when, at });
+  return readTakenOver(sql, { id, when, at, offeredAt });
 }
 
 /** End of the trial that a registration of a live account gives; null without a trial. */

@@ -99,10 +99,11 @@ export async function reserveCustomer(
 export async function takeOffer<T>(
   { sql, chain }: { sql: Sql; chain: Pick<ChainSender, 'getBlockHeight'> },
   offer: { wallet: string; checkoutSessionId: string | null; subscriptionPda: string | null },
-  take: (sql: Queryable, blockHeight: bigint | undefined) => Promise<T>,
+  take: (tx: Transaction, blockHeight: bigint | undefined) => Promise<T>,
 ): Promise<T> {
   const { wallet, checkoutSessionId, subscriptionPda } = offer;
-  if (checkoutSessionId === null || subscriptionPda === null) return take(sql, undefined);
+  if (checkoutSessionId === null || subscriptionPda === null)
+    return sql.begin((tx) => take(tx, undefined)) as Promise<T>;
   const found = await findCheckoutSession(sql, checkoutSessionId);
   const session = found?.subscriptionId === null ? found : undefined;
   const isLimited = session !== undefined && (await limited(sql, session)) !== undefined;

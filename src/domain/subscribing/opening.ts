@@ -37,7 +37,7 @@ import {
   readBlockhash,
   type Unsigned,
 } from './chain-reads.ts';
-import { isSameAccount } from './ended.ts';
+import { isOfAccount } from './ended.ts';
 import { partiesOf, planFaults } from './plans.ts';
 import { endedByMerchant, OWN_PLAN_FAULT } from './registration.ts';
 import { blockedPlan, blockOf, frozenWallet } from './selling.ts';
@@ -244,7 +244,7 @@ async function checkResumable(
   { plan, authority, isChange }: OpeningGround & { isChange: boolean },
 ): Promise<void> {
   const earlier = await findNewestRegistration(sql, subscriptionPda);
-  const isRegistered = earlier !== undefined && isSameAccount(earlier, account);
+  const isRegistered = earlier !== undefined && isOfAccount(earlier, account);
   const subscribed = (next: string) =>
     new ServiceError(
       'CONFLICT',

@@ -13,6 +13,7 @@ import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { clearCredit, readRemainder } from '../../db/account-registrations.ts';
 import type { ChangeWhen } from '../../db/offered-transactions.ts';
 import {
+  endCreditedTime,
   endReplacedAt,
   hasOpenAttempt,
   hasOpenChange,
@@ -31,12 +32,14 @@ import { ServiceError } from '../../errors.ts';
 import { hasRunningPeriod, latest, type Taken, takenFrom } from '../collecting/credit.ts';
 import { appendEvents } from '../outbox/events.ts';
 
-/** A change of plan at the chain time `at` (Unix seconds). */
+/** A change of plan that landed, or would land, at the chain time `at` (Unix seconds). */
 export interface PlanChange {
   /** The replaced subscription. */
   readonly id: string;
   readonly when: ChangeWhen;
   readonly at: bigint;
+  /** The database's time at which the landed transaction was offered. */
+  readonly offeredAt?: Date | null;
   /** The offer of the sponsored transaction that makes the change. */
   readonly offerId?: string | null;
 }
@@ -66,7 +69,8 @@ type PaidReader<Db> = (
 
 /**
  * Computes what the new subscription takes over from the replaced one. Undefined when the replaced
- * subscription had ended at the time of the change, or was replaced before. Throws PaymentUnderWay.
+ * subscription had ended before the change (wasLive), or was replaced before. Throws
+ * PaymentUnderWay.
  */
 export function readTakenOver(sql: Queryable, change: PlanChange): Promise<TakenOver | undefined> {
   return takenOver(sql, change, { forUpdate: false, read: readPaidParts });
@@ -74,12 +78,13 @@ export function readTakenOver(sql: Queryable, change: PlanChange): Promise<Taken
 
 async function takenOver<Db extends Queryable>(
   sql: Db,
-  { id, when, at, offerId = null }: PlanChange,
+  { id, when, at, offeredAt = null, offerId = null }: PlanChange,
   { forUpdate, read }: { forUpdate: boolean; read: PaidReader<Db> },
 ): Promise<TakenOver | undefined> {
   const rows = await replacedRows(sql, id, at, { forUpdate });
   const [first, ...earlier] = rows;
-  if (first === undefined || first.replacedBy !== null || !wasLive(first, at)) return undefined;
+  if (first === undefined || first.replacedBy !== null) return undefined;
+  if (!wasLive(first, { at, offeredAt })) return undefined;
   const pdas = rows.map(({ subscriptionPda }) => subscriptionPda);
   if ((await hasOpenAttempt(sql, pdas)) || (await hasOpenChange(sql, id, offerId)))
     throw new PaymentUnderWay();
@@ -122,7 +127,10 @@ export function takeOver(sql: Transaction, change: PlanChange): Promise<TakenOve
   return takenOver(sql, change, { forUpdate: true, read: lockPaidParts });
 }
 
-/** Stores what the new subscription `by` has taken over, and the replaced subscription's event. */
+/**
+ * Stores what the new subscription `by` has taken over, the end of the paid time that became
+ * credit, and the replaced subscription's event.
+ */
 export async function storeTakenOver(
   sql: Transaction,
   { at }: PlanChange,
@@ -133,15 +141,24 @@ export async function storeTakenOver(
   if (first === undefined) return;
   await markCredited(sql, parts);
   for (const { id } of earlier) await endReplacedAt(sql, id, replacedAt);
-  if (!isLive(first)) {
-    await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
-    return;
-  }
-  const replaced = await markReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
+  if (isLive(first)) await storeReplaced(sql, first.id, { by, at: timeOf(at), replacedAt });
+  else await markReplacedAfterEnd(sql, first.id, { by, replacedAt });
+  const credited = parts.map(({ id }) => id);
+  await endCreditedTime(sql, credited, timeOf(at));
+}
+
+/** Marks a live subscription as replaced, with its event. */
+async function storeReplaced(
+  sql: Transaction,
+  subscriptionId: string,
+  replacement: { by: string; at: Date; replacedAt: Date },
+): Promise<void> {
+  const replaced = await markReplaced(sql, subscriptionId, replacement);
   if (replaced?.isFirst !== true) return;
   const { cancelRequestedAt } = replaced;
-  const extra = { cancelRequestedAt, cancelRequestedBy: 'subscriber', replacedBy: by };
-  await appendEvents(sql, [{ subscriptionId: first.id, type: 'cancel_requested', extra }]);
+  const { by: replacedBy } = replacement;
+  const extra = { cancelRequestedAt, cancelRequestedBy: 'subscriber', replacedBy };
+  await appendEvents(sql, [{ subscriptionId, type: 'cancel_requested', extra }]);
 }
 
 /**
@@ -195,8 +212,18 @@ export function takenFields(takes: TakenTerms | undefined) {
 const isLive = ({ status }: ReplacedRow) => status === 'active' || status === 'past_due';
 
 /**
- * Whether a change of plan that landed at the chain time `at` can take over from the subscription:
- * it is live, or has ended since and nothing was taken over from it.
+ * Whether a change of plan can take over from the subscription: it is live, or has ended since and
+ * nothing was taken over from it. It was live before the change if it was live when the change
+ * landed (chain time `at`), or when the change was offered (the database's time): the wallet then
+ * pays what it was shown, less the credit.
  */
-const wasLive = (row: ReplacedRow, at: bigint) =>
-  isLive(row) || (row.endedAt !== null && row.endedAt >= timeOf(at) && !row.isRenewed);
+function wasLive(
+  row: ReplacedRow,
+  { at, offeredAt }: { at: bigint; offeredAt: Date | null },
+): boolean {
+  if (isLive(row)) return true;
+  const { endedAt, stoppedAt } = row;
+  const endedLater = endedAt !== null && endedAt >= timeOf(at);
+  const stoppedLater = offeredAt !== null && stoppedAt !== null && stoppedAt > offeredAt;
+  return !row.isRenewed && (endedLater || stoppedLater);
+}

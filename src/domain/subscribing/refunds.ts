@@ -25,6 +25,7 @@ import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Notifier } from '../../db/postgres/notify.ts';
 import {
   type AwaitedRefund,
+  countOpenRefunds,
   expireRefund,
   insertRefund,
   readRefundable,
@@ -35,8 +36,14 @@ import {
 import { invalidField, ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { appendEvents } from '../outbox/events.ts';
-import { type ChainReader, readAccounts, readBlockhash, type Unsigned } from './chain-reads.ts';
+import { type ChainReader, readAccounts, readBlockhash } from './chain-reads.ts';
+import { type Offer, offerTransaction } from './relay.ts';
 
+/**
+ * Maximum numbers of open refunds. A refund is open until the relay has taken its transfer signed,
+ * or its blockhash has expired. Keepers look for the transfer of each for a day.
+ */
+const [MAX_OPEN_PER_PAYMENT, MAX_OPEN_PER_MERCHANT] = [3, 50];
 /** Number of refunds that are polled per batch. */
 const AWAITED_AT_ONCE = 20;
 /** Page size of getSignaturesForAddress. */
@@ -55,7 +62,9 @@ const MAX_READ = 50;
 export interface RefundablePayment {
   id: string;
   appId: string;
+  planId: string;
   subscriptionId: string;
+  subscriptionPda: string;
   subscriberWallet: string;
   status: string;
 }
@@ -73,6 +82,8 @@ export interface RefundGround {
   readonly lastValidBlockHeight: bigint;
   /** Slot of the response with the blockhash. */
   readonly slot: bigint;
+  /** Block height of that response. */
+  readonly blockHeight: bigint;
 }
 
 /**
@@ -103,17 +114,18 @@ export async function readRefundGround(
 }
 
 /**
- * Stores a refund of `amount` base units (null: the whole refundable rest) and builds its transfer.
- * Throws CONFLICT when nothing can be refunded, a sponsored change of plan is under way, a token
- * account is frozen, or the merchant's account holds less than the refund. Throws VALIDATION_ERROR
- * when `amount` exceeds the refundable rest.
+ * Stores a refund of `amount` base units (null: the whole refundable rest) and offers its transfer.
+ * Throws CONFLICT when nothing can be refunded, a sponsored change of plan is under way, too many
+ * refunds of the payment or the merchant are open, a token account is frozen, or the merchant's
+ * account holds less than the refund. Throws VALIDATION_ERROR when `amount` exceeds the refundable
+ * rest.
  */
 export async function askRefund(
   sql: Transaction,
   payment: RefundablePayment,
   amount: bigint | null,
   ground: RefundGround,
-): Promise<{ refund: RefundRow; unsigned: Unsigned }> {
+): Promise<{ refund: RefundRow; offer: Offer }> {
   const { left, isChanging } = await readRefundable(sql, payment.id);
   if (isChanging)
     throw new ServiceError(
@@ -128,6 +140,7 @@ export async function askRefund(
       'amount',
       `must be at most ${left}, which is what is left of the net amount`,
     );
+  await refuseManyOpen(sql, payment, ground);
   if (ground.frozen !== null)
     throw new ServiceError(
       'CONFLICT',
@@ -138,16 +151,36 @@ export async function askRefund(
       'CONFLICT',
       `Your token account holds ${ground.funds} base units, less than the refund of ${wanted}.`,
     );
-  const { id: transactionId, appId, subscriptionId, subscriberWallet: subscriber } = payment;
+  const { id: transactionId, appId, planId, subscriptionId, subscriptionPda } = payment;
+  const { subscriberWallet: subscriber } = payment;
   const reference = bs58.encode(randomBytes(32));
   const { mint, merchant, blockhash, lastValidBlockHeight, slot: blockhashSlot } = ground;
   const asked = { appId, transactionId, subscriptionId, amount: wanted, reference };
   const lifetime = { blockhash, lastValidBlockHeight, blockhashSlot };
-  const refund = await insertRefund(sql, { ...asked, ...lifetime });
   const transfer = { mint, merchant, subscriber, amount: wanted, reference };
   const transaction = refundTransaction(transfer, ground);
   const unsigned = { transaction, blockhash, lastValidBlockHeight, slot: blockhashSlot };
-  return { refund, unsigned };
+  const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
+  const offer = await offerTransaction(sql, unsigned, what);
+  const refund = await insertRefund(sql, { ...asked, ...lifetime, offerId: offer.offerId });
+  return { refund, offer };
+}
+
+async function refuseManyOpen(
+  sql: Transaction,
+  { appId, id: paymentId }: RefundablePayment,
+  { blockHeight }: RefundGround,
+): Promise<void> {
+  const { ofPayment, ofMerchant } = await countOpenRefunds(sql, { appId, paymentId }, blockHeight);
+  const [max, whose] =
+    ofPayment >= MAX_OPEN_PER_PAYMENT
+      ? [MAX_OPEN_PER_PAYMENT, 'of this payment']
+      : [MAX_OPEN_PER_MERCHANT, 'of yours'];
+  if (ofPayment < MAX_OPEN_PER_PAYMENT && ofMerchant < MAX_OPEN_PER_MERCHANT) return;
+  throw new ServiceError(
+    'CONFLICT',
+    `${max} refunds ${whose} wait for your signature: send one, or ask again in about a minute.`,
+  );
 }
 
 interface RecordingParts {

@@ -19,7 +19,7 @@ import {
 import { landedOffer } from './landed-offer.ts';
 import { landingOf } from './landing.ts';
 
-const NO_CHANGE = { replaces: null, changeWhen: null } as const;
+const NO_CHANGE = { replaces: null, changeWhen: null, offeredAt: null } as const;
 
 /** An account that is live on chain, and its plan. */
 interface SeenAccount {
@@ -85,12 +85,12 @@ export async function registrationTerms(
   const { plan: planPda, subscriber: wallet } = account;
   const addresses = { plan: planPda, subscriber: wallet, subscriptionPda };
   const landing = landingOf(chain, network, addresses);
-  const chargedFrom = await startOfCharge(sql, { ...seen, landing });
-  const live = { plan, wallet, period, chargedFrom, now };
+  const start = await startOfCharge(sql, { ...seen, landing });
+  const live = { plan, wallet, period, now, ...start };
   const termsOf = (offer: OpenOffer): LiveTerms => {
-    const { replaces, changeWhen } = offer;
+    const { replaces, changeWhen, offeredAt } = offer;
     const change =
-      replaces !== null && running.has(replaces) ? NO_CHANGE : { replaces, changeWhen };
+      replaces !== null && running.has(replaces) ? NO_CHANGE : { replaces, changeWhen, offeredAt };
     return { ...(offer.checkoutSessionId === null ? (session ?? PUBLIC_TERMS) : offer), ...change };
   };
   const named =

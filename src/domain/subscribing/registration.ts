@@ -33,7 +33,7 @@ import { lockSuspended } from '../accounts/suspended.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
-import { isSameAccount, offersCountAfter } from './ended.ts';
+import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
 import { dueAtOnce } from './first-payment.ts';
 import { keptIds } from './kept-ids.ts';
 import { noteDuplicate } from './one-per-customer.ts';
@@ -62,7 +62,8 @@ export interface RegistrationRequest {
   /** The offer that the wallet's page names. */
   offerId?: string | undefined;
   /** The offer whose transaction has landed, if the caller knows it. */
-  landed?: Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen'> | undefined;
+  landed?:
+    Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt'> | undefined;
   /** The open offers at the address, if the caller has read them (readOpenOffers). */
   offers?: readonly OpenOffer[];
 }
@@ -105,7 +106,7 @@ export async function checkRegistration(
   const seen = await readLive(chain, network, plan, request, replaced);
   const { account, period, slot, now, running } = seen;
   const earlier = await findNewestRegistration(sql, subscriptionPda);
-  const isSame = earlier !== undefined && isSameAccount(earlier, account);
+  const isSame = earlier !== undefined && isOfAccount(earlier, account);
   const after = offersCountAfter(earlier, account);
   const offers =
     landed === undefined ? (request.offers ?? (await readUsableOffers(sql, { ...of, after }))) : [];
@@ -118,7 +119,7 @@ export async function checkRegistration(
   );
   const offer = landed ?? chosen.offer;
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
-  const { chargedFrom } = live;
+  const { chargedFrom, landedAt: at } = live;
   const isUnoffered = offer === undefined && own.session === undefined;
   const registration = {
     appId: app.id,
@@ -137,8 +138,7 @@ export async function checkRegistration(
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
   const row = id === null ? undefined : replaced.get(id);
   if (row === undefined || when === null || running.has(row.id)) return registration;
-  const at = chargedFrom === null ? period.start : unixSeconds(chargedFrom);
-  const change = { id: row.id, when, at };
+  const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
   const kept = keptIds(row, taken);
   return { ...registration, ...kept, trialFrom: null, allowSecond: true, change };
 }
@@ -226,8 +226,8 @@ function judgeRegistration(
  * Stores a registration with its event in the caller's transaction and returns the registration's
  * id. Ends the registration of an earlier account at the address. If a keeper has registered this
  * account and the wallet has not, returns the id of the keeper's registration. Throws CONFLICT when
- * the wallet has registered the account or the merchant has force-cancelled it, and FORBIDDEN when
- * wallet or merchant is suspended.
+ * the wallet has registered the account or the merchant has force-cancelled it, JudgedBefore, and
+ * FORBIDDEN when wallet or merchant is suspended.
  */
 export async function storeRegistration(
   sql: Transaction,
@@ -282,14 +282,14 @@ async function endEarlierRegistration(
   const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
     forUpdate: true,
   });
+  const { initId, isUnclaimed = false, judged, askedAt } = registration;
+  const account = { initId, periodStart: unixSeconds(registration.periodStart) };
+  if (isUnclaimed && (!judged || !stands(judged, earlier) || !isJudged(judged, account)))
+    throw new JudgedBefore();
   if (earlier === undefined) return undefined;
   const open = isOpen(earlier);
-  const { initId, isUnclaimed = false, judged = null } = registration;
-  // A keeper has judged another registration. This one may have ended since, or may be of another
-  // account, and a registration of an account that is gone would hide it.
-  if (isUnclaimed && judged !== earlier.id) throw onlyByItsWallet();
-  const periodStart = unixSeconds(registration.periodStart);
-  if (isSameAccount(earlier, { initId, periodStart })) {
+  if (isOfAccount(earlier, account)) {
+    if (isAskedBefore(askedAt, earlier)) throw onlyByItsWallet();
     if (open && earlier.replacedBy !== null) {
       await endReplaced(sql, earlier, 'replaced');
       return undefined;
@@ -341,12 +341,22 @@ export function endedByMerchant(): ServiceError {
   );
 }
 
-/** The error when a registration has ended, and only its wallet may register the account again. */
+/** The error when a registration has ended, and the wallet has asked for nothing since. */
 function onlyByItsWallet(): ServiceError {
   return new ServiceError(
     'CONFLICT',
     'The subscription of this account has ended: its wallet has to subscribe again.',
   );
+}
+
+/**
+ * Thrown when a keeper has judged another account or another state of the newest registration at
+ * the address (ended.ts). The keeper has to judge again.
+ */
+export class JudgedBefore extends ServiceError {
+  constructor() {
+    super('CONFLICT', 'The account or its registration has changed meanwhile. Try again.');
+  }
 }
 
 const isOpen = ({ status }: Pick<EarlierRegistration, 'status'>): boolean =>

@@ -1,7 +1,8 @@
 // The changes of plan of a subscription that may land while the merchant ends it by force. A change
 // that lands takes the unused part of what was paid, so a forced end waits for a change that the
 // wallet has signed with this service. A wallet may also send a change itself, which no one can
-// know before. The time of the end then tells whether the change landed before it (plan-credit.ts).
+// know before. The times of the offer and of the end then tell whether the change takes over
+// (plan-credit.ts).
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
 import { timeOf } from '../../chain/time.ts';
 import { hasOfferedChange, listSignedChanges, type SignedChange } from '../../db/plan-changes.ts';

@@ -12,7 +12,7 @@ import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { creditFor } from '../collecting/credit.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
-import { isSameAccount, offersCountAfter } from './ended.ts';
+import { isOfAccount, offersCountAfter } from './ended.ts';
 import {
   firstPayment,
   type LiveTerms,
@@ -114,7 +114,7 @@ async function liveStanding(
   { earlier, account, subscriptionPda, onPlan, now }: Seen,
 ): Promise<LiveStanding | undefined> {
   if (account?.expiresAt !== 0n) return undefined;
-  const isRenewed = earlier !== undefined && isSameAccount(earlier, account);
+  const isRenewed = earlier !== undefined && isOfAccount(earlier, account);
   const isOpen = earlier?.status === 'active' || earlier?.status === 'past_due';
   if (isRenewed && isOpen && earlier.replacedBy === null) return undefined;
   const offersAfter = offersCountAfter(earlier, account);

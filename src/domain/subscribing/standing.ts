@@ -30,7 +30,7 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
 import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';
-import { isSameAccount } from './ended.ts';
+import { isOfAccount } from './ended.ts';
 import { type SessionTerms, trialOf } from './first-payment.ts';
 import { blockOf } from './selling.ts';
 import { type Dues, readDues } from './standing-dues.ts';
@@ -191,7 +191,7 @@ function isEndedByMerchant(
   now: bigint,
 ): boolean {
   if (earlier === undefined || account === null || stateOf(account, now) === 'ended') return false;
-  return earlier.isBarred && isSameAccount(earlier, account);
+  return earlier.isBarred && isOfAccount(earlier, account);
 }
 
 const isOpen = (plan: PlanAccount | null, now: bigint): boolean =>

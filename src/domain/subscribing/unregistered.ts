@@ -18,14 +18,15 @@ import { isResumeTaken, readOpenOffers } from '../../db/offered-transactions.ts'
 import type { PlanRow } from '../../db/plans.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { isSignupOpen } from '../../db/sponsorships.ts';
+import { lockRegistrations } from '../../db/subscriptions.ts';
 import { deleteUnregistered, insertUnregistered } from '../../db/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
-import { endOf, offersCountAfter } from './ended.ts';
+import { endOf, offersCountAfter, stands } from './ended.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
 import { areOfTwoCustomers } from './landed-offer.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
-import { checkRegistration, storeRegistration } from './registration.ts';
+import { checkRegistration, JudgedBefore, storeRegistration } from './registration.ts';
 
 interface Parts {
   sql: Sql;
@@ -35,8 +36,9 @@ interface Parts {
 
 /**
  * `absent`: the account was not registered, and the caller must try again later. The cause is one
- * of these: the RPC endpoint lacks the account, a sponsored sign-up is open, or a payment or a
- * refund of the replaced subscription may still land. `ended`: the account's registration has
+ * of these: the RPC endpoint lacks the account, a sponsored sign-up is open, a payment or a refund
+ * of the replaced subscription may still land, or the account or its registration has changed
+ * meanwhile. `ended`: the account's registration has
  * ended, and only its wallet can register the account again.
  */
 export type SeenOutcome = 'registered' | 'listed' | 'absent' | 'ended';
@@ -63,14 +65,19 @@ export async function registerSeen(
   const after = offersCountAfter(earlier, account);
   const offers = await readOpenOffers(sql, { ...of, after });
   const isUnclear = areOfTwoCustomers(offers);
-  const leave = async () => {
-    if (ended !== undefined && !ended.isReplaced && !isUnclear) {
-      await deleteUnregistered(sql, [subscriptionPda]);
-      return 'ended' as const;
-    }
-    await insertUnregistered(sql, { appId, planId, subscriptionPda, subscriberWallet: wallet });
-    return 'listed' as const;
-  };
+  const judged = { newest: earlier, account };
+  const leave = (): Promise<SeenOutcome> =>
+    sql.begin(async (tx) => {
+      await lockRegistrations(tx, subscriptionPda);
+      const newest = await findNewestRegistration(tx, subscriptionPda, { forUpdate: true });
+      if (!stands(judged, newest)) return 'absent';
+      if (ended !== undefined && !ended.isReplaced && !isUnclear) {
+        await deleteUnregistered(tx, [subscriptionPda]);
+        return 'ended';
+      }
+      await insertUnregistered(tx, { appId, planId, subscriptionPda, subscriberWallet: wallet });
+      return 'listed';
+    });
   if (isUnclear) return leave();
   if (offers.length === 0) {
     const isWanted =
@@ -93,13 +100,13 @@ export async function registerSeen(
     const { dueWithoutOffer: due } = registration;
     if (isWithoutOffer && due !== null && due > (await publiclyShown(sql, plan, wallet)))
       return await leave();
-    const keepers = { isUnclaimed: true, isWithoutOffer, judged: earlier?.id };
+    const keepers = { isUnclaimed: true, isWithoutOffer, judged };
     await sql.begin((tx) => storeRegistration(tx, { ...registration, ...keepers }));
     return 'registered';
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;
-    if (error.code === 'NOT_FOUND' || error instanceof PaymentUnderWay) return 'absent';
-    return leave();
+    const isEarly = error instanceof PaymentUnderWay || error instanceof JudgedBefore;
+    return error.code === 'NOT_FOUND' || isEarly ? 'absent' : await leave();
   }
 }
 

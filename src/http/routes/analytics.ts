@@ -6,7 +6,7 @@ import { reportOf } from '../../domain/accounts/analytics.ts';
 import { invalidField } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
+import { Id, Lamports, nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 30;
@@ -63,33 +63,27 @@ const figures = {
     }),
   ),
 };
-const Lamports = Type.Unsafe<bigint>({
-  type: 'string',
-  pattern: '^[0-9]+$',
-  description: 'Lamports (9 decimals of SOL) as a string.',
-  examples: ['12600'],
-});
 const Sponsoring = Type.Object(
   {
     subscriptions: Type.Integer({ description: 'Sponsored sign-ups.' }),
     transactions: Type.Integer({
-      description: 'Sponsored transactions that landed: sign-ups, and those after them.',
+      description: 'Sponsored transactions that landed, sign-ups included.',
     }),
-    failed: Type.Integer({ description: 'Sponsored transactions that failed on the network.' }),
-    lamportsFees: { ...Lamports, description: 'Network fees of both, in lamports.' },
+    failed: Type.Integer({ description: 'Those that failed on the network.' }),
+    lamportsFees: { ...Lamports, description: 'Network fees of both.' },
     lamportsRent: {
       ...Lamports,
-      description: 'Rent of the accounts that they opened, in lamports.',
+      description: 'Rent of the accounts that they opened.',
     },
     lamportsReturned: {
       ...Lamports,
-      description: 'The part of this rent that has come back to the service by now.',
+      description: 'The part of this rent that has come back.',
     },
   },
   {
     title: 'Sponsoring',
     description:
-      'Transactions within the range for which the service paid network fee and rent in SOL. An approval that a wallet revokes counts for no app.',
+      'Transactions for which the service paid network fee and rent in SOL. A revoked approval counts for no app.',
   },
 );
 const Analytics = Type.Object(
@@ -103,7 +97,7 @@ const Analytics = Type.Object(
         date: Type.String({ format: 'date', description: 'The day, UTC.' }),
         ...figures,
       }),
-      { description: 'The same for each day, including days without activity.' },
+      { description: 'The same for each day.' },
     ),
   },
   { title: 'Analytics' },
@@ -116,7 +110,7 @@ export function analyticsRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Read the metrics of an app',
         description:
-          'Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, figures of one plan: a change of plan to it is an expansion by its whole amount, a change away from it a contraction.',
+          'Computed from the rows of the lists. A payment counts by its time; "from" is inclusive, "to" exclusive; days are UTC. With planId, of one plan: a change to it is an expansion by its whole amount, one away from it a contraction.',
         tags: ['analytics'],
         params: Type.Object({ appId: PathId }),
         querystring: Type.Object(

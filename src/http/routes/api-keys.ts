@@ -51,10 +51,11 @@ export function apiKeyRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
   api.post(
     '/api-keys',
     {
+      config: { asksFreshSignIn: true },
       schema: {
         summary: 'Create an API key',
         description:
-          'Needs no body. The key is only shown in this response. A merchant has at most 50 live keys.',
+          'Needs no body. On a page, the sign-in must be of the last five minutes, else the response is UNAUTHORIZED. The key is only shown in this response. A merchant has at most 50 live keys.',
         tags,
         security,
         headers: idempotencyHeaders,

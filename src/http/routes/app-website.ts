@@ -13,7 +13,7 @@ export function appWebsiteRoutes(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/website/verify',
     {
-      config: { waits: 'always' },
+      config: { waits: 'servers' },
       schema: {
         summary: 'Prove the website of an app',
         description:

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { revokingTransaction } from '../../domain/subscribing/approval.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { addressSubject } from '../addresses.ts';
+import { assertReachesAll } from '../bound.ts';
 import { type Api, type ApiDeps, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { nullable, offerFields } from '../fields.ts';
@@ -16,7 +17,7 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Get the transaction that revokes the approval of your wallet',
         description:
-          'All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them.',
+          'All subscriptions of a wallet share one approval, those of other apps of the program included. Approving again (repair) restores them. The token of a page of CORS_ORIGINS is FORBIDDEN.',
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         body: nullable(
@@ -51,6 +52,7 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
+      assertReachesAll(request);
       const { wallet } = subscriberOf(request);
       const closesAuthority = request.body?.closeAuthority === true;
       const revocation = await revokingTransaction(chain, network, wallet, closesAuthority);

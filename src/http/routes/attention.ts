@@ -1,10 +1,12 @@
 import { Type } from '@sinclair/typebox';
 import { countUnpaid, listBlockedPlans } from '../../db/attention.ts';
 import { listEndpoints } from '../../db/endpoints.ts';
+import { readMerchantOut } from '../../db/sponsor-budgets.ts';
 import { blockReasons } from '../../domain/reasons.ts';
+import { isNearLimit, mayBeOut } from '../../domain/sponsoring/limits.ts';
 import { type Api, type ApiDeps, ownApp } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
-import { Id, meaning, PathId } from '../fields.ts';
+import { Id, Lamports, meaning, PathId } from '../fields.ts';
 import { Endpoint } from '../webhook-schemas.ts';
 
 const Attention = Type.Object(
@@ -20,14 +22,35 @@ const Attention = Type.Object(
       }),
       { description: 'Plans whose payments cannot be collected.' },
     ),
-    pastDue: Type.Integer({ description: 'Past-due subscriptions; counted up to 1,000.' }),
+    pastDue: Type.Integer({ description: 'Counted up to 1,000.' }),
     unregistered: Type.Integer({
-      description:
-        'Subscriptions on chain that are not registered (GET .../unregistered); counted up to 1,000.',
+      description: 'Subscriptions of GET .../unregistered; counted up to 1,000.',
     }),
+    sponsoring: Type.Optional(
+      Type.Object(
+        {
+          lamportsOut: { ...Lamports, description: 'Rent that is out, of all your apps.' },
+          lamportsLimit: { ...Lamports, description: 'At it, new subscribers need SOL.' },
+        },
+        { description: 'Present when sponsored rent is near its limit.' },
+      ),
+    ),
   },
   { title: 'Attention' },
 );
+
+/** Returns the merchant's sponsored rent if over four fifths of what may be out are out. */
+async function nearLimit(
+  { sql, sponsoring }: ApiDeps,
+  merchantId: string,
+): Promise<{ lamportsOut: bigint; lamportsLimit: bigint } | undefined> {
+  if (sponsoring === undefined) return undefined;
+  const merchant = await readMerchantOut(sql, merchantId);
+  if (merchant === undefined) return undefined;
+  const lamportsLimit = mayBeOut(sponsoring.limits, merchant);
+  const { out: lamportsOut } = merchant;
+  return isNearLimit(lamportsOut, lamportsLimit) ? { lamportsOut, lamportsLimit } : undefined;
+}
 
 export function attentionRoutes(api: Api, deps: ApiDeps): void {
   api.get(
@@ -43,11 +66,12 @@ export function attentionRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       const { sql } = deps;
-      const { id } = await ownApp(deps, request, request.params.appId);
-      const [endpoints, blockedPlans, unpaid] = await Promise.all([
+      const { id, merchantId, sponsorship } = await ownApp(deps, request, request.params.appId);
+      const [endpoints, blockedPlans, unpaid, sponsoring] = await Promise.all([
         listEndpoints(sql, id),
         listBlockedPlans(sql, id),
         countUnpaid(sql, id),
+        sponsorship === 'on' ? nearLimit(deps, merchantId) : undefined,
       ]);
       return ok({
         endpoints: endpoints.filter(
@@ -55,6 +79,7 @@ export function attentionRoutes(api: Api, deps: ApiDeps): void {
         ),
         blockedPlans,
         ...unpaid,
+        ...(sponsoring !== undefined && { sponsoring }),
       });
     },
   );

@@ -10,6 +10,7 @@ import {
   signInMessage,
   signInMethods,
   signInPage,
+  tokenPage,
 } from '../../domain/accounts/sign-in.ts';
 import { type Role as RoleName, roles, type Tokens } from '../../domain/accounts/tokens.ts';
 import { readBlockhash, reaching } from '../../domain/subscribing/chain-reads.ts';
@@ -179,7 +180,7 @@ function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
       schema: {
         summary: 'Exchange the signed message for a JWT',
         description:
-          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then.',
+          'A nonce works once. The first sign-in of a wallet as a merchant creates the merchant, in the Free tier. Where the operator approves merchants, it can only read until then. The token that a page of CORS_ORIGINS gets as a subscriber reaches only the apps whose returnOrigins have the page’s origin; other subscriptions, plans and offers are FORBIDDEN.',
         tags: ['sign-in'],
         body: SignedMessage,
         response: {
@@ -210,7 +211,8 @@ function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
       await assertSigned(deps, taken, body);
       if (role === 'merchant')
         await ensureMerchant(sql, wallet, { approval: merchants === 'approval' });
-      const { token, expiresAt } = await tokens.issue({ wallet, role });
+      const page = tokenPage(taken.message, origin, deps.publicUrl);
+      const { token, expiresAt } = await tokens.issue({ wallet, role, page });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },
   );

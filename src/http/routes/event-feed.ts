@@ -127,7 +127,7 @@ function nextRoute(api: Api, deps: ApiDeps, cursors: Cursors): void {
   api.get(
     '/apps/:appId/events/next',
     {
-      config: { waits: 'asked' },
+      config: { waits: 'events' },
       schema: {
         summary: 'Follow the events of an app',
         description:
@@ -217,7 +217,7 @@ function sampleRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/events/sample',
     {
-      config: { waits: 'always' },
+      config: { waits: 'servers' },
       schema: {
         summary: 'Send a sample event',
         description:

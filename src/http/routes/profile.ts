@@ -7,7 +7,8 @@ import { Id, Name, NameInput, nullable, oneOf, Time, Wallet } from '../fields.ts
 
 const Email = Type.String({
   format: 'email',
-  description: 'Contact for messages of the operator, and for e-mails about failures.',
+  description:
+    'Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.',
   examples: ['owner@example.com'],
 });
 const mails = Type.Boolean({
@@ -39,6 +40,10 @@ const Profile = Type.Object(
     wallet: Wallet,
     name: nullable(Name),
     email: nullable(Email),
+    emailConfirmed: Type.Boolean({
+      description:
+        'Whether the address was confirmed. Until then only confirmations are sent to it, at most three a day.',
+    }),
     mails,
     legalName: nullable(legalName),
     legalAddress: nullable(legalAddress),

@@ -4,7 +4,6 @@ import { findTransaction, type TransactionRow } from '../../db/payments.ts';
 import { findPlan } from '../../db/plans.ts';
 import { listRefunds, listRefundsOfApp } from '../../db/refunds.ts';
 import { askRefund, readRefundGround } from '../../domain/subscribing/refunds.ts';
-import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
 import { failures, success } from '../envelope.ts';
 import {
@@ -85,7 +84,7 @@ function askRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Refund a payment',
         description:
-          'Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited.',
+          'Returns an unsigned transfer from your wallet to the subscriber’s. The refund is recorded once the transfer is finalized. Refunds of a payment are limited to its amountNet, less its amountCredited. At most 3 refunds of a payment, and 50 of a merchant, are open: until its transfer was sent to POST /merchant/transactions signed, or its blockhash has expired (about a minute). Further ones are CONFLICT.',
         tags,
         params,
         headers: idempotencyHeaders,
@@ -109,14 +108,13 @@ function askRoute(api: Api, deps: ApiDeps): void {
       return respondOnce(deps, request, reply, 201, async () => {
         const plan = await findPlan(sql, payment.planId);
         if (plan === undefined) throw absent('plan');
-        const { owner: merchant, mint, id: planId } = plan;
-        const { subscriberWallet: subscriber, subscriptionPda } = payment;
+        const { owner: merchant, mint } = plan;
+        const { subscriberWallet: subscriber } = payment;
         const ground = await readRefundGround(chain, { mint, merchant, subscriber });
+        const wanted = amount === undefined ? null : BigInt(amount);
         return async (tx) => {
-          const wanted = amount === undefined ? null : BigInt(amount);
-          const { refund, unsigned } = await askRefund(tx, payment, wanted, ground);
-          const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
-          return { ...refund, ...(await offerTransaction(tx, unsigned, what)) };
+          const { refund, offer } = await askRefund(tx, payment, wanted, ground);
+          return { ...refund, ...offer };
         };
       });
     },

@@ -1,19 +1,16 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
-import { recordRelayed, reserveOffer } from '../../db/offered-transactions.ts';
+import { readAskedAt, recordRelayed, reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan } from '../../db/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { takeOffer } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
-import {
-  findSignedOffer,
-  lastHeightOf,
-  relay,
-  type SignedOffer,
-} from '../../domain/subscribing/relay.ts';
+import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/subscribing/relay.ts';
+import { relayOnce } from '../../domain/subscribing/relayed-once.ts';
 import { ServiceError } from '../../errors.ts';
+import { assertReachesPlan } from '../bound.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { Id, nullable, oneOf } from '../fields.ts';
@@ -55,13 +52,14 @@ const DESCRIPTION =
  * and registers the subscription that a subscribe transaction created.
  */
 export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
-  const { sql, chain, planMinimumAmount, wakeDispatchers, wakeKeepers } = deps;
+  const { sql, planMinimumAmount, wakeDispatchers, wakeKeepers } = deps;
+  const relay = relayOnce(deps.chain);
   api.post(
     '/transactions',
     {
       // A suspended wallet may send transactions of some purposes. The handler reads the purpose
       // and refuses the other purposes.
-      config: { openToSuspended: true, waits: 'always' },
+      config: { openToSuspended: true, waits: 'paying' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A subscription that it creates is registered.`,
@@ -83,6 +81,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       const { wallet } = subscriberOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
       const { purpose, planId } = signed.offer;
+      await assertReachesPlan(deps, request, planId);
       if (!isOpenToSuspended(purpose))
         await refuseSuspended(sql, {
           wallet,
@@ -93,7 +92,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
         if (!(await recordRelayed(tx, signed.offer, signed))) throw replacedHasEnded();
       });
-      const result = await relay(chain, signed);
+      const result = await relay(signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
       if (landed) {
@@ -116,10 +115,11 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
  * and activates the plan that the transaction published.
  */
 export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps): void {
+  const relay = relayOnce(chain);
   api.post(
     '/transactions',
     {
-      config: { waits: 'always' },
+      config: { waits: 'paying' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
         description: `${DESCRIPTION} A plan that it publishes becomes active.`,
@@ -137,7 +137,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
       await recordRelayed(sql, signed.offer, signed);
-      const result = await relay(chain, signed);
+      const result = await relay(signed);
       const { planId } = signed.offer;
       const plan =
         result.status === 'confirmed' && planId !== null ? await findPlan(sql, planId) : undefined;
@@ -156,7 +156,8 @@ const replacedHasEnded = () =>
 
 /**
  * Returns the subscription that a confirmed transaction created or changed. A subscription that the
- * transaction created is registered first. Returns undefined for any other transaction.
+ * transaction created is registered first, unless its registration has ended since the wallet asked
+ * for the transaction. Returns undefined for any other transaction.
  */
 async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
   const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
@@ -183,7 +184,8 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
         }),
       { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },
     );
-    const id = await sql.begin((tx) => storeRegistration(tx, registration));
+    const askedAt = await readAskedAt(sql, offer.id);
+    const id = await sql.begin((tx) => storeRegistration(tx, { ...registration, askedAt }));
     return await findSubscription(sql, id);
   } catch (error) {
     if (error instanceof ServiceError && error.code === 'CONFLICT') return found();

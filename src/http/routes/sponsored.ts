@@ -22,6 +22,7 @@ import { observePlan } from '../../domain/subscribing/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../addresses.ts';
 import { createBatch } from '../batch.ts';
+import { assertReachesPlan } from '../bound.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import {
@@ -83,8 +84,8 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
       const offer = await findOwnOffer(sql, offerIdOf(request), holderOf(request));
       const isFirst = await handOver(deps, offer, request.body.transaction);
       if (isFirst) wakeKeepers();
-      const { wallet } = offer;
-      const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber' }) : undefined;
+      const { wallet, origin: page } = offer;
+      const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber', page }) : undefined;
       const { token = null, expiresAt = null } = issued ?? {};
       return ok({ ...(await offerProgress(sql, offer.id)), token, expiresAt });
     },
@@ -101,7 +102,6 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
 /** Registers the routes for the offers of a signed-in wallet. */
 export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
   const { sql, wakeKeepers } = deps;
-  const holder = (request: FastifyRequest): OfferHolder => subscriberOf(request);
   api.post(
     '/offers/:offerId/transaction',
     {
@@ -118,12 +118,12 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      const offer = await findOwnOffer(sql, offerIdOf(request), holder(request));
+      const offer = await findReached(deps, request, subscriberOf(request));
       if (await handOver(deps, offer, request.body.transaction)) wakeKeepers();
       return ok(await offerProgress(sql, offer.id));
     },
   );
-  progressRoute(api, deps, '/offers/:offerId', holder, [{ walletJwt: [] }]);
+  progressRoute(api, deps, '/offers/:offerId', subscriberOf, [{ walletJwt: [] }]);
 }
 
 function offersRoute(api: Api, deps: ApiDeps): void {
@@ -198,11 +198,12 @@ function offersRoute(api: Api, deps: ApiDeps): void {
 
 function progressRoute(
   api: Api,
-  { sql }: ApiDeps,
+  deps: ApiDeps,
   path: string,
   holder: (request: FastifyRequest) => OfferHolder,
   security?: { walletJwt: [] }[],
 ): void {
+  const { sql } = deps;
   // All waiting requests read their progress at the same moments (multiples of POLL_MS), so one
   // statement reads the progress of all these requests.
   const progressOf = createBatch<{ id: string }, OfferProgress & { id: string }>(
@@ -216,7 +217,7 @@ function progressRoute(
   api.get(
     path,
     {
-      config: { waits: 'asked' },
+      config: { waits: 'polling' },
       schema: {
         summary: 'Read how far a sponsored transaction has come',
         ...(security === undefined ? { description: SECRET } : { security }),
@@ -227,9 +228,9 @@ function progressRoute(
       },
     },
     async (request, reply) => {
-      const { id } = await findOwnOffer(sql, offerIdOf(request), holder(request));
+      const { id } = await findReached(deps, request, holder(request));
       const { wait = 0, known } = request.query;
-      const deadline = performance.now() + wait * 1000;
+      const deadline = performance.now() + (request.mayWait ? wait * 1000 : 0);
       for (;;) {
         const progress = await progressOf({ id });
         if (progress === undefined) throw absent('offer');
@@ -239,6 +240,13 @@ function progressRoute(
       }
     },
   );
+}
+
+/** Finds an offer of the holder. Throws FORBIDDEN if the caller's token is bound to other apps. */
+async function findReached(deps: ApiDeps, request: FastifyRequest, holder: OfferHolder) {
+  const offer = await findOwnOffer(deps.sql, offerIdOf(request), holder);
+  if ('wallet' in holder) await assertReachesPlan(deps, request, offer.planId);
+  return offer;
 }
 
 const offerIdOf = ({ params: given }: FastifyRequest) =>

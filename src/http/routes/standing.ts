@@ -7,6 +7,7 @@ import { sessionChange } from '../../domain/subscribing/change.ts';
 import { checkoutSessionOf } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { readStanding } from '../../domain/subscribing/standing.ts';
+import { assertReaches } from '../bound.ts';
 import { ChangePreview, changeView } from '../change-schemas.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -134,6 +135,7 @@ export function standingRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const found = await findPlan(sql, idOf(request.params.planId, 'plan'));
       if (found === undefined) throw absent('plan');
+      await assertReaches(deps, request, found.appId);
       const plan = await observePlan(sql, chain, network, found);
       const { wallet } = subscriberOf(request);
       const { checkoutSessionId, sponsored: isSponsored } = request.query;

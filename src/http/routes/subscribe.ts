@@ -1,4 +1,5 @@
 import { Type } from '@sinclair/typebox';
+import type { FastifyRequest } from 'fastify';
 import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
 import { reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
@@ -13,6 +14,7 @@ import { observePlan } from '../../domain/subscribing/plans.ts';
 import { lastHeightOfNew, type Offer, offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
 import { addressSubject } from '../addresses.ts';
+import { assertReaches } from '../bound.ts';
 import { ChangePreview, changeView } from '../change-schemas.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
@@ -80,7 +82,7 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
     },
     async (request) => {
       const { wallet } = subscriberOf(request);
-      const plan = await anyPlan(deps, request.params.planId);
+      const plan = await anyPlan(deps, request);
       const view = planView(plan);
       const withheld = await isWithheld(deps.sql, { wallet, planId: plan.id });
       return ok(withheld ? { ...view, name: WITHHELD, description: null } : view);
@@ -89,9 +91,14 @@ export function subscribeRoutes(api: Api, deps: ApiDeps): void {
   subscribeRoute(api, deps);
 }
 
-async function anyPlan({ sql, chain, network }: ApiDeps, planId: string): Promise<PlanRow> {
-  const plan = await findPlan(sql, idOf(planId, 'plan'));
+async function anyPlan(
+  deps: ApiDeps,
+  request: FastifyRequest<{ Params: { planId: string } }>,
+): Promise<PlanRow> {
+  const { sql, chain, network } = deps;
+  const plan = await findPlan(sql, idOf(request.params.planId, 'plan'));
   if (plan === undefined) throw absent('plan');
+  await assertReaches(deps, request, plan.appId);
   return observePlan(sql, chain, network, plan);
 }
 
@@ -122,7 +129,7 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
       },
     },
     async (request) => {
-      const plan = await anyPlan(deps, request.params.planId);
+      const plan = await anyPlan(deps, request);
       const { wallet } = subscriberOf(request);
       await refuseSuspended(sql, { wallet, planId: plan.id });
       const asked = request.body ?? {};

@@ -21,6 +21,7 @@ import {
 } from '../../domain/subscribing/subscribing.ts';
 import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../addresses.ts';
+import { assertReaches } from '../bound.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
 import { failures, ok, success } from '../envelope.ts';
 import { ExternalId, Id, MetadataInput, PathId, Pda, refuseLongMetadata } from '../fields.ts';
@@ -55,15 +56,18 @@ export function subscriberRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
 
 /**
  * Returns the subscription whose id is in the request's path. Throws NOT_FOUND when the
- * subscription does not exist, FORBIDDEN when the subscription belongs to another wallet.
+ * subscription does not exist, FORBIDDEN when the subscription belongs to another wallet, or the
+ * caller's token is bound to other apps.
  */
 export async function ownSubscription(
-  { sql }: ApiDeps,
+  deps: ApiDeps,
   request: FastifyRequest<{ Params: { subscriptionId: string } }>,
 ): Promise<SubscriptionRow> {
+  const { sql } = deps;
   const found = await findSubscription(sql, idOf(request.params.subscriptionId, 'subscription'));
   if (found === undefined) throw absent('subscription');
   if (found.subscriberWallet !== subscriberOf(request).wallet) throw foreign('subscription');
+  await assertReaches(deps, request, found.appId);
   return found;
 }
 
@@ -104,6 +108,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
     async (request, reply) => {
       const { wallet } = subscriberOf(request);
       refuseLongMetadata(request.body.metadata);
+      await assertReaches(deps, request, request.body.appId);
       await respondOnce(deps, request, reply, 201, async () => {
         const registration = await checkRegistration(sql, chain, network, {
           ...request.body,
@@ -129,6 +134,8 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
     {
       schema: {
         summary: 'List your subscriptions',
+        description:
+          'With the token of a page of CORS_ORIGINS: those of the apps whose returnOrigins have the page’s origin.',
         tags,
         security,
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
@@ -136,8 +143,7 @@ function readRoutes(api: Api, deps: ApiDeps, pages: Pages): void {
       },
     },
     async (request, reply) => {
-      const { wallet } = subscriberOf(request);
-      const rows = await listSubscriptionsOfWallet(sql, wallet, pages.read(request));
+      const rows = await listSubscriptionsOfWallet(sql, subscriberOf(request), pages.read(request));
       return pages.send(
         request,
         reply,

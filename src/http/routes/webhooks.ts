@@ -94,6 +94,7 @@ function createRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/webhooks',
     {
+      config: { asksFreshSignIn: true },
       schema: {
         summary: 'Create the webhook endpoint of an app',
         description:
@@ -178,7 +179,7 @@ function testRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/webhooks/:webhookId/test',
     {
-      config: { waits: 'always' },
+      config: { waits: 'servers' },
       schema: {
         summary: 'Send a signed ping to a webhook endpoint',
         description:
@@ -212,6 +213,7 @@ function rotationRoute(api: Api, deps: ApiDeps): void {
   api.post(
     '/apps/:appId/webhooks/:webhookId/rotate-secret',
     {
+      config: { asksFreshSignIn: true },
       schema: {
         summary: 'Replace the signing secret of a webhook endpoint',
         description:

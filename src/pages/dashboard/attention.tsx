@@ -1,5 +1,6 @@
 import { type ReactElement, type ReactNode, useCallback, useId } from 'react';
 import type { components } from '../../client/openapi.ts';
+import { formatSol } from '../../format.ts';
 import { Notice } from '../shared/parts.tsx';
 import { foreign } from '../shared/text.ts';
 import { Time } from '../shared/time.tsx';
@@ -80,7 +81,7 @@ export function NavLink({
 /** Shows, in every view, the failures that stop payments or webhooks. */
 export function AttentionBanner({ attention }: { attention: Attention | undefined }): ReactElement {
   if (attention === undefined) return <></>;
-  const { endpoints, blockedPlans } = attention;
+  const { endpoints, blockedPlans, sponsoring } = attention;
   return (
     <>
       {endpoints.map(({ id, disabledAt, failingSince, lastError }) => (
@@ -108,6 +109,14 @@ export function AttentionBanner({ attention }: { attention: Attention | undefine
           {blockText(collectionBlockedReason)} <a href="#/plans">See the plans</a>
         </Notice>
       ))}
+      {sponsoring !== undefined && (
+        <Notice kind="warning" title="Sponsoring is near its limit">
+          {formatSol(sponsoring.lamportsOut)} of {formatSol(sponsoring.lamportsLimit)} SOL of rent
+          that the service paid for your subscribers are out. At the limit, new subscribers need
+          SOL, until rent comes back or your fees have grown. The operator of the service can raise
+          it.
+        </Notice>
+      )}
     </>
   );
 }

@@ -74,8 +74,9 @@ export function Settings({
             ['email', 'E-mail', data.email ?? ''],
           ]}
           save={async (values) => {
+            const email = orNull(values.email);
             await session.client.patch('/merchant/profile', {
-              body: { name: orNull(values.name), email: orNull(values.email) },
+              body: { name: orNull(values.name), ...(email !== data.email && { email }) },
             });
             again();
           }}

@@ -12,8 +12,10 @@ interface Renewal {
   readonly wallet: string;
   /** Asks the wallet to sign in. */
   readonly renew: () => Promise<void>;
-  /** Ends the session. */
+  /** Ends the session, unless the token is only too old. */
   readonly giveUp: () => void;
+  /** Whether the token is valid, but too old for the request. Giving up then keeps the session. */
+  readonly isTooOld: boolean;
 }
 
 /** The parts of a session that a renewal needs. */
@@ -28,9 +30,14 @@ let pending: Promise<boolean> | undefined;
 
 /**
  * Shows the dialog. Resolves to true when the user has signed in again, and to false when the
- * session has ended. Requests that are refused while the dialog is open share the dialog.
+ * session has ended or the user does not sign in now. Requests that are refused while the dialog is
+ * open share the dialog.
  */
-export function askRenewal(session: Renewable, signIn: () => Promise<void>): Promise<boolean> {
+export function askRenewal(
+  session: Renewable,
+  signIn: () => Promise<void>,
+  isTooOld: boolean,
+): Promise<boolean> {
   pending ??= new Promise<boolean>((resolve) => {
     const finish = (renewed: boolean) => {
       pending = undefined;
@@ -46,7 +53,8 @@ export function askRenewal(session: Renewable, signIn: () => Promise<void>): Pro
         await signIn();
         finish(true);
       },
-      giveUp: session.end,
+      giveUp: isTooOld ? givenUp : session.end,
+      isTooOld,
     });
   });
   return pending;
@@ -61,7 +69,11 @@ export function RenewalDialog(): ReactElement {
   return renewal === undefined ? <></> : <SignInAgain renewal={renewal} />;
 }
 
-function SignInAgain({ renewal: { wallet, renew, giveUp } }: { renewal: Renewal }): ReactElement {
+function SignInAgain({
+  renewal: { wallet, renew, giveUp, isTooOld },
+}: {
+  renewal: Renewal;
+}): ReactElement {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<unknown>();
   const signIn = () => {
@@ -75,11 +87,14 @@ function SignInAgain({ renewal: { wallet, renew, giveUp } }: { renewal: Renewal 
   return (
     <Dialog title={words.signIn.again} onClose={giveUp}>
       <p>
-        <Fill text={words.signIn.ended} wallet={<bdi>{foreign(wallet, 40)}</bdi>} />
+        <Fill
+          text={isTooOld ? words.signIn.tooOld : words.signIn.ended}
+          wallet={<bdi>{foreign(wallet, 40)}</bdi>}
+        />
       </p>
       {problem !== undefined && <Explained kind="warning" of={explain(problem)} />}
       <div className="actions end">
-        <Button onClick={giveUp}>{words.signOut}</Button>
+        <Button onClick={giveUp}>{isTooOld ? words.signIn.notNow : words.signOut}</Button>
         <Button kind="primary" busy={busy} onClick={signIn}>
           {words.signIn.again}
         </Button>

@@ -58,6 +58,11 @@ export interface Session extends Connected {
  */
 const TIMEOUT_MS = 30_000;
 
+/**
+ * In the header WWW-Authenticate: the token is valid, but the request asks for a newer sign-in.
+ */
+const STEP_UP = 'insufficient_user_authentication';
+
 /** A client for requests without sign-in. */
 export const anonymous: Client = createClient({ baseUrl: location.origin });
 
@@ -196,7 +201,8 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
     retries: 2,
     maxWaitSeconds: 5,
     /**
-     * Sends a request. If the service refuses the token, signs in again and repeats the request.
+     * Sends a request. If the service refuses the token, or asks for a newer sign-in, signs in
+     * again and repeats the request.
      */
     async fetch(url, init) {
       const used = token;
@@ -205,7 +211,8 @@ function sessionOf(connected: Connected, role: Role, first: string): Session {
       const renew = async () => {
         ({ token } = await signInAs(connected, role));
       };
-      if (token === used && !(await askRenewal(session, renew))) return response;
+      const isTooOld = response.headers.get('www-authenticate')?.includes(STEP_UP) === true;
+      if (token === used && !(await askRenewal(session, renew, isTooOld))) return response;
       const headers = { ...(init?.headers as object), authorization: `Bearer ${token}` };
       // The sign-in may outlast the first time limit, so the repeated request gets a new time
       // limit.

@@ -29,6 +29,8 @@ export interface Submitted {
 
 /** Long polling: maximum seconds that the service waits for a new state before it responds. */
 const WAIT_SECONDS = 8;
+/** Milliseconds before the next poll after an answer that came sooner than that, without news. */
+const PAUSE_MS = 1000;
 /** A signed transaction counts as slow after this time (ms). Its blockhash has then expired. */
 const UNDECIDED_MS = 100_000;
 
@@ -78,8 +80,13 @@ export async function follow(
     const isUndecided = progress.state === 'signed' && Date.now() > deadline;
     if (ENDS.includes(progress.state) || isEnough(progress) || isUndecided) return progress;
     const query = { known: progress.state, wait: WAIT_SECONDS };
+    const askedAt = Date.now();
     try {
-      progress = await persistently(() => read(query));
+      const next = await persistently(() => read(query));
+      // While too many requests wait, the service answers at once.
+      if (next.state === progress.state && Date.now() - askedAt < PAUSE_MS)
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      progress = next;
     } catch (error) {
       if (!isPassing(error)) throw error;
       return { ...progress, state: 'signed' };

@@ -132,6 +132,9 @@ export const words: Words = {
     again: 'Erneut anmelden',
     ended:
       'Eine Anmeldung gilt eine Stunde, und diese ist abgelaufen. Melden Sie sich mit {wallet} an, um dort weiterzumachen, wo Sie waren. Das kostet nichts.',
+    tooOld:
+      'Für einen neuen Schlüssel oder ein neues Geheimnis muss die Anmeldung jünger als fünf Minuten sein. Melden Sie sich mit {wallet} an, um dort weiterzumachen, wo Sie waren. Das kostet nichts.',
+    notNow: 'Nicht jetzt',
   },
   period: {
     per: {

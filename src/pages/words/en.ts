@@ -126,6 +126,9 @@ export const en = {
     again: 'Sign in again',
     ended:
       'A sign-in is valid for an hour, and this one has ended. Sign in with {wallet} to go on where you were. This costs nothing.',
+    tooOld:
+      'Creating a key or a secret asks for a sign-in of the last five minutes. Sign in with {wallet} to go on where you were. This costs nothing.',
+    notNow: 'Not now',
   },
   period: {
     per: {

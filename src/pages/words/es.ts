@@ -130,6 +130,9 @@ export const words: Words = {
     again: 'Volver a iniciar sesión',
     ended:
       'Una sesión es válida durante una hora y esta ha terminado. Inicie sesión con {wallet} para seguir donde estaba. No cuesta nada.',
+    tooOld:
+      'Para crear una clave o un secreto hace falta un inicio de sesión de los últimos cinco minutos. Inicie sesión con {wallet} para seguir donde estaba. No cuesta nada.',
+    notNow: 'Ahora no',
   },
   period: {
     per: {

@@ -129,6 +129,9 @@ export const words: Words = {
     again: 'Se reconnecter',
     ended:
       'Une connexion est valable une heure, et celle-ci a expiré. Reconnectez-vous avec {wallet} pour reprendre où vous en étiez. C’est gratuit.',
+    tooOld:
+      'Créer une clé ou un secret demande une connexion de moins de cinq minutes. Reconnectez-vous avec {wallet} pour reprendre où vous en étiez. C’est gratuit.',
+    notNow: 'Plus tard',
   },
   period: {
     per: {

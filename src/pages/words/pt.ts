@@ -128,6 +128,9 @@ export const words: Words = {
     again: 'Entrar novamente',
     ended:
       'Um acesso vale por uma hora, e este terminou. Entre com {wallet} para continuar de onde parou. Isso não custa nada.',
+    tooOld:
+      'Criar uma chave ou um segredo exige um acesso dos últimos cinco minutos. Entre com {wallet} para continuar de onde parou. Isso não custa nada.',
+    notNow: 'Agora não',
   },
   period: {
     per: {

@@ -66,6 +66,9 @@ void t.test(
     await run('merchants', 'set-tier', wallet, 'pro', ...why);
     await run('merchants', 'set-fee', wallet, '25', ...why);
     await run('merchants', 'set-fee', wallet, '25', ...why);
+    await run('merchants', 'set-sponsoring', wallet, '250000000', ...why);
+    await run('merchants', 'set-sponsoring', wallet, '250000000', ...why);
+    await run('merchants', 'set-sponsoring', wallet, 'default', ...why);
     await run('configure', '--yes', ...why);
     await run('configure', '--yes', ...why);
     await run('replay', '--app', appId, '--status', 'failed', '--dry-run', ...why);
@@ -84,6 +87,8 @@ void t.test(
         ['keys reseal', '1 webhook secrets', null],
         ['merchants set-tier', `merchant ${wallet}: free to pro`, 'ticket 7'],
         ['merchants set-fee', `merchant ${wallet}: 1% (default) to 0.25%`, 'ticket 7'],
+        ['merchants set-sponsoring', `merchant ${wallet}: default to 0.25 SOL`, 'ticket 7'],
+        ['merchants set-sponsoring', `merchant ${wallet}: 0.25 SOL to default`, 'ticket 7'],
         ['configure', 'first configuration', 'ticket 7'],
         ['replay', `1 events of app ${appId}, failed`, 'ticket 7'],
         [

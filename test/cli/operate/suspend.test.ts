@@ -55,6 +55,13 @@ void t.test('suspensions are printed, listed and recorded', async (t) => {
   t.match(await run('merchants', 'approve', subscriber, '--reason', 'a contract'), {
     stdout: /it has never signed in/,
   });
+  const approved = await sql<{ wallet: string }[]>`
+    select wallet from merchants where approved_at is not null order by id`;
+  t.same(
+    approved.map((one) => one.wallet),
+    [waiting, subscriber],
+    'not one that never waited',
+  );
   const actions = await sql<{ who: string; host: string }[]>`
     select who, host, command, what, reason from admin_actions order by id`;
   t.match(actions, [

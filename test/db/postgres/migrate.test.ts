@@ -215,6 +215,7 @@ async function heldLocks(tx: Queryable, tables: readonly string[]) {
 const JOINED_WITH_NONE = new Map([
   ['0007_one_open_attempt.sql', 'subscriptions'],
   ['0013_record_and_account.sql', 'checkout_sessions'],
+  ['0047_sponsored_merchants.sql', 'admin_actions'],
 ]);
 
 /** How often this session has read each table from end to end, by the name of the table. */

@@ -1123,11 +1123,27 @@ void t.test(
         ...updateOf(row).state,
         observedSlot: world.slot,
         periodAnchor: timeOf(world.account!.periodStart),
+        chainInitId: world.account!.initId,
+        chainPeriodStart: timeOf(world.account!.periodStart),
         dueAt: timeOf(world.account!.periodStart + length),
       });
     }
   },
 );
+
+void t.test('a live registration gets the identity of the account that it collects from', (t) => {
+  const world = newWorld('wallet');
+  const { initId, periodStart } = world.account!;
+  const other = { chainInitId: initId - 1n, chainPeriodStart: timeOf(periodStart - 5n) };
+  const own = { chainInitId: initId, chainPeriodStart: timeOf(periodStart) };
+  const row = { ...world.row, ...other };
+  t.match(decide(row, viewOf(world), rules).update.state, own);
+  const read = { ...row, periodAnchor: timeOf(periodStart) };
+  t.match(decide(read, viewOf(world), rules).update.state, own, 'also if it was read before');
+  const ended = { ...row, status: 'cancelled' as const };
+  t.match(decide(ended, viewOf(world), rules).update.state, other, 'an ended one keeps its own');
+  t.end();
+});
 
 void t.test(
   'without a treasury that can receive, only the net is collected and the fee is owed; one endpoint without the account is not enough',

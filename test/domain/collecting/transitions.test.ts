@@ -147,6 +147,19 @@ void t.test(
   },
 );
 
+void t.test('the last failure waits for a change of plan that the wallet has signed', (t) => {
+  const last = failure({ now: T + 7n * 24n * HOUR, signature: 'failed on chain' });
+  const waiting = updateOf(row({ ...pastDue, isChangeSigned: true }));
+  applyFailure(waiting, last, 7);
+  t.match(waiting.state, { ...pastDue, endReason: null, dueAt: at(last.now + 10n) });
+  t.match(waiting.state, { chainFailurePeriod: at(T) }, 'the next try is simulated');
+  t.same([waiting.payments, waiting.events], [[], []]);
+  const earlier = updateOf(row({ ...pastDue, isChangeSigned: true }));
+  applyFailure(earlier, failure({ now: T + 30n * HOUR }), 7);
+  t.match(earlier.state, { status: 'past_due', failedAttempts: 4 }, 'an earlier one counts');
+  t.end();
+});
+
 void t.test(
   'the first failure sets past_due, further ones keep its start, and the last one expires the subscription',
   async (t) => {

@@ -1,8 +1,12 @@
 import t from 'tap';
 import { loadConfig } from '../../../src/config/config.ts';
 import type { SponsorUsage } from '../../../src/db/sponsor-budgets.ts';
+import type { MerchantStanding } from '../../../src/db/sponsored-merchants.ts';
 import {
   floorOf,
+  isNearLimit,
+  isNewMerchant,
+  mayBeOut,
   overBudget,
   type SponsorLimits,
   sponsorLimits,
@@ -21,17 +25,25 @@ const limits: SponsorLimits = {
   perAddress: 500n,
   leaving: 400n,
   merchantOut: 600n,
+  merchantStart: 200n,
+  lamportsPerUsdc: 1000n,
   minimumAmount: 1n,
   floor: undefined,
 };
 const none: SponsorUsage = {
   total: 0n,
+  newMerchants: 0n,
+  vouched: null,
+  isApproved: true,
+  fees: 0n,
   merchant: 0n,
   wallet: 0n,
   address: 0n,
+  site: 0n,
   leaving: 0n,
   walletLeaving: 0n,
   addressLeaving: 0n,
+  siteLeaving: 0n,
   merchantOut: 0n,
   hasFailed: false,
   walletHasFailed: false,
@@ -56,6 +68,7 @@ void t.test('each budget is used up to its end, and not beyond', (t) => {
     ['merchantOut', 510n, 'merchant_budget'],
     ['wallet', 200n, 'wallet_budget'],
     ['address', 400n, 'address_budget'],
+    ['site', 1900n, 'address_budget'],
   ];
   for (const [field, last, refusal] of ends) {
     t.equal(ask({ [field]: last }), undefined, field);
@@ -68,6 +81,47 @@ void t.test('each budget is used up to its end, and not beyond', (t) => {
   const neighbour = { hasFailed: true };
   t.equal(ask(neighbour), 'failed_lately');
   t.equal(ask(neighbour, 'cancel'), undefined, 'leaving does not depend on a neighbour');
+  t.end();
+});
+
+void t.test('what may be out of a merchant', (t) => {
+  const standing = { vouched: null, isApproved: false, fees: 0n };
+  const cases: [Partial<MerchantStanding>, bigint, boolean][] = [
+    [{}, 200n, true],
+    [{ fees: 199_000n }, 399n, true],
+    [{ fees: 199_999n }, 399n, true],
+    [{ fees: 200_000n }, 400n, false],
+    [{ fees: 400_000n }, 600n, false],
+    [{ fees: 10n ** 12n }, 600n, false],
+    [{ isApproved: true }, 600n, false],
+    [{ vouched: 500n }, 500n, false],
+    [{ vouched: 700n }, 600n, false],
+    [{ vouched: 0n, isApproved: true, fees: 10n ** 12n }, 0n, false],
+  ];
+  for (const [own, lamports, isNew] of cases) {
+    const merchant = { ...standing, ...own };
+    t.equal(mayBeOut(limits, merchant), lamports);
+    t.equal(isNewMerchant(limits, merchant), isNew);
+    const last = { ...merchant, merchantOut: lamports - 90n };
+    t.equal(ask(last), undefined);
+    t.equal(ask({ ...last, merchantOut: lamports - 89n }), 'merchant_budget');
+    t.equal(ask({ ...last, merchantOut: lamports + 1n }, 'repair'), undefined, 'it adds no rent');
+  }
+  t.equal(mayBeOut({ ...limits, merchantStart: 700n }, standing), 600n);
+  t.equal(isNearLimit(160n, 200n), false);
+  t.equal(isNearLimit(161n, 200n), true);
+  t.equal(isNearLimit(0n, 0n), false);
+  t.end();
+});
+
+void t.test('new merchants share a fifth of the day', (t) => {
+  const isNew = { isApproved: false };
+  t.equal(ask({ ...isNew, newMerchants: 100n, total: 900n }), undefined);
+  t.equal(ask({ ...isNew, newMerchants: 101n }), 'budget');
+  t.equal(ask({ ...isNew, newMerchants: 101n, fees: 200_000n }), undefined, 'it has brought fees');
+  t.equal(ask({ ...isNew, newMerchants: 101n, vouched: 300n }), undefined);
+  t.equal(ask({ newMerchants: 101n }), undefined, 'an approved one');
+  t.equal(ask({ ...isNew, newMerchants: 1000n }, 'cancel'), undefined, 'leaving');
   t.end();
 });
 
@@ -87,6 +141,8 @@ void t.test('leaving has a budget of its own, of which one wallet gets a part', 
   t.equal(ask({ leaving: 391n }, 'cancel'), 'budget');
   t.equal(ask({ walletLeaving: 11n }, 'cancel'), 'wallet_budget');
   t.equal(ask({ addressLeaving: 71n }, 'cancel'), 'address_budget');
+  t.equal(ask({ siteLeaving: 310n }, 'cancel'), undefined);
+  t.equal(ask({ siteLeaving: 311n }, 'cancel'), 'address_budget');
   t.equal(ask({}, 'cancel', FLOOR + 9n), 'low_balance');
   t.end();
 });

@@ -4,7 +4,12 @@ import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { planAddress, SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import { timeOf } from '../../../src/chain/time.ts';
 import type { EarlierRegistration } from '../../../src/db/account-registrations.ts';
-import { endOf, offersCountAfter } from '../../../src/domain/subscribing/ended.ts';
+import {
+  endOf,
+  isJudged,
+  offersCountAfter,
+  stands,
+} from '../../../src/domain/subscribing/ended.ts';
 
 const START = 1_790_000_000n;
 const PERIOD = 720n * 3600n;
@@ -47,5 +52,24 @@ void t.test('offers count after the end, or after the registration of another ac
   t.equal(offersCountAfter(ended, account), stoppedAt);
   t.equal(offersCountAfter(ended, { ...account, initId: 8n }), createdAt);
   t.equal(offersCountAfter(live, { ...account, initId: 8n }), createdAt);
+  t.end();
+});
+
+void t.test('a decision stands for the account and the state that a keeper has judged', (t) => {
+  const judged = (newest?: EarlierRegistration) => ({
+    newest,
+    account: { ...account, periodHours: 720n },
+  });
+  const replaced = { ...live, replacedBy: 'two', stoppedAt };
+  t.ok(stands(judged(), undefined));
+  t.notOk(stands(judged(), live), 'registered since');
+  t.ok(stands(judged(live), live));
+  t.notOk(stands(judged(live), ended), 'ended since');
+  t.notOk(stands(judged(live), replaced), 'replaced since');
+  t.ok(stands(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
+  t.notOk(stands(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
+  t.ok(isJudged(judged(), { ...account, periodStart: START + PERIOD }), 'a period later');
+  t.notOk(isJudged(judged(), { ...account, initId: 8n }));
+  t.notOk(isJudged(judged(), { ...account, periodStart: START + 1n }));
   t.end();
 });

@@ -8,6 +8,7 @@ const offer = (id: string, more: Partial<OpenOffer> = {}): OpenOffer => ({
   ...{ id, blockhash: `hash of ${id}`, signature: null, checkoutSessionId: null },
   ...{ externalId: null, trialHours: null, replaces: null, changeWhen: null, isLapsed: false },
   ...{ discountPercent: null, discountAmount: null, discountPeriods: null },
+  offeredAt: new Date(0),
   ...more,
 });
 const plain = offer('1');

@@ -37,7 +37,7 @@ void t.test('a refund that was only asked for takes nothing from a credit', asyn
     insertRefund(sql, {
       ...{ appId, transactionId: payment, subscriptionId: id, amount },
       ...{ reference: randomAddress(), blockhash: randomAddress() },
-      ...{ lastValidBlockHeight: 1n, blockhashSlot: 1n },
+      ...{ lastValidBlockHeight: 1n, blockhashSlot: 1n, offerId: id },
     });
   const change = { id, when: 'now', at: HALF } as const;
   const credits = async () => {

@@ -11,6 +11,7 @@ import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
 import { readStatementDays } from '../../../src/db/statements.ts';
 import {
   askRefund,
+  type RefundablePayment,
   readRefundGround,
   recordRefunds,
 } from '../../../src/domain/subscribing/refunds.ts';
@@ -40,8 +41,10 @@ async function start(
 }
 
 async function ask(stage: Stage, { id, wallet, plan }: Subscription, amount: bigint | null) {
-  const [payment] = await stage.sql<{ id: string; appId: string; status: string }[]>`
-    select id, app_id, status from payments where subscription_id = ${id}`;
+  const [payment] = await stage.sql<
+    Omit<RefundablePayment, 'subscriptionId' | 'subscriberWallet'>[]
+  >`
+    select id, app_id, plan_id, subscription_pda, status from payments where subscription_id = ${id}`;
   const { address: merchant } = plan.merchant;
   const parties = { mint: stage.net.mint, merchant, subscriber: wallet.address };
   const ground = await readRefundGround(stage.rpc, parties);
@@ -99,11 +102,11 @@ void t.test(
   async (t) => {
     const { stage, subscription } = await start(t);
     const { context } = stage.parts();
-    const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
+    const { refund, offer } = await ask(stage, subscription, 1_000_000n);
     await recordRefunds(context);
     t.match(await refunds(stage), [{ status: 'pending' }], 'not sent yet');
     const before = await stage.balance(subscription.wallet.address);
-    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
     t.equal((await stage.balance(subscription.wallet.address)) - before, 1_000_000n);
     await lookNow(stage);
     await recordRefunds(context);
@@ -135,10 +138,10 @@ for (const { title, lost, other, excess } of late)
       const asked = await ask(stage, subscription, lost);
       await stage.sql`update refunds set status = 'expired', look_at = null`;
       const second = await ask(stage, subscription, other);
-      await send(stage, merchant, second.unsigned.transaction);
+      await send(stage, merchant, second.offer.transaction);
       await lookNow(stage);
       await recordRefunds(context);
-      const txSignature = await send(stage, merchant, asked.unsigned.transaction);
+      const txSignature = await send(stage, merchant, asked.offer.transaction);
       await stage.sql`update refunds set look_at = now() where id = ${asked.refund.id}`;
       await recordRefunds(context);
       await recordRefunds(context);
@@ -172,9 +175,9 @@ for (const { title, lost, other, excess } of late)
 void t.test('a part that became credit is not refunded again by a late transfer', async (t) => {
   const { stage, subscription } = await start(t);
   const { context } = stage.parts();
-  const { unsigned } = await ask(stage, subscription, null);
+  const { offer } = await ask(stage, subscription, null);
   await stage.sql`update payments set amount_credited = 4000000`;
-  await send(stage, subscription.plan.merchant, unsigned.transaction);
+  await send(stage, subscription.plan.merchant, offer.transaction);
   await lookNow(stage);
   await recordRefunds(context);
   t.match(await stage.sql`select status, excess from refunds`, [
@@ -250,8 +253,8 @@ void t.test(
       [60, 1_000_000n],
       [1_010, 2_000_000n],
     ] as const) {
-      const { refund, unsigned } = await ask(stage, subscription, amount);
-      const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+      const { refund, offer } = await ask(stage, subscription, amount);
+      const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
       await flood(stage, refund.reference, count);
       await stage.sql`update refunds set created_at = now() - interval '6 minutes' where id = ${refund.id}`;
       await lookNow(stage);
@@ -266,8 +269,8 @@ void t.test(
   'all endpoints are asked before a refund expires: one without history does not decide',
   async (t) => {
     const { stage, subscription } = await start(t);
-    const { refund, unsigned } = await ask(stage, subscription, 1_000_000n);
-    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    const { refund, offer } = await ask(stage, subscription, 1_000_000n);
+    const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
     const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
       method === 'getSignaturesForAddress' ? [] : result,
     );
@@ -308,8 +311,8 @@ void t.test(
     });
     t.teardown(() => rpc.close());
     const { context } = stage.parts(rpc);
-    const { unsigned } = await ask(stage, subscription, null);
-    const txSignature = await send(stage, subscription.plan.merchant, unsigned.transaction);
+    const { offer } = await ask(stage, subscription, null);
+    const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
     await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
     stage.net.mineBlocks(200);
     const look = async () => {

@@ -67,7 +67,8 @@ async function store(sql: Sql, app: App, life: Life): Promise<void> {
       const asked = { appId, transactionId, subscriptionId: id, amount };
       const blockhash = randomAddress();
       const lifetime = { blockhash, lastValidBlockHeight: 1n, blockhashSlot: 1n };
-      const refund = await insertRefund(tx, { ...asked, reference: randomAddress(), ...lifetime });
+      const transfer = { reference: randomAddress(), offerId: transactionId };
+      const refund = await insertRefund(tx, { ...asked, ...transfer, ...lifetime });
       const landed = { txSignature: randomAddress(), occurredAt: at(sentAt) };
       if ((await recordRefund(tx, refund.id, landed)) === undefined)
         throw new Error('a refund was not recorded');

@@ -4,6 +4,7 @@ import t from 'tap';
 import { tokenAccountIn } from '../../../src/chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../../src/chain/program/addresses.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
+import { addSignature } from '../../../src/chain/transactions/message.ts';
 import { createLog } from '../../../src/log.ts';
 import { type ChainApi, chainApi, randomAddress } from '../../fixtures/http.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../../fixtures/rows.ts';
@@ -113,4 +114,54 @@ void t.test('a failed payment cannot be refunded, nor more than the merchant hol
   });
   const path = `/merchant/apps/${merchant.appId}/transactions/${failed}/refunds`;
   t.equal((await api.call('POST', path, { token: merchant.key })).status, 409);
+});
+
+void t.test('three refunds of a payment are open; one that the relay took is not', async (t) => {
+  const { api, merchant, ask } = await paid(t);
+  const asked = [];
+  for (let count = 0; count < 3; count += 1) asked.push((await ask('1')).body.data);
+  const refused = {
+    status: 409,
+    body: { error: { code: 'CONFLICT', message: /^3 refunds of this payment wait/ } },
+  };
+  t.match(await ask('1'), refused);
+  const [{ transaction, offerId }] = asked as [Refund];
+  const sent = await api.call('POST', '/merchant/transactions', {
+    token: merchant.token,
+    body: { transaction: addSignature(merchant.keypair, transaction), offerId },
+  });
+  t.equal(sent.status, 200);
+  t.equal((await ask('1')).status, 201, 'the relay has taken one');
+  t.match(await ask('1'), refused);
+  api.localnet.mineBlocks(200);
+  for (let count = 0; count < 3; count += 1) t.equal((await ask('1')).status, 201, 'they are dead');
+  t.match(await ask('1'), refused);
+});
+
+void t.test('fifty refunds of a merchant are open, over all its apps', async (t) => {
+  const { api, merchant, subscriptionId, ask } = await paid(t);
+  const [payment] = await api.sql<{ id: string }[]>`select id from payments`;
+  const { body } = await api.call<{ id: string }>('POST', '/merchant/apps', {
+    token: merchant.key,
+    body: { name: 'Other' },
+  });
+  const fill = (appId: string, count: number) => api.sql`
+    insert into refunds (app_id, payment_id, subscription_id, amount, reference, blockhash,
+      last_valid_block_height, blockhash_slot)
+    select ${appId}, ${payment!.id}, ${subscriptionId}, 1, ${appId} || n, 'hash', 1000000, 1
+    from generate_series(1, ${count}) as n`;
+  await fill(body.data.id, 49);
+  const next = await insertPayment(api.sql, subscriptionId, '2026-02-01T00:00:00Z');
+  const askNext = () =>
+    api.call('POST', `/merchant/apps/${merchant.appId}/transactions/${next}/refunds`, {
+      token: merchant.key,
+      body: { amount: '1' },
+    });
+  t.equal((await askNext()).status, 201);
+  t.match(await askNext(), {
+    status: 409,
+    body: { error: { message: /^50 refunds of yours wait for your signature/ } },
+  });
+  await api.sql`update refunds set last_valid_block_height = 0 where payment_id = ${payment!.id}`;
+  t.equal((await ask('1')).status, 201);
 });

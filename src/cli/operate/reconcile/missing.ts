@@ -18,7 +18,7 @@ import {
 import { readSubscriptions } from '../../../db/subscription-work.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { Difference, PlanPull } from '../../../domain/collecting/differences.ts';
-import { recordPull } from '../../../domain/collecting/pulls.ts';
+import { isLeftToReconcile, recordPull } from '../../../domain/collecting/pulls.ts';
 import { rowByRow, settleRows } from '../../../domain/collecting/settlement.ts';
 import { updateOf, isLive } from '../../../domain/collecting/transitions.ts';
 import { split } from '../../../domain/money.ts';
@@ -99,7 +99,8 @@ async function missing(
   // operator decides which of the two payments is right.
   const isDoubtful = recorded.some(({ txSignature }) => unfounded.has(txSignature));
   const repaired = repair && !isDoubtful && (await record(sql, owner.id, pull));
-  const { isAfterEnd, planId, subscriberWallet } = owner;
+  const { planId, subscriberWallet, committedAt } = owner;
+  const isAfterEnd = isLeftToReconcile(owner, { source, committedAt });
   const page = `${publicUrl}/s/${planId}`;
   const detail = isAfterEnd
     ? `${moved} after the subscription had ended, and it is not recorded: if wallet ${subscriberWallet} has subscribed again, it has to register on ${page}`

@@ -94,8 +94,9 @@ async function register(
   { sql, rpc, programId, keepers }: Parts,
   plan: PlanRow,
   subscriptionPda: string,
-  { subscriber: wallet }: SubscriptionAccount,
+  account: SubscriptionAccount,
 ): Promise<string | null> {
+  const wallet = account.subscriber;
   const [puller = '', ...standbyPullers] = keepers;
   const [treasury = '', ...backupTreasuries] = await listTreasuries(sql);
   const network = {
@@ -110,7 +111,8 @@ async function register(
       subscriptionPda,
       wallet,
     });
-    await sql.begin((tx) => storeRegistration(tx, { ...registration, isUnclaimed: true }));
+    const judged = { newest: undefined, account };
+    await sql.begin((tx) => storeRegistration(tx, { ...registration, isUnclaimed: true, judged }));
     return null;
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;

@@ -1,11 +1,7 @@
 // Registers sponsored sign-ups that landed without a subscription (db/lost-sign-ups.ts). Their
 // accounts are gone, so the subscriptions are registered as ended, with their payments.
-import {
-  type AccountIdentity,
-  ChainDataError,
-  type SubscriptionAccount,
-} from '../../../chain/program/layouts.ts';
-import { periodSeconds } from '../../../chain/program/period.ts';
+import { ChainDataError } from '../../../chain/program/layouts.ts';
+import { isSameAccount, periodSeconds } from '../../../chain/program/period.ts';
 import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
 import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import {
@@ -78,13 +74,12 @@ async function readGone(
   const replaced = replaces === null ? undefined : await readReplaced(sql, replaces);
   const view = await readAccounts({ rpc, programId }, plan, subscriptionPda, found.slot, replaced);
   const { subscription } = view;
-  if (subscription !== null && isSameAccount(account, subscription)) return undefined;
+  if (
+    subscription !== null &&
+    isSameAccount(account, subscription, periodSeconds(subscription.periodHours))
+  )
+    return undefined;
   const one = { ...signUp, signature };
   const registration = await registrationOf(sql, one, plan, { account, view, pull, replaced });
   return { one, registration, pull, view };
 }
-
-/** Whether `found` is the account that the sign-up opened, not a later one at the address. */
-const isSameAccount = (opened: AccountIdentity, found: SubscriptionAccount) =>
-  found.initId === opened.initId &&
-  (found.periodStart - opened.periodStart) % periodSeconds(found.periodHours) === 0n;

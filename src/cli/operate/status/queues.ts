@@ -11,11 +11,15 @@ import { countForeignSecrets } from '../../../db/endpoints.ts';
 import { readClockOffset } from '../../../db/postgres/clock.ts';
 import type { Queryable, Sql } from '../../../db/postgres/connect.ts';
 import {
-  type MerchantSponsoring,
+  type OverdueRent,
+  readOverdueRent,
   readRentByAge,
+  type RentOfAge,
+} from '../../../db/rent-ages.ts';
+import {
+  type MerchantSponsoring,
   readSponsoringByMerchant,
   readSponsoringFacts,
-  type RentOfAge,
   type SponsoringFacts,
 } from '../../../db/sponsor-budgets.ts';
 import {
@@ -33,7 +37,7 @@ import {
 } from '../../../db/status.ts';
 import { readBacklog } from '../../../db/subscription-leases.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
-import type { SponsorLimits } from '../../../domain/sponsoring/limits.ts';
+import { isNearLimit, mayBeOut, type SponsorLimits } from '../../../domain/sponsoring/limits.ts';
 
 /** Sums over all sponsored transactions so far. */
 type SponsoringTotals = Pick<MerchantSponsoring, 'spent' | 'reserved' | 'returned' | 'lost'>;
@@ -85,9 +89,16 @@ export interface QueueStatus {
     SponsoringTotals & {
       /** The budgets in this command's configuration. Null if no budgets are configured. */
       budgets: Pick<SponsorLimits, 'perDay' | 'leaving' | 'perMerchant' | 'merchantOut'> | null;
+      /**
+       * The merchants of which over four fifths of the rent that may be out are out, with the most
+       * rent first.
+       */
+      nearLimit: { merchant: string; out: bigint; mayBeOut: bigint }[];
       outByAge: RentOfAge[];
+      /** The part of `overdue` by the time since the end of the subscription. */
+      overdueByAge: OverdueRent[];
       /** The top merchants, sorted by their cost in the last 24 hours, then by unreturned rent. */
-      merchants: MerchantSponsoring[];
+      merchants: (MerchantSponsoring & { mayBeOut: bigint | null })[];
     };
   daemons: DaemonRow[];
   work: Work;
@@ -179,7 +190,18 @@ async function sponsoringStatus(
 ): Promise<QueueStatus['sponsoring']> {
   const facts = await readSponsoringFacts(sql);
   const outByAge = await readRentByAge(sql);
-  const merchants = await readSponsoringByMerchant(sql);
+  const overdueByAge = await readOverdueRent(sql);
+  const merchants = (await readSponsoringByMerchant(sql)).map((one) => ({
+    ...one,
+    mayBeOut: limits === undefined || one.merchant === null ? null : mayBeOut(limits, one),
+  }));
+  const nearLimit = merchants
+    .flatMap(({ merchant, out, reserved, mayBeOut: limit }) =>
+      merchant !== null && limit !== null && isNearLimit(out + reserved, limit)
+        ? [{ merchant, out: out + reserved, mayBeOut: limit }]
+        : [],
+    )
+    .sort((one, other) => Number(other.out - one.out));
   const total = (kind: keyof SponsoringTotals) =>
     merchants.reduce((sum, { [kind]: lamports }) => sum + lamports, 0n);
   return {
@@ -190,6 +212,8 @@ async function sponsoringStatus(
     lost: total('lost'),
     budgets: limits === undefined ? null : budgetsOf(limits),
     outByAge,
+    overdueByAge,
+    nearLimit: nearLimit.slice(0, MERCHANTS_LISTED),
     merchants: merchants.slice(0, MERCHANTS_LISTED),
   };
 }

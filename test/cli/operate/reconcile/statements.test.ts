@@ -5,6 +5,7 @@ import { addSignature } from '../../../../src/chain/transactions/message.ts';
 import { reconcile } from '../../../../src/cli/operate/reconcile/compare.ts';
 import {
   askRefund,
+  type RefundablePayment,
   readRefundGround,
   recordRefunds,
 } from '../../../../src/domain/subscribing/refunds.ts';
@@ -12,14 +13,16 @@ import { paidOnce } from '../../../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../../../fixtures/billing.ts';
 
 async function refund(stage: Stage, { id, wallet, plan }: Subscription, amount: bigint) {
-  const [payment] = await stage.sql<{ id: string; appId: string; status: string }[]>`
-    select id, app_id, status from payments where subscription_id = ${id}`;
+  const [payment] = await stage.sql<
+    Omit<RefundablePayment, 'subscriptionId' | 'subscriberWallet'>[]
+  >`
+    select id, app_id, plan_id, subscription_pda, status from payments where subscription_id = ${id}`;
   const { merchant } = plan;
   const parties = { merchant: merchant.address, subscriber: wallet.address };
   const ground = await readRefundGround(stage.rpc, { mint: stage.net.mint, ...parties });
   const asked = { ...payment!, subscriptionId: id, subscriberWallet: wallet.address };
-  const { unsigned } = await stage.sql.begin((tx) => askRefund(tx, asked, amount, ground));
-  const bytes = Buffer.from(addSignature(merchant, unsigned.transaction), 'base64');
+  const { offer } = await stage.sql.begin((tx) => askRefund(tx, asked, amount, ground));
+  const bytes = Buffer.from(addSignature(merchant, offer.transaction), 'base64');
   await stage.rpc.sendTransaction(bytes);
   const { context } = stage.parts();
   await stage.until('the refund is recorded', async () => {
