@@ -1273,12 +1273,14 @@ create table subscriptions (
   pullable boolean not null default true,
   pulled_through timestamp with time zone,
   without_offer boolean not null default false,
+  failed_lookups integer not null default 0,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
   constraint discount_leaves_something CHECK ((discount_amount < amount)),
   constraint early_tries_follow_a_failure CHECK (((early_tries = 0) OR (chain_failure_period IS NOT NULL))),
   constraint ended_has_time CHECK (((status = ANY (ARRAY['cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL))),
+  constraint failed_lookups_counted CHECK ((failed_lookups >= 0)) NOT VALID,
   constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
   constraint live_is_not_stopped CHECK (((stopped_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])) OR (replaced_by IS NOT NULL))) NOT VALID,
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
@@ -1345,6 +1347,7 @@ comment on column subscriptions.stopped_at is 'when the registration ended or a 
 comment on column subscriptions.pullable is 'false once the account of an ended subscription is gone, expired or registered anew: nothing can be pulled from it for this row';
 comment on column subscriptions.pulled_through is 'end of the last period in which another puller than a keeper pulled after the end; null: no keeper has read the account since the end. It gives no access';
 comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
+comment on column subscriptions.failed_lookups is 'look-ups that did not find every payment that the account counts; from eight on the keeper stops looking';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

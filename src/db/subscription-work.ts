@@ -38,6 +38,8 @@ export interface SubscriptionState {
    */
   refundedThrough: Date | null;
   setbacks: number;
+  /** Look-ups that did not find every payment that the on-chain account counts. */
+  failedLookups: number;
   /**
    * Number of consecutive transactions that failed because of another subscription's payment. One
    * transaction can contain payments of several subscriptions.
@@ -167,7 +169,8 @@ export function readSubscriptions(
         s.chain_period_start, (
         select max(o.observed_slot) from subscriptions o
           where o.subscription_pda = s.subscription_pda
-      ) as observed_slot, s.period_pulled, s.setbacks, s.failed_packs, s.notices,
+      ) as observed_slot, s.period_pulled, s.setbacks, s.failed_lookups, s.failed_packs,
+      s.notices,
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
@@ -246,6 +249,7 @@ function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChan
     chain_period_start: state.chainPeriodStart,
     observed_slot: state.observedSlot.toString(),
     setbacks: state.setbacks,
+    failed_lookups: state.failedLookups,
     failed_packs: state.failedPacks,
     chain_failure_period: state.chainFailurePeriod,
     early_tries: state.earlyTries,
@@ -285,6 +289,7 @@ export async function writeStates(
         least(v.due_at, ${chainNow}) end,
       period_anchor = v.period_anchor, chain_init_id = v.chain_init_id,
         chain_period_start = v.chain_period_start, setbacks = v.setbacks,
+        failed_lookups = v.failed_lookups,
       observed_slot = greatest(s.observed_slot, v.observed_slot),
         period_pulled = v.period_pulled, failed_packs = v.failed_packs,
         discount_periods = v.discount_periods, chain_failure_period = v.chain_failure_period,
@@ -308,7 +313,7 @@ export async function writeStates(
       past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz,
         end_reason text, due_at timestamptz,
       period_anchor timestamptz, chain_init_id int8, chain_period_start timestamptz,
-        observed_slot int8, setbacks int, failed_packs int,
+        observed_slot int8, setbacks int, failed_lookups int, failed_packs int,
         period_pulled int8, discount_periods int,
       chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
       announced_notices int, charged_from timestamptz, credit int8, pullable bool,

@@ -23,7 +23,7 @@ export function hasChanged(row: KeeperSubscription, view: View, rules: Rules): b
   // But if the account is closed and the row does not have the cancellation yet, there is a change.
   const isSeen =
     registeredAccount(row, view.subscription) !== null || row.cancelRequestedAt !== null;
-  const isKnown = needs === 'pulls' && row.setbacks > 0 && isSeen;
+  const isKnown = needs === 'pulls' && row.failedLookups > 0 && isSeen;
   if (needs !== undefined) return !isKnown;
   const { nextPaymentDue, delegationRevokedAt, cancelRequestedBy } = update.state;
   const hasEvent = update.events.some(({ type }) => type !== 'payment_failed');

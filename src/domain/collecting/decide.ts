@@ -13,6 +13,7 @@ import {
   awaitSlot,
   type Decision,
   keeperFailure,
+  lookupFailure,
   pullNotFound,
   retryAt,
   retrySoon,
@@ -95,7 +96,7 @@ export function decide(
   if (account !== null && period !== null) {
     if (hasUnknownPull(state, account)) {
       if (known.kind === 'too_long')
-        return { ...keeperFailure(update, view), ...pullNotFound(row) };
+        return { ...lookupFailure(update, view), ...pullNotFound(row) };
       if (known.kind === 'not_final') return awaitFinality(update, view);
       if (known.kind === 'needed') return { update, needs: 'pulls' };
       recordPulls(update, known.pulls, account, period);
@@ -103,15 +104,17 @@ export function decide(
         unread = pullNotFound(row);
         if (!known.isFinal) return { ...awaitFinality(update, view), ...unread };
         // The look-up did not find every pull that the account counts. If the account's period is
-        // paid, the missing pull is an additional payment in a paid period. After three keeper
-        // failures, the missing pull counts as known, so that it no longer delays later payments.
-        if (row.setbacks >= 3 && isPaid(state, account)) state.periodPulled = account.amountPulled;
+        // paid, the missing pull is an additional payment in a paid period. After three failed
+        // look-ups, the missing pull counts as known, so that it no longer delays later payments.
+        if (row.failedLookups >= 3 && isPaid(state, account))
+          state.periodPulled = account.amountPulled;
         // The RPC history may never show the missing pull. After the keeper has given up the
         // search, the missing pull delays a payment only if both are in the current period.
         if (!isGivenUp(row) || account.periodStart >= period.start)
-          return { ...keeperFailure(update, view), ...unread };
+          return { ...lookupFailure(update, view), ...unread };
       }
     }
+    if (!hasUnknownPull(state, account)) state.failedLookups = 0;
     observeDelegation(update, view, account);
     observeRepair(update, view, account, { period, rules });
   }

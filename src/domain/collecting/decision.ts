@@ -85,6 +85,12 @@ export function keeperFailure(update: SubscriptionUpdate, { now }: ChainView): D
   return { update };
 }
 
+/** Counts a look-up that did not find every on-chain payment, which is also a keeper failure. */
+export function lookupFailure(update: SubscriptionUpdate, view: ChainView): Decision {
+  update.state.failedLookups += 1;
+  return keeperFailure(update, view);
+}
+
 /**
  * Number of slots (about a minute) that the RPC endpoints may lag behind the newest slot recorded
  * in a subscription's row. Beyond this lag an alert is raised.
@@ -136,7 +142,7 @@ const REPORTED_AFTER = 3;
  * the third failed look-up, because the history may just lag.
  */
 export function pullNotFound({
-  setbacks,
-}: Pick<KeeperSubscription, 'setbacks'>): Pick<Decision, 'alert'> {
-  return setbacks < REPORTED_AFTER ? {} : { alert: { reason: 'pull_not_found' } };
+  failedLookups,
+}: Pick<KeeperSubscription, 'failedLookups'>): Pick<Decision, 'alert'> {
+  return failedLookups < REPORTED_AFTER ? {} : { alert: { reason: 'pull_not_found' } };
 }

@@ -14,7 +14,7 @@ import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,
   type Decision,
-  keeperFailure,
+  lookupFailure,
   pullNotFound,
   retrySoon,
   type Rules,
@@ -150,13 +150,13 @@ export function afterTheEnd(
     const waiting = successor === 'same_account' ? undefined : recordLastPulls(update, view, known);
     if (waiting !== undefined) return waiting;
   } else if (successor === null && hasUnknownPull(update.state, account)) {
-    if (known.kind === 'too_long') return keeperFailure(update, view);
+    if (known.kind === 'too_long') return lookupFailure(update, view);
     if (known.kind === 'not_final') return awaitFinality(update, view);
     if (known.kind === 'needed') return { update, needs: 'pulls' };
     recordPulls(update, known.pulls, account, pullPeriod(account, view.plan, view.now));
     if (hasUnknownPull(update.state, account)) {
       if (!known.isFinal) return awaitFinality(update, view);
-      if (!isGivenUp(update.row)) return keeperFailure(update, view);
+      if (!isGivenUp(update.row)) return lookupFailure(update, view);
     }
   }
   noteRead(update, view, account);
@@ -188,7 +188,7 @@ function recordLastPulls(
 ): Decision | undefined {
   const { row } = update;
   if (known.kind === 'not_final') return awaitFinality(update, view);
-  if (known.kind === 'too_long') return { ...keeperFailure(update, view), ...pullNotFound(row) };
+  if (known.kind === 'too_long') return { ...lookupFailure(update, view), ...pullNotFound(row) };
   // Without periodAnchor, no keeper read the account while the account existed. The account's
   // period boundaries are then unknown, so no payment can be assigned to the account.
   if (row.periodAnchor === null) return undefined;
@@ -200,7 +200,7 @@ function recordLastPulls(
   }
   // An unreadable transaction may contain the last payment, so the history is read again later. The
   // number of retries is limited, because anyone can send an unreadable transaction to the address.
-  return !known.isComplete && !isGivenUp(row) ? keeperFailure(update, view) : undefined;
+  return !known.isComplete && !isGivenUp(row) ? lookupFailure(update, view) : undefined;
 }
 
 /**

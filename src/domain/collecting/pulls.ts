@@ -43,7 +43,8 @@ export interface KnownPull extends Pull {
 const MAX_FAILED_LOOKUPS = 8;
 
 /** Whether the keeper has stopped looking for a finalized payment that no RPC history shows. */
-export const isGivenUp = ({ setbacks }: KeeperSubscription) => setbacks >= MAX_FAILED_LOOKUPS;
+export const isGivenUp = ({ failedLookups }: KeeperSubscription) =>
+  failedLookups >= MAX_FAILED_LOOKUPS;
 
 /**
  * What is known about the on-chain payments of a subscription, from the database and the account's

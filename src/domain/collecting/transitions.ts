@@ -50,6 +50,7 @@ export function updateOf(row: KeeperSubscription): SubscriptionUpdate {
     periodPulled: row.periodPulled,
     refundedThrough: row.refundedThrough,
     setbacks: row.setbacks,
+    failedLookups: row.failedLookups,
     failedPacks: row.failedPacks,
     chainFailurePeriod: row.chainFailurePeriod,
     earlyTries: row.earlyTries,
@@ -235,6 +236,7 @@ export function applyEnd(
   state.pastDueSince = null;
   state.nextPaymentDue = null;
   state.setbacks = 0;
+  state.failedLookups = 0;
   state.dueAt = dueAt;
   events.push({
     type: 'cancel_finalized',

@@ -1259,7 +1259,7 @@ void t.test(
       const { update, collect, alert } = decide(row, view, rules, { tooMany: true });
       t.equal(collect, undefined);
       t.equal(alert, undefined, 'one slow look-up alerts nobody');
-      const third = decide({ ...row, setbacks: 3 }, view, rules, { tooMany: true });
+      const third = decide({ ...row, failedLookups: 3 }, view, rules, { tooMany: true });
       t.equal(third.collect, undefined);
       t.match(third.alert, { reason: 'pull_not_found' });
       t.match(update.state, { status: 'active', setbacks: 1, dueAt: timeOf(world.now + 10n) });
@@ -1273,8 +1273,8 @@ void t.test(
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
-    const decided = (setbacks: number, now: bigint, lookups: LookupResult) =>
-      decide({ ...world.row, setbacks }, { ...viewOf(world), now }, rules, {
+    const decided = (failedLookups: number, now: bigint, lookups: LookupResult) =>
+      decide({ ...world.row, failedLookups }, { ...viewOf(world), now }, rules, {
         pulls: [],
         ...lookups,
       });
@@ -1293,21 +1293,27 @@ void t.test(
     }
     t.match(
       decided(8, later, {}).update.state,
-      { setbacks: 8, dueAt: timeOf(later + 4n) },
+      { failedLookups: 8, dueAt: timeOf(later + 4n) },
       'what is not final is no failure, and soon is',
     );
     t.equal(decided(2, later, { pulledFinally: true }).alert, undefined);
+    const first = decide({ ...world.row, setbacks: 8 }, { ...viewOf(world), now: later }, rules, {
+      pulls: [],
+      pulledFinally: true,
+    });
+    t.same([first.alert, first.collect], [undefined, undefined], 'other failures are no look-ups');
+    t.match(first.update.state, { setbacks: 9, failedLookups: 1 });
     const ended = { ...world.row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
-    const looked = (setbacks: number) =>
-      decide({ ...ended, setbacks }, viewOf(world), rules, { pulls: [], pulledFinally: true })
+    const looked = (failedLookups: number) =>
+      decide({ ...ended, failedLookups }, viewOf(world), rules, { pulls: [], pulledFinally: true })
         .update.state;
     t.not(looked(7).dueAt, null);
     t.equal(looked(8).dueAt, null, 'and what has ended is not looked at for ever');
-    const unsettled = decide({ ...ended, setbacks: 8 }, viewOf(world), rules, { pulls: [] }).update
-      .state;
+    const unsettled = decide({ ...ended, failedLookups: 8 }, viewOf(world), rules, { pulls: [] })
+      .update.state;
     t.match(
       unsettled,
-      { setbacks: 8, dueAt: timeOf(world.now + 4n) },
+      { failedLookups: 8, dueAt: timeOf(world.now + 4n) },
       'but what is not final is not given up',
     );
   },
@@ -1325,8 +1331,8 @@ void t.test(
     };
     const tooMany: LookupResult = { tooMany: true, pulledFinally: true };
     const later = world.now + length;
-    const decided = (setbacks: number, now: bigint, lookups = tooMany) =>
-      decide({ ...row, setbacks }, { ...viewOf(world), now }, rules, lookups);
+    const decided = (failedLookups: number, now: bigint, lookups = tooMany) =>
+      decide({ ...row, failedLookups }, { ...viewOf(world), now }, rules, lookups);
     t.match(decided(8, later), {
       collect: { amounts: { gross: terms.amount } },
       alert: { reason: 'pull_not_found' },
@@ -1342,9 +1348,9 @@ void t.test(
       t.match(held.update.state, { status: 'active' });
     }
 
-    const gone = (setbacks: number, lookups: LookupResult) =>
-      decide({ ...row, setbacks }, { ...viewOf(world), subscription: null }, rules, lookups);
-    t.match(gone(7, tooMany).update.state, { status: 'active', setbacks: 8 });
+    const gone = (failedLookups: number, lookups: LookupResult) =>
+      decide({ ...row, failedLookups }, { ...viewOf(world), subscription: null }, rules, lookups);
+    t.match(gone(7, tooMany).update.state, { status: 'active', failedLookups: 8, setbacks: 1 });
     t.match(gone(8, { ...tooMany, closingNotFinal: true }).update.state, { status: 'active' });
     const { alert, update } = gone(8, tooMany);
     t.match(update.state, { status: 'cancelled', dueAt: null });
@@ -1356,10 +1362,10 @@ void t.test(
     );
 
     const ended = { ...row, status: 'cancelled', cancelledAt: timeOf(world.now) } as const;
-    const looked = (setbacks: number, view = viewOf(world)) =>
-      decide({ ...ended, setbacks }, view, rules, tooMany).update.state;
+    const looked = (failedLookups: number, view = viewOf(world)) =>
+      decide({ ...ended, failedLookups }, view, rules, tooMany).update.state;
     for (const view of [viewOf(world), { ...viewOf(world), subscription: null }]) {
-      t.match(looked(7, view), { setbacks: 8 });
+      t.match(looked(7, view), { failedLookups: 8 });
       t.not(looked(7, view).dueAt, null);
       t.equal(looked(8, view).dueAt, null);
     }
