@@ -83,8 +83,8 @@ void t.test(
     t.match(await accessOf(stage, poor), { hasAccess: false, reason: 'payment_overdue' });
     const { nextAmount } = (await poor.get(`subscriptions/${other.id}`)).body.data;
     t.equal(nextAmount, String(amount), 'the page shows the amount of the retry');
-    stage.passHours(2);
     stage.net.fund(poor.wallet, { usdc: 10_000_000n });
+    stage.passHours(2);
     await stage.until('the retry has paid', async () => (await stage.payments(other)).length > 1);
     t.match((await stage.payments(other))[1], { status: 'succeeded', amountGross: amount });
 
