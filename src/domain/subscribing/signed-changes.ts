@@ -42,7 +42,7 @@ async function isDead(
   chain: ChainSender,
   { signature, signedBlockhash: blockhash, ...offer }: SignedChange,
 ): Promise<boolean> {
-  if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature }, true);
+  if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature });
   // Nothing was sent, so an expired blockhash is enough: no keeper signs such a transaction.
   const lifetime = { blockhash, lastValidBlockHeight: offer.lastValidBlockHeight, slot: 0n };
   return (await readExpired(chain, [lifetime]))(lifetime);
