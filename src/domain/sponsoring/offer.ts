@@ -203,12 +203,10 @@ async function store(
   const budget = budgetOf(unitsConsumed, loadedDataBytes);
   const message = compile(budget);
   const secret = page === undefined ? null : randomBytes(32).toString('base64url');
-  if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null)
-    await refuseTaken(
-      sql,
-      session,
-      await readReservations({ sql, chain }, session, subscriptionPda),
-    );
+  if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null) {
+    const reservations = await readReservations({ sql, chain }, session, subscriptionPda);
+    await refuseTaken(sql, session, reservations);
+  }
   await insertSponsoredOffer(sql, {
     id,
     purpose,

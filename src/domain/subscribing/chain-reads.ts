@@ -80,9 +80,10 @@ export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
 export type ExpiryReader = Pick<Rpc, 'endpoints' | 'getLifetimesEverywhere'>;
 
 /**
- * Returns whether each of these blockhashes has certainly expired: two endpoints say so, or the
- * only one. A transaction that was not among `lifetimes` may land. Reads the chain only if there
- * are any. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable.
+ * Asks all endpoints which of these blockhashes have expired. Returns a function that tells whether
+ * two of them (or the only one) say so of a blockhash; false for one that is not among `lifetimes`.
+ * Without any, the chain is not read. Throws a ServiceError (INTERNAL_ERROR) when the chain is
+ * unreachable.
  */
 export async function readExpired(
   chain: ExpiryReader,
