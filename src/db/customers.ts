@@ -1,5 +1,6 @@
 // Customers of an app. A customer is identified by an external id, which the merchant chooses.
 // subscriptionsOf() and readCustomer() can also find a customer by wallet.
+import type { MayLand } from './offered-transactions.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
 
@@ -37,35 +38,37 @@ export async function findLiveOfCustomer(
 }
 
 /**
- * Returns true if a transaction of another checkout session of the customer may have been sent, can
- * still land at the block height `blockHeight`, and would open a subscription at an address other
- * than `subscriptionPda`. A transaction that was only asked for does not count.
+ * Maximum number of transactions that listReservations() returns of each kind. Once the newest ones
+ * have expired, so have all earlier ones.
  */
-export async function isReserved(
+const MAX_RESERVATIONS = 8;
+
+/**
+ * Lists the transactions of other checkout sessions of the customer that may have been sent and
+ * would open a subscription at an address other than `subscriptionPda`. Leaves out a transaction
+ * that was only asked for, and older ones, whose blockhashes have expired for certain.
+ */
+export function listReservations(
   sql: Queryable,
   { appId, externalId }: Customer,
-  {
-    sessionId,
-    subscriptionPda,
-    blockHeight,
-  }: { sessionId: string; subscriptionPda: string; blockHeight: bigint },
-): Promise<boolean> {
-  const rows = await sql`
-    select 1 from checkout_sessions c join offered_transactions o on o.checkout_session_id = c.id
-    where c.app_id = ${appId} and c.external_id = ${externalId} and c.id <> ${sessionId}
-      and c.id >= id_at(now() - interval '25 hours')
-      and o.purpose = 'subscribe' and o.registered_at is null
-      and o.subscription_pda <> ${subscriptionPda} and o.reserved_height >= ${blockHeight}
+  { sessionId, subscriptionPda }: { sessionId: string; subscriptionPda: string },
+): Promise<MayLand[]> {
+  const others = sql`c.app_id = ${appId} and c.external_id = ${externalId} and c.id <> ${sessionId}
+        and c.id >= id_at(now() - interval '25 hours')
+        and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}
+        and o.created_at > now() - interval '15 minutes'`;
+  return sql<MayLand[]>`
+    (select coalesce(o.relayed_blockhash, o.blockhash) as blockhash,
+        o.reserved_height as last_valid_block_height, 0::int8 as slot
+      from checkout_sessions c join offered_transactions o on o.checkout_session_id = c.id
+      where ${others} and o.registered_at is null and o.reserved_height is not null
+      order by greatest(o.created_at, o.relayed_at) desc limit ${MAX_RESERVATIONS})
     union all
-    select 1 from checkout_sessions c join sponsored_offers o on o.checkout_session_id = c.id
-      left join sponsorships s on s.offer_id = o.id
-    where c.app_id = ${appId} and c.external_id = ${externalId} and c.id <> ${sessionId}
-      and c.id >= id_at(now() - interval '25 hours')
-      and o.purpose = 'subscribe' and o.signed is not null
-      and o.subscription_pda <> ${subscriptionPda}
-      and o.last_valid_block_height >= ${blockHeight} and coalesce(s.state, 'open') = 'open'
-    limit 1`;
-  return rows.length > 0;
+    (select o.blockhash, o.last_valid_block_height, o.blockhash_slot
+      from checkout_sessions c join sponsored_offers o on o.checkout_session_id = c.id
+        left join sponsorships s on s.offer_id = o.id
+      where ${others} and o.signed is not null and coalesce(s.state, 'open') = 'open'
+      order by o.created_at desc limit ${MAX_RESERVATIONS})`;
 }
 
 /**

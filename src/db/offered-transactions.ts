@@ -43,6 +43,14 @@ export interface OfferedTransaction extends NewOffer {
   offeredAt: Date;
 }
 
+/** The lifetime of a signed transaction, which tells whether it may still land. */
+export interface MayLand {
+  blockhash: string;
+  lastValidBlockHeight: bigint;
+  /** Slot of the response that contained the blockhash; 0 where it is not stored. */
+  slot: bigint;
+}
+
 /** Stores an unsigned transaction offered to a wallet for signing; returns the offer's id. */
 export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<string> {
   const [row] = await sql<[{ id: string }]>`

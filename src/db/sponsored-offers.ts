@@ -1,6 +1,7 @@
 // Offers of sponsored transactions. The API (`serve`) stores each offer, and later the transaction
 // that the wallet signed. A keeper reads the signed offers and stores its decisions as sponsorships
 // (sponsorships.ts).
+import type { MayLand } from './offered-transactions.ts';
 import { secondsSince } from './postgres/clock.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 
@@ -100,20 +101,19 @@ export async function lockHandOvers(tx: Transaction, wallet: string): Promise<vo
 }
 
 /**
- * Tells whether the wallet has handed over another signed offer about which no keeper has decided,
- * and which can still land at the block height `blockHeight`.
+ * Lists the other signed offers that the wallet has handed over and about which no keeper has
+ * decided.
  */
-export async function hasUndecided(
+export function listUndecided(
   sql: Queryable,
   { wallet, id }: Pick<SponsoredOffer, 'wallet' | 'id'>,
-  blockHeight: bigint,
-): Promise<boolean> {
-  const rows = await sql`
-    select 1 from sponsored_offers o
-    where o.wallet = ${wallet} and o.id <> ${id} and o.last_valid_block_height >= ${blockHeight}
+): Promise<MayLand[]> {
+  return sql<MayLand[]>`
+    select o.blockhash, o.last_valid_block_height, o.blockhash_slot as slot
+    from sponsored_offers o
+    where o.wallet = ${wallet} and o.id <> ${id}
       and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
       and not exists (select from sponsorships s where s.offer_id = o.id)`;
-  return rows.length > 0;
 }
 
 /** Seconds after which another keeper may take an offer that a keeper has taken. */

@@ -3,8 +3,9 @@
  * does not, and a keeper looks for it in the histories of two endpoints. A refund that is declared
  * expired can be asked for again. Nothing on chain limits how often is refunded.
  *
- * Endpoint 0 answers what it likes: it may call a blockhash dead, and its history may lack a
- * transfer. Endpoint 1 is honest, but it lags, fails, and may lose its old history.
+ * Endpoint 0 answers what it likes: it may call a blockhash dead, its history may lack a transfer,
+ * and its copy of the transfer may show another transaction. Endpoint 1 is honest, but it lags,
+ * fails, and may lose its old history.
  * README.md explains the rules and the variants (-D names) that lack one of them.
  */
 
@@ -135,7 +136,13 @@ inline askHistories(t) {
 #ifdef FAILED_COUNTS
      ; lacks++
 #endif
+  fi;
+#ifdef ONE_COPY
+  if
+  :: isListed -> isListed = 0; lacks = 2 /* endpoint 0's copy shows another transaction */
+  :: skip
   fi
+#endif
 }
 
 inline conclude(t) {

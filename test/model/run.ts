@@ -67,6 +67,7 @@ const cases: readonly Case[] = [
     ONE_WITNESS: [/transfer 0 lands/, ...ASKED_AGAIN],
     SAME_HOST: [/transfer 0 lands/, ...ASKED_AGAIN],
     FAILED_COUNTS: [/transfer 0 lands/, ...ASKED_AGAIN],
+    ONE_COPY: [/transfer 0 lands/, ...ASKED_AGAIN],
     NO_REACH: [/transfer 0 lands/, /endpoint 1: starts anew/, ...ASKED_AGAIN],
     ONE_EXPIRY: [...ASKED_AGAIN],
     HISTORY_FIRST: [...ASKED_AGAIN],

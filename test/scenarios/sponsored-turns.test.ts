@@ -10,6 +10,7 @@ import { asRole } from '../fixtures/postgres.ts';
 import { startSponsorScene, type SponsorScene } from '../fixtures/sponsor-scene.ts';
 import type { OfferMade } from '../fixtures/sponsor-stage.ts';
 import { asks, buys, changeScene } from '../fixtures/sponsored-changes.ts';
+import { withTwoEndpoints } from '../fixtures/two-endpoints.ts';
 
 /** Hands over a sign-up of a wallet of its own. */
 async function handsOver(on: SponsorScene, plan: Plan, address: string): Promise<OfferMade> {
@@ -149,6 +150,17 @@ void t.test('a wallet has one undecided offer; it may ask for others', async (t)
   );
   t.same(statuses.sort(), [200, 409], 'of two at once, one');
   t.equal((await hand(late)).status, 409);
+});
+
+void t.test('one endpoint that is ahead does not end an undecided offer', async (t) => {
+  const on = await startSponsorScene(t);
+  const { stage } = on;
+  const { off } = await withTwoEndpoints(t, stage.api.deps.chain, stage.net.rpcUrl);
+  const [one, other] = [on.order(await on.plan()), await on.plan()];
+  const [first, second] = [await on.offer(one), await on.offer({ ...one, plan: other })];
+  t.equal((await stage.sign(first, one.wallet)).status, 200);
+  off.blocks = 1000;
+  t.equal((await stage.sign(second, one.wallet)).status, 409);
 });
 
 void t.test('a keeper may write look_at of an offer, and nothing else', async (t) => {

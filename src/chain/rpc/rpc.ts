@@ -7,6 +7,7 @@ import type { EndpointHealth } from './endpoint.ts';
 import type {
   SignatureStatus,
   Commitment,
+  ConfirmedTransaction,
   Simulation,
   FoundTransaction,
   SignatureInfo,
@@ -146,8 +147,16 @@ export interface Rpc {
     options?: { commitment?: 'confirmed' | 'finalized' },
   ): Promise<FoundTransaction>;
   /**
+   * Reads a finalized transaction from every endpoint. `copies` has each readable response; they
+   * differ if an endpoint is wrong. `witnesses` is the number of endpoints that returned one.
+   */
+  getTransactionEverywhere(
+    signature: string,
+  ): Promise<{ copies: readonly ConfirmedTransaction[]; witnesses: number }>;
+  /**
    * Lists up to 1,000 transactions of an address, newest first. `before` and `until` are signatures
-   * that bound the list. `everywhere` merges the lists of all endpoints.
+   * that bound the list. `everywhere` merges the lists of all endpoints: a transaction is
+   * successful if one of them lists it as successful.
    */
   getSignaturesForAddress(
     address: string,

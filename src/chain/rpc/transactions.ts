@@ -1,6 +1,6 @@
 // The RPC client's methods for transactions: sending, simulation, statuses and history.
 import { signatureOf } from '../keypair.ts';
-import { EndpointFailure, RpcError, RpcUnreachable } from './errors.ts';
+import { EndpointFailure, isUnreadable, RpcError, RpcUnreachable } from './errors.ts';
 import type { Ask, Failover } from './failover.ts';
 import { perHost } from './hosts.ts';
 import {
@@ -75,7 +75,11 @@ export function historyMethods(
   reads: Failover,
 ): Pick<
   Rpc,
-  'getSignatureStatuses' | 'getTransaction' | 'getSignaturesForAddress' | 'getHistoriesEverywhere'
+  | 'getSignatureStatuses'
+  | 'getTransaction'
+  | 'getTransactionEverywhere'
+  | 'getSignaturesForAddress'
+  | 'getHistoriesEverywhere'
 > {
   return {
     async getSignatureStatuses(
@@ -109,19 +113,9 @@ export function historyMethods(
         ),
       };
     },
-    async getTransaction(signature, { commitment = 'confirmed' } = {}) {
-      const readWith = (maxSupportedTransactionVersion: number): Promise<FoundTransaction> => {
-        const config = { commitment, encoding: 'json', maxSupportedTransactionVersion };
-        return reads
-          .call('getTransaction', [signature, config], readableTransaction)
-          .catch((error: unknown) => unreadableTransaction(signature, error));
-      };
-      const found = await readWith(1);
-      // An endpoint that does not know version 1 transactions may refuse the request, because the
-      // request allows versions up to 1. The same endpoint still returns older versions. Therefore
-      // the request is repeated with a maximum version of 0.
-      return 'unreadable' in found && found.unreadable === 'refused' ? readWith(0) : found;
-    },
+    getTransaction: (signature, { commitment = 'confirmed' } = {}) =>
+      firstReadable(reads, signature, commitment),
+    getTransactionEverywhere: (signature) => transactionEverywhere(reads, signature),
     async getSignaturesForAddress(
       address,
       { before, until, limit = 1000, commitment = 'confirmed', everywhere = false } = {},
@@ -140,6 +134,50 @@ export function historyMethods(
     },
     getHistoriesEverywhere: (...asked) => historiesEverywhere(reads, ...asked),
   };
+}
+
+/** Parameters of getTransaction. `version` is the highest version that the endpoint may return. */
+const paramsOf = (signature: string, commitment: Commitment, version: number) => [
+  signature,
+  { commitment, encoding: 'json', maxSupportedTransactionVersion: version },
+];
+
+async function firstReadable(
+  reads: Failover,
+  signature: string,
+  commitment: Commitment,
+): Promise<FoundTransaction> {
+  const readWith = (version: number): Promise<FoundTransaction> =>
+    reads
+      .call('getTransaction', paramsOf(signature, commitment, version), readableTransaction)
+      .catch((error: unknown) => unreadableTransaction(signature, error));
+  const found = await readWith(1);
+  // An endpoint that does not know version 1 transactions may refuse the request, because the
+  // request allows versions up to 1. The same endpoint still returns older versions. Therefore the
+  // request is repeated with a maximum version of 0.
+  return 'unreadable' in found && found.unreadable === 'refused' ? readWith(0) : found;
+}
+
+async function transactionEverywhere(
+  reads: Failover,
+  signature: string,
+): ReturnType<Rpc['getTransactionEverywhere']> {
+  try {
+    const answers = await reads.callEach('getTransaction', async (ask, host) => {
+      const readWith = (version: number) =>
+        ask('getTransaction', paramsOf(signature, 'finalized', version), readableTransaction);
+      const copy = await readWith(1).catch((error: unknown) => {
+        if (error instanceof EndpointFailure && error.fault === 'refused') return readWith(0);
+        throw error;
+      });
+      return { host, copy };
+    });
+    const witnesses = new Set(answers.map(({ host }) => host)).size;
+    return { copies: answers.map(({ copy }) => copy), witnesses };
+  } catch (error) {
+    if (!hasResponse(error)) throw error;
+    return { copies: [], witnesses: 0 };
+  }
 }
 
 /** Maximum number of transactions that one request for a history lists. */
@@ -196,15 +234,28 @@ async function reachesBack(
  * last entry then misses no transaction.
  */
 function joined(lists: readonly (readonly SignatureInfo[])[], limit: number): SignatureInfo[] {
-  const [first = [], ...others] = lists;
-  const seen = new Set(first.map(({ signature }) => signature));
-  const more = others.flat().filter(({ signature }) => !seen.has(signature) && seen.add(signature));
+  const bySignature = new Map<string, SignatureInfo>();
+  for (const one of lists.flat()) {
+    const known = bySignature.get(one.signature);
+    bySignature.set(one.signature, known === undefined ? one : mergeInfo(known, one));
+  }
+  const merged = [...bySignature.values()];
   // The sort is stable, so transactions of one slot stay in the order in which an endpoint listed
   // them.
-  return more.length === 0
-    ? [...first]
-    : [...first, ...more].sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
+  return merged.length === lists[0]?.length
+    ? merged
+    : merged.sort((a, b) => Number(b.slot - a.slot)).slice(0, limit);
 }
+
+/**
+ * Merges two endpoints' entries of one transaction. It is listed as successful, and with its time,
+ * if one of them lists it so: the caller reads the transaction to be sure.
+ */
+const mergeInfo = (one: SignatureInfo, other: SignatureInfo): SignatureInfo => ({
+  ...one,
+  err: one.err === null ? null : other.err,
+  blockTime: one.blockTime ?? other.blockTime,
+});
 
 const STAGES: readonly Commitment[] = ['processed', 'confirmed', 'finalized'];
 
@@ -216,9 +267,19 @@ function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus |
 }
 
 /**
+ * Whether an endpoint responded to getTransaction, although without a readable transaction. An HTTP
+ * error or a malformed response counts, because it is no sign of an outage.
+ */
+const hasResponse = (error: unknown): boolean =>
+  error instanceof RpcUnreachable &&
+  error.failures.some(
+    ({ fault }) => isUnreadable(fault) || fault === 'http' || fault === 'malformed',
+  );
+
+/**
  * Reads a finalized transaction that an endpoint has listed for an address. If an endpoint responds
- * with an HTTP error or a malformed response, the result is an UnreadableTransaction, because such
- * a response is no sign of an outage. Throws RpcUnreachable when no endpoint responds at all.
+ * without it, the result is an UnreadableTransaction. Throws RpcUnreachable when no endpoint
+ * responds at all.
  */
 export async function readListed(
   rpc: Pick<Rpc, 'getTransaction'>,
@@ -227,10 +288,7 @@ export async function readListed(
   try {
     return await rpc.getTransaction(signature, { commitment: 'finalized' });
   } catch (error) {
-    const hasResponse =
-      error instanceof RpcUnreachable &&
-      error.failures.some(({ fault }) => fault === 'http' || fault === 'malformed');
-    if (!hasResponse) throw error;
+    if (!hasResponse(error)) throw error;
     return { signature, unreadable: 'refused' };
   }
 }

@@ -4,7 +4,7 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Sql } from '../../db/postgres/connect.ts';
 import {
   findSponsoredOffer,
-  hasUndecided,
+  listUndecided,
   lockHandOvers,
   type SponsoredOffer,
   storeSigned,
@@ -12,8 +12,8 @@ import {
 import { readSponsoredProgress, type SponsoredProgress } from '../../db/sponsorships.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
-import { type ChainSender, reaching } from '../subscribing/chain-reads.ts';
-import { takeOffer } from '../subscribing/one-per-customer.ts';
+import { readExpired } from '../subscribing/chain-reads.ts';
+import { type OfferTaker, takeOffer } from '../subscribing/one-per-customer.ts';
 import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
 
@@ -53,7 +53,7 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
  * while no keeper has decided about another signed offer of the wallet that can still land.
  */
 export async function handOver(
-  parts: { sql: Sql; chain: Pick<ChainSender, 'getBlockHeight'> },
+  parts: { sql: Sql; chain: OfferTaker },
   offer: SponsoredOffer,
   transaction: string,
 ): Promise<boolean> {
@@ -71,15 +71,12 @@ export async function handOver(
   if (!isOpenToSuspended(purpose))
     await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
   const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
-  // An offer whose blockhash has expired counts no longer. The block height is needed only if there
-  // is another offer. Offers that are handed over meanwhile count at any height.
-  const blockHeight = (await hasUndecided(sql, offer, 0n))
-    ? await reaching(parts.chain.getBlockHeight())
-    : 0n;
+  // An offer whose blockhash has expired does not count. One that is handed over meanwhile does.
+  const isDead = await readExpired(parts.chain, await listUndecided(sql, offer));
   return takeOffer(parts, { ...offer, checkoutSessionId }, async (tx) => {
     await lockHandOvers(tx, wallet);
     const isStored = await storeSigned(tx, offer.id, bytes);
-    if (isStored && (await hasUndecided(tx, offer, blockHeight)))
+    if (isStored && !(await listUndecided(tx, offer)).every(isDead))
       throw new ServiceError(
         'CONFLICT',
         'Another transaction of this wallet waits for its decision. Try again in a moment.',

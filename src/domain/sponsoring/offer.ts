@@ -23,7 +23,7 @@ import {
 } from '../subscribing/chain-reads.ts';
 import { type ChangeRequest, replacedOf } from '../subscribing/change.ts';
 import { offeredTrial } from '../subscribing/first-payment.ts';
-import { refuseTaken } from '../subscribing/one-per-customer.ts';
+import { readReservations, refuseTaken } from '../subscribing/one-per-customer.ts';
 import { pullersOf } from '../subscribing/plans.ts';
 import { type ForeignApproval, foreignApproval } from '../subscribing/standing.ts';
 import type { BuiltSponsored } from './build.ts';
@@ -203,8 +203,10 @@ async function store(
   const budget = budgetOf(unitsConsumed, loadedDataBytes);
   const message = compile(budget);
   const secret = page === undefined ? null : randomBytes(32).toString('base64url');
-  if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null)
-    await refuseTaken(sql, session, { subscriptionPda, blockHeight: recent.blockHeight });
+  if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null) {
+    const reservations = await readReservations({ sql, chain }, session, subscriptionPda);
+    await refuseTaken(sql, session, reservations);
+  }
   await insertSponsoredOffer(sql, {
     id,
     purpose,

@@ -2,7 +2,8 @@
 import { type ChainAccount, clockIn } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
-import type { Blockhash, Rpc } from '../../chain/rpc/rpc.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
+import type { Blockhash, Lifetime, Rpc } from '../../chain/rpc/rpc.ts';
 import { ServiceError } from '../../errors.ts';
 
 /** The addresses that every plan must name, in Base58. */
@@ -73,6 +74,26 @@ export async function readAccounts(
  */
 export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
   return reaching(chain.getLatestBlockhash());
+}
+
+/** The methods that tell whether blockhashes have expired. */
+export type ExpiryReader = Pick<Rpc, 'endpoints' | 'getLifetimesEverywhere'>;
+
+/**
+ * Asks all endpoints which of these blockhashes have expired. Returns a function that tells whether
+ * two of them (or the only one) say so of a blockhash; false for one that is not among `lifetimes`.
+ * Without any, the chain is not read. Throws a ServiceError (INTERNAL_ERROR) when the chain is
+ * unreachable.
+ */
+export async function readExpired(
+  chain: ExpiryReader,
+  lifetimes: readonly Lifetime[],
+): Promise<(lifetime: Lifetime) => boolean> {
+  const ends = await reaching(witnessExpiry(chain, lifetimes));
+  return (lifetime) => {
+    const end = ends.get(lifetimeKey(lifetime));
+    return end !== undefined && isWitnessed(chain, end.witnesses);
+  };
 }
 
 /** Awaits an RPC response. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */

@@ -9,10 +9,16 @@ import {
   claimCheckoutSession,
   findCheckoutSession,
 } from '../../db/checkout-sessions.ts';
-import { findLiveOfCustomer, isReserved, lockCustomer, markDuplicate } from '../../db/customers.ts';
+import {
+  findLiveOfCustomer,
+  listReservations,
+  lockCustomer,
+  markDuplicate,
+} from '../../db/customers.ts';
+import type { MayLand } from '../../db/offered-transactions.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainSender, reaching } from './chain-reads.ts';
+import { type ChainSender, type ExpiryReader, reaching, readExpired } from './chain-reads.ts';
 import { refusedCheckout } from './checkout.ts';
 
 type Session = Pick<CheckoutSessionRow, 'appId' | 'externalId' | 'allowSecond'> & {
@@ -46,11 +52,30 @@ export async function refuseSecond(sql: Queryable, session: Session): Promise<vo
   );
 }
 
-/** The transaction for which a customer is asked or reserved. */
-interface Wanted {
+type Opened = Session & { readonly id: string };
+
+/** What is known of a customer's reservations before the database transaction that refuses. */
+interface Reservations {
+  /** The address for which the customer is asked or reserved. */
   readonly subscriptionPda: string;
-  /** The present block height. A transaction that can no longer land does not count. */
-  readonly blockHeight: bigint;
+  /** Whether a transaction that reserves the customer can no longer land. */
+  readonly isDead: (one: MayLand) => boolean;
+}
+
+/**
+ * Reads which transactions that reserve the session's customer can no longer land. The chain is
+ * asked only if there are any. Throws INTERNAL_ERROR when it is unreachable.
+ */
+export async function readReservations(
+  { sql, chain }: { sql: Queryable; chain: ExpiryReader },
+  session: Opened | undefined,
+  subscriptionPda: string,
+): Promise<Reservations> {
+  const customer = session && (await limited(sql, session));
+  if (session === undefined || customer === undefined)
+    return { subscriptionPda, isDead: () => false };
+  const listed = await listReservations(sql, customer, { sessionId: session.id, subscriptionPda });
+  return { subscriptionPda, isDead: await readExpired(chain, listed) };
 }
 
 /**
@@ -60,13 +85,14 @@ interface Wanted {
  */
 export async function refuseTaken(
   sql: Queryable,
-  session: Session & { id: string },
-  wanted: Wanted,
+  session: Opened,
+  { subscriptionPda, isDead }: Reservations,
 ): Promise<void> {
   const customer = await limited(sql, session);
   if (customer === undefined) return;
   await refuseSecond(sql, session);
-  if (await isReserved(sql, customer, { ...wanted, sessionId: session.id }))
+  const at = { sessionId: session.id, subscriptionPda };
+  if (!(await listReservations(sql, customer, at)).every(isDead))
     throw new ServiceError(
       'CONFLICT',
       'This customer has begun to subscribe elsewhere. Try again in about a minute.',
@@ -79,14 +105,17 @@ export async function refuseTaken(
  */
 export async function reserveCustomer(
   sql: Transaction,
-  session: Session & { id: string },
-  wanted: Wanted,
+  session: Opened,
+  reservations: Reservations,
 ): Promise<void> {
   const customer = await limited(sql, session);
   if (customer === undefined) return;
   await lockCustomer(sql, customer);
-  await refuseTaken(sql, session, wanted);
+  await refuseTaken(sql, session, reservations);
 }
+
+/** The chain's methods for takeOffer(). */
+export type OfferTaker = ExpiryReader & Pick<ChainSender, 'getBlockHeight'>;
 
 /**
  * Binds the offer's checkout session to the wallet and reserves the session's customer. `take`
@@ -97,7 +126,7 @@ export async function reserveCustomer(
  * has completed it.
  */
 export async function takeOffer<T>(
-  { sql, chain }: { sql: Sql; chain: Pick<ChainSender, 'getBlockHeight'> },
+  { sql, chain }: { sql: Sql; chain: OfferTaker },
   offer: { wallet: string; checkoutSessionId: string | null; subscriptionPda: string | null },
   take: (tx: Transaction, blockHeight: bigint | undefined) => Promise<T>,
 ): Promise<T> {
@@ -108,9 +137,9 @@ export async function takeOffer<T>(
   const session = found?.subscriptionId === null ? found : undefined;
   const isLimited = session !== undefined && (await limited(sql, session)) !== undefined;
   const blockHeight = isLimited ? await reaching(chain.getBlockHeight()) : undefined;
+  const reservations = await readReservations({ sql, chain }, session, subscriptionPda);
   return sql.begin(async (tx) => {
-    if (session !== undefined && blockHeight !== undefined)
-      await reserveCustomer(tx, session, { subscriptionPda, blockHeight });
+    if (session !== undefined && isLimited) await reserveCustomer(tx, session, reservations);
     if (!(await claimCheckoutSession(tx, checkoutSessionId, wallet))) throw refusedCheckout();
     return take(tx, blockHeight);
   }) as Promise<T>;

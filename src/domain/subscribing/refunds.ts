@@ -15,10 +15,10 @@ import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../chain/program/addresses.ts';
+import { isWitnessed } from '../../chain/rpc/expiry.ts';
 import { judgeByReference } from '../../chain/rpc/landing.ts';
 import type { SignatureInfo } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
-import { readListed } from '../../chain/rpc/transactions.ts';
 import { timeOf } from '../../chain/time.ts';
 import { paysRefund, refundTransaction } from '../../chain/transactions/refund.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
@@ -188,7 +188,7 @@ interface RecordingParts {
   readonly rpc: Pick<
     Rpc,
     | 'getSignaturesForAddress'
-    | 'getTransaction'
+    | 'getTransactionEverywhere'
     | 'getLifetimesEverywhere'
     | 'getHistoriesEverywhere'
     | 'endpoints'
@@ -253,7 +253,11 @@ type Found =
   | { readonly transfer: Transfer }
   | { readonly others: ReadonlySet<string>; readonly isWhole: boolean };
 
-/** Looks for the finalized transfer of a refund. Throws as the RPC client does. */
+/**
+ * Looks for the finalized transfer of a refund, in the copies of all endpoints: one copy may be
+ * wrong. A transaction that no copy shows as the transfer is among `others` if enough endpoints
+ * returned one. Throws as the RPC client does.
+ */
 async function findTransfer(rpc: RecordingParts['rpc'], refund: AwaitedRefund): Promise<Found> {
   const { merchantWallet: merchant, subscriberWallet: subscriber } = refund;
   const others = new Set<string>();
@@ -261,16 +265,18 @@ async function findTransfer(rpc: RecordingParts['rpc'], refund: AwaitedRefund): 
   if (history === undefined) return { others, isWhole: false };
   let { isWhole } = history;
   for (const { signature: txSignature, blockTime } of history.oldest) {
-    const found = await readListed(rpc, txSignature);
-    others.add(txSignature);
-    if ('unreadable' in found) isWhole = false;
-    else if (paysRefund(found, { ...refund, merchant, subscriber })) {
-      const at = found.blockTime ?? blockTime;
+    const { copies, witnesses } = await rpc.getTransactionEverywhere(txSignature);
+    const paying = copies.filter((copy) => paysRefund(copy, { ...refund, merchant, subscriber }));
+    if (paying.length > 0) {
+      const times = [...paying.map((copy) => copy.blockTime), blockTime];
+      const at = times.find((time) => time !== null);
       // If the block has no time yet, the transfer is read again later, because analytics count the
       // refund on the day of its block time.
-      if (at === null) return { others, isWhole: false };
+      if (at === undefined) return { others, isWhole: false };
       return { transfer: { txSignature, occurredAt: timeOf(at) } };
     }
+    if (isWitnessed(rpc, witnesses)) others.add(txSignature);
+    else isWhole = false;
   }
   return { others, isWhole };
 }

@@ -4,7 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
 import { BLOCKHASH_LIFE } from '../../chain/rpc/blocks.ts';
-import { judgeLandings } from '../../chain/rpc/landing.ts';
+import { judgeLandings, type Landing } from '../../chain/rpc/landing.ts';
+import type { SignatureStatus } from '../../chain/rpc/responses.ts';
 import {
   type ChangeWhen,
   findOffers,
@@ -165,23 +166,17 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
   for (;;) {
     const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
     const status = statuses[0] ?? null;
-    if (status !== null && status.err !== null)
-      return { status: 'failed', reason: failureOf(status.err, offer) };
-    if (status !== null && status.commitment !== 'processed')
-      return { status: 'confirmed', reason: null };
     const isLate = performance.now() > deadline;
-    if (status === null) {
-      if (performance.now() >= judgeAt || isLate) {
-        judgeAt = performance.now() + RESEND_MS;
-        if (await hasLapsed(chain, signed, isLate)) return { status: 'lapsed', reason: null };
-      }
-      if (!checked) {
-        const { err } = await reaching(chain.simulateTransaction(bytes, { ownBlockhash: true }));
-        if (err !== null && err !== 'BlockhashNotFound' && err !== 'AlreadyProcessed')
-          return { status: 'failed', reason: failureOf(err, offer) };
-        checked = true;
-      }
+    let outcome = outcomeOf(status, offer);
+    if (outcome === undefined && (performance.now() >= judgeAt || isLate)) {
+      judgeAt = performance.now() + RESEND_MS;
+      outcome = await askAll(chain, signed, { isLate, isSeen: status !== null });
     }
+    if (outcome === undefined && status === null && !checked) {
+      outcome = await simulate(chain, signed);
+      checked = true;
+    }
+    if (outcome !== undefined) return outcome;
     if (isLate) return { status: 'pending', reason: null };
     if (performance.now() >= resendAt) {
       await reaching(chain.sendTransaction(bytes));
@@ -189,6 +184,68 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
     }
     await pause(POLL_MS);
   }
+}
+
+/**
+ * What a status shows for certain. A failure may be that of a fork until it is finalized: the
+ * transaction may still land.
+ */
+function outcomeOf(
+  status: SignatureStatus | null,
+  offer: OfferedTransaction,
+): RelayOutcome | undefined {
+  if (status === null || status.commitment === 'processed') return undefined;
+  if (status.err === null) return { status: 'confirmed', reason: null };
+  if (status.commitment !== 'finalized') return undefined;
+  return { status: 'failed', reason: failureOf(status.err, offer) };
+}
+
+const readEverywhere = async (chain: ChainSender, { signature }: SignedOffer) => {
+  const asked = { history: true, everywhere: true };
+  const { statuses } = await reaching(chain.getSignatureStatuses([signature], asked));
+  return statuses[0] ?? null;
+};
+
+/**
+ * Asks all endpoints what became of the transaction; undefined if they do not know it for certain.
+ * They are asked only at the end of the request (`isLate`), or if the transaction was seen or has
+ * probably expired. If the wallet chose another blockhash, its last height is unknown. Whether it
+ * has expired is asked only at the end, because a lagging endpoint may not know a new blockhash.
+ */
+async function askAll(
+  chain: ChainSender,
+  signed: SignedOffer,
+  { isLate, isSeen }: { isLate: boolean; isSeen: boolean },
+): Promise<RelayOutcome | undefined> {
+  const { offer, blockhash } = signed;
+  const isPast = async () =>
+    blockhash === offer.blockhash &&
+    (await reaching(chain.getBlockHeight({ commitment: 'finalized' }))) >
+      offer.lastValidBlockHeight;
+  if (isLate || (await isPast())) {
+    const { verdict, status } = await judge(chain, signed);
+    if (verdict === 'dead') return { status: 'lapsed', reason: null };
+    const outcome = outcomeOf(status, offer);
+    if (outcome !== undefined) return outcome;
+  }
+  return isLate || isSeen ? outcomeOf(await readEverywhere(chain, signed), offer) : undefined;
+}
+
+/**
+ * Simulates a transaction that one endpoint does not know. A failure counts only if no endpoint
+ * knows it: an earlier request may have sent it.
+ */
+async function simulate(
+  chain: ChainSender,
+  signed: SignedOffer,
+): Promise<RelayOutcome | undefined> {
+  const { bytes, offer } = signed;
+  const { err } = await reaching(chain.simulateTransaction(bytes, { ownBlockhash: true }));
+  if (err === null || err === 'BlockhashNotFound' || err === 'AlreadyProcessed') return undefined;
+  const status = await readEverywhere(chain, signed);
+  return status === null
+    ? { status: 'failed', reason: failureOf(err, offer) }
+    : outcomeOf(status, offer);
 }
 
 /**
@@ -204,34 +261,26 @@ export function lastHeightOf({ offer, blockhash }: SignedOffer, blockHeight: big
   return blockhash === offer.blockhash ? offer.lastValidBlockHeight : lastHeightOfNew(blockHeight);
 }
 
-/**
- * Whether the transaction can no longer land on any fork. While the finalized height of an endpoint
- * is not past the offer's lastValidBlockHeight, the endpoints are not asked. If the wallet chose
- * another blockhash, its last height is unknown. Such a blockhash is judged only at the end of the
- * request (`isLate`), because a lagging endpoint may not know a new blockhash yet.
- */
-export async function hasLapsed(
+/** A transaction that the relay took, and the lifetime of its offer's blockhash. */
+type Relayed = Pick<SignedOffer, 'blockhash' | 'signature'> & {
+  readonly offer: Pick<OfferedTransaction, 'blockhash' | 'lastValidBlockHeight'>;
+};
+
+/** Judges the transaction (chain/rpc/landing.ts). Throws INTERNAL_ERROR. */
+async function judge(
   chain: ChainSender,
-  {
-    offer,
-    blockhash,
-    signature,
-  }: Pick<SignedOffer, 'blockhash' | 'signature'> & {
-    offer: Pick<OfferedTransaction, 'blockhash' | 'lastValidBlockHeight'>;
-  },
-  isLate: boolean,
-): Promise<boolean> {
-  const isOffered = blockhash === offer.blockhash;
-  const isPast = async () =>
-    (await reaching(chain.getBlockHeight({ commitment: 'finalized' }))) >
-    offer.lastValidBlockHeight;
-  if (isOffered ? !(await isPast()) : !isLate) return false;
-  const lastValidBlockHeight = isOffered ? offer.lastValidBlockHeight : 0n;
+  { offer, blockhash, signature }: Relayed,
+): Promise<Pick<Landing, 'verdict' | 'status'>> {
+  const lastValidBlockHeight = blockhash === offer.blockhash ? offer.lastValidBlockHeight : 0n;
   const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
   const sought = { signature, lifetime, needsTwo: true };
   const landings = await reaching(judgeLandings(chain, [sought]));
-  return landings.get(sought)?.verdict === 'dead';
+  return landings.get(sought) ?? { verdict: 'unknown', status: null };
 }
+
+/** Whether the transaction can no longer land on any fork. Throws INTERNAL_ERROR. */
+export const hasLapsed = async (chain: ChainSender, relayed: Relayed): Promise<boolean> =>
+  (await judge(chain, relayed)).verdict === 'dead';
 
 const reasons: Readonly<Record<string, string>> = {
   PlanSunset: 'The plan takes no new subscriptions.',

@@ -3,12 +3,11 @@
 // wallet has signed with this service. A wallet may also send a change itself, which no one can
 // know before. The times of the offer and of the end then tell whether the change takes over
 // (plan-credit.ts).
-import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
 import { timeOf } from '../../chain/time.ts';
 import { hasOfferedChange, listSignedChanges, type SignedChange } from '../../db/plan-changes.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainSender, reaching, readAccounts } from './chain-reads.ts';
+import { type ChainSender, readAccounts, readExpired } from './chain-reads.ts';
 import { hasLapsed } from './relay.ts';
 
 /** What is known about the changes of plan before the transaction of a forced end. */
@@ -43,11 +42,10 @@ async function isDead(
   chain: ChainSender,
   { signature, signedBlockhash: blockhash, ...offer }: SignedChange,
 ): Promise<boolean> {
-  if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature }, true);
+  if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature });
   // Nothing was sent, so an expired blockhash is enough: no keeper signs such a transaction.
   const lifetime = { blockhash, lastValidBlockHeight: offer.lastValidBlockHeight, slot: 0n };
-  const end = (await reaching(witnessExpiry(chain, [lifetime]))).get(lifetimeKey(lifetime));
-  return end !== undefined && isWitnessed(chain, end.witnesses);
+  return (await readExpired(chain, [lifetime]))(lifetime);
 }
 
 /** Chain time; null when the chain is unreachable. */

@@ -3,12 +3,15 @@ import type { FastifyRequest } from 'fastify';
 import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
 import { reserveOffer } from '../../db/offered-transactions.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
-import type { Sql } from '../../db/postgres/connect.ts';
 import { isWithheld } from '../../db/suspensions.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { changeTransaction, sessionChange } from '../../domain/subscribing/change.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
-import { refuseTaken, reserveCustomer } from '../../domain/subscribing/one-per-customer.ts';
+import {
+  readReservations,
+  refuseTaken,
+  reserveCustomer,
+} from '../../domain/subscribing/one-per-customer.ts';
 import { type Opening, openingTransaction } from '../../domain/subscribing/opening.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { lastHeightOfNew, type Offer, offerTransaction } from '../../domain/subscribing/relay.ts';
@@ -157,7 +160,7 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
       if (made !== undefined)
         return ok({ ...made, ...shown, warnings: shortagesOf(standing).filter(isNotSol) });
       const what = { wallet, planId: plan.id, session, walletSends };
-      const offer = await offerOpening(sql, opening, what);
+      const offer = await offerOpening(deps, opening, what);
       return ok({
         ...offer,
         ...paidByWallet(unsponsored),
@@ -169,8 +172,8 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
 }
 
 /** Stores the offer. Reserves the session's customer if the wallet sends the transaction itself. */
-function offerOpening(
-  sql: Sql,
+async function offerOpening(
+  parts: Pick<ApiDeps, 'sql' | 'chain'>,
   opening: Opening,
   {
     wallet,
@@ -187,9 +190,10 @@ function offerOpening(
   const { subscriptionPda, resumes, blockHeight } = opening;
   const purpose = 'subscribe';
   const what = { wallet, purpose, planId, subscriptionPda, resumes } as const;
-  return sql.begin(async (tx) => {
+  const reservations = await readReservations(parts, session, subscriptionPda);
+  return parts.sql.begin(async (tx) => {
     if (session === undefined) return offerTransaction(tx, opening, what);
-    await (walletSends ? reserveCustomer : refuseTaken)(tx, session, opening);
+    await (walletSends ? reserveCustomer : refuseTaken)(tx, session, reservations);
     const offer = await offerTransaction(tx, opening, { ...what, checkoutSessionId: session.id });
     if (walletSends) await reserveOffer(tx, offer.offerId, lastHeightOfNew(blockHeight));
     return offer;

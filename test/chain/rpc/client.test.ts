@@ -546,6 +546,28 @@ void t.test(
   },
 );
 
+void t.test(
+  'merged histories list a transaction as successful, and with a time, if one endpoint does',
+  async (t) => {
+    const entry = (signature: string, err: unknown, blockTime: number | null) => ({
+      signature,
+      slot: 3,
+      err,
+      blockTime,
+    });
+    const { rpc } = await setup(
+      t,
+      () => [entry('a', 'x', null), entry('b', null, 7), entry('c', 'x', 7)],
+      () => [entry('a', null, 7), entry('b', 'x', null), entry('c', 'x', 7)],
+    );
+    t.match(await rpc.getSignaturesForAddress('x', { everywhere: true }), [
+      { signature: 'a', err: null, blockTime: 7n },
+      { signature: 'b', err: null, blockTime: 7n },
+      { signature: 'c', err: 'x', blockTime: 7n },
+    ]);
+  },
+);
+
 const TRANSACTION = {
   slot: 8,
   blockTime: null,
@@ -619,3 +641,34 @@ void t.test(
     t.equal(down!.calls.length, asked);
   },
 );
+
+void t.test('every copy of a transaction is read; URLs of one host are one witness', async (t) => {
+  const copy = (blockTime: number) => ({ ...TRANSACTION, blockTime });
+  const cases: [unknown, unknown, number[], number][] = [
+    [copy(1), copy(2), [1, 2], 2],
+    [copy(1), null, [1], 1],
+    [{ ...copy(1), meta: null }, copy(2), [2], 1],
+    [rpcError(-32011, 'no'), rpcError(-32603, 'no'), [], 0],
+  ];
+  for (const [one, other, times, witnesses] of cases) {
+    const { rpc } = await setup(
+      t,
+      () => one,
+      () => other,
+    );
+    const read = await rpc.getTransactionEverywhere('sig');
+    t.same(
+      read.copies.map(({ blockTime }) => Number(blockTime)),
+      times,
+    );
+    t.equal(read.witnesses, witnesses);
+  }
+  const { rpc } = await setup(t, ({ params }) =>
+    (params[1] as { maxSupportedTransactionVersion: number }).maxSupportedTransactionVersion === 1
+      ? rpcError(-32602, 'Invalid params')
+      : copy(1),
+  );
+  t.match(await rpc.getTransactionEverywhere('sig'), { witnesses: 1 }, 'an endpoint of old');
+  const away = await setup(t, (_seen, response) => answer(response, '', 429));
+  await t.rejects(away.rpc.getTransactionEverywhere('sig'), RpcUnreachable);
+});

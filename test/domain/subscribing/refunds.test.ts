@@ -1,65 +1,16 @@
 // Refunds on a real chain: recorded once, when the transfer is final. No other transaction that
 // names the reference counts as the refund.
-import assert from 'node:assert/strict';
 import { pino } from 'pino';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { generateKeypair, type Keypair } from '../../../src/chain/keypair.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
-import { addSignature, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { refundTransaction } from '../../../src/chain/transactions/refund.ts';
 import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
 import { readStatementDays } from '../../../src/db/statements.ts';
-import {
-  askRefund,
-  type RefundablePayment,
-  readRefundGround,
-  recordRefunds,
-} from '../../../src/domain/subscribing/refunds.ts';
-import type { LocalnetOptions } from '../../../src/local/chain/start.ts';
-import { paidOnce } from '../../fixtures/agreement.ts';
+import { recordRefunds } from '../../../src/domain/subscribing/refunds.ts';
 import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
-import { type Stage, startStage, type Subscription } from '../../fixtures/billing.ts';
-import { naming } from '../../fixtures/junk.ts';
-
-/**
- * A paid subscription. Afterwards blocks are only made by the test, so that no blockhash expires on
- * a slow machine.
- */
-async function start(
-  t: Test,
-  options: LocalnetOptions = {},
-): Promise<{ stage: Stage; subscription: Subscription }> {
-  const stage = await startStage(t, { blockMs: 0, ...options });
-  const subscription = await stage.subscriber(await stage.plan());
-  const blocks = setInterval(() => stage.net.mineBlocks(), 20);
-  t.teardown(() => clearInterval(blocks));
-  const keeper = await stage.startKeeper();
-  await paidOnce(stage, subscription);
-  await keeper.stop();
-  clearInterval(blocks);
-  return { stage, subscription };
-}
-
-async function ask(stage: Stage, { id, wallet, plan }: Subscription, amount: bigint | null) {
-  const [payment] = await stage.sql<
-    Omit<RefundablePayment, 'subscriptionId' | 'subscriberWallet'>[]
-  >`
-    select id, app_id, plan_id, subscription_pda, status from payments where subscription_id = ${id}`;
-  const { address: merchant } = plan.merchant;
-  const parties = { mint: stage.net.mint, merchant, subscriber: wallet.address };
-  const ground = await readRefundGround(stage.rpc, parties);
-  const asked = { ...payment!, subscriptionId: id, subscriberWallet: wallet.address };
-  return stage.sql.begin((tx) => askRefund(tx, asked, amount, ground));
-}
-
-async function send(stage: Stage, keypair: Keypair, transaction: string) {
-  const bytes = Buffer.from(addSignature(keypair, transaction), 'base64');
-  const signature = await stage.rpc.sendTransaction(bytes);
-  stage.net.mineBlocks(40);
-  const { statuses } = await stage.rpc.getSignatureStatuses([signature]);
-  assert.equal(statuses[0]?.commitment, 'finalized');
-  return signature;
-}
+import type { Stage } from '../../fixtures/billing.ts';
+import { ask, flood, lookNow, refunds, send, startPaid } from '../../fixtures/refund-stage.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -70,37 +21,14 @@ async function differences({ sql, rpc, net, keeper }: Stage) {
   return (await reconcile(reconciler, range)).differences;
 }
 
-/** Sends `count` transactions that name an address, and makes the blocks that finalize them. */
-async function flood(stage: Stage, reference: string, count: number) {
-  const stranger = stage.wallet();
-  const { blockhash } = await stage.rpc.getLatestBlockhash();
-  const sent = Array.from({ length: count }, (_, place) => {
-    const instruction = naming(stranger.address, [reference], BigInt(place + 1));
-    const unsigned = unsignedTransaction(stranger.address, [instruction], blockhash);
-    return Buffer.from(addSignature(stranger, unsigned), 'base64');
-  });
-  for (let start = 0; start < count; start += 50)
-    await Promise.all(
-      sent.slice(start, start + 50).map((bytes) => stage.rpc.sendTransaction(bytes)),
-    );
-  stage.net.mineBlocks(40);
-  const listed = await stage.rpc.getSignaturesForAddress(reference, { commitment: 'finalized' });
-  assert.ok(listed.length >= Math.min(count, 1000));
-}
-
-const refunds = (stage: Stage) =>
-  stage.sql<{ status: string; txSignature: string | null; lookAt: Date | null }[]>`
-    select status, tx_signature, look_at from refunds order by id`;
 const refunded = async (stage: Stage) =>
   (await stage.sql<{ amountRefunded: bigint }[]>`select amount_refunded from payments`)[0]!
     .amountRefunded;
-const lookNow = (stage: Stage) =>
-  stage.sql`update refunds set look_at = now() where look_at is not null`;
 
 void t.test(
   'a refund is recorded when its transfer is finalized, with one event, and later look-ups change nothing',
   async (t) => {
-    const { stage, subscription } = await start(t);
+    const { stage, subscription } = await startPaid(t);
     const { context } = stage.parts();
     const { refund, offer } = await ask(stage, subscription, 1_000_000n);
     await recordRefunds(context);
@@ -132,7 +60,7 @@ for (const { title, lost, other, excess } of late)
   void t.test(
     `the transfer of an expired refund is found after another refund: ${title}`,
     async (t) => {
-      const { stage, subscription } = await start(t);
+      const { stage, subscription } = await startPaid(t);
       const { context } = stage.parts();
       const { merchant } = subscription.plan;
       const asked = await ask(stage, subscription, lost);
@@ -173,7 +101,7 @@ for (const { title, lost, other, excess } of late)
   );
 
 void t.test('a part that became credit is not refunded again by a late transfer', async (t) => {
-  const { stage, subscription } = await start(t);
+  const { stage, subscription } = await startPaid(t);
   const { context } = stage.parts();
   const { offer } = await ask(stage, subscription, null);
   await stage.sql`update payments set amount_credited = 4000000`;
@@ -189,7 +117,7 @@ void t.test('a part that became credit is not refunded again by a late transfer'
 void t.test(
   'a refund expires only when both endpoints show its blockhash dead, and no second transfer is offered before',
   async (t) => {
-    const { stage, subscription } = await start(t, { lagPort: 0 });
+    const { stage, subscription } = await startPaid(t, { lagPort: 0 });
     const rpc = createRpc({
       urls: [stage.net.rpcUrl, stage.net.lagUrl!],
       log: pino({ enabled: false }),
@@ -218,7 +146,7 @@ void t.test(
 void t.test(
   'a transfer with another amount, receiver or sender does not count as the refund',
   async (t) => {
-    const { stage, subscription } = await start(t);
+    const { stage, subscription } = await startPaid(t);
     const { context } = stage.parts();
     const { refund } = await ask(stage, subscription, 1_000_000n);
     const { reference } = refund;
@@ -247,7 +175,7 @@ void t.test(
 void t.test(
   'a refund is found behind any number of later transactions that name its reference',
   async (t) => {
-    const { stage, subscription } = await start(t);
+    const { stage, subscription } = await startPaid(t);
     const { context } = stage.parts();
     for (const [count, amount] of [
       [60, 1_000_000n],
@@ -268,7 +196,7 @@ void t.test(
 void t.test(
   'all endpoints are asked before a refund expires: one without history does not decide',
   async (t) => {
-    const { stage, subscription } = await start(t);
+    const { stage, subscription } = await startPaid(t);
     const { refund, offer } = await ask(stage, subscription, 1_000_000n);
     const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
     const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
@@ -293,7 +221,7 @@ void t.test(
 void t.test(
   'a landed refund that one of two histories lacks stays pending while the other endpoint is rate limited or down',
   async (t) => {
-    const { stage, subscription } = await start(t);
+    const { stage, subscription } = await startPaid(t);
     const forgetful = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
       method === 'getSignaturesForAddress' ? [] : result,
     );
@@ -337,7 +265,7 @@ void t.test(
 void t.test(
   'a refund stays pending and reserved while its history cannot be read completely',
   async (t) => {
-    const { stage, subscription } = await start(t);
+    const { stage, subscription } = await startPaid(t);
     const { refund } = await ask(stage, subscription, null);
     await stage.sql`update refunds set created_at = now() - interval '2 days'`;
     const pending = { status: 'pending', lookAt: Date };

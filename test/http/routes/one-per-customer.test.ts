@@ -1,6 +1,7 @@
 // A customer has one live subscription per app, and everyone sees who set the customer's id.
 import t from 'tap';
 import { chainApi, type ChainApi, type Signed } from '../../fixtures/http.ts';
+import { withTwoEndpoints } from '../../fixtures/two-endpoints.ts';
 
 type Merchant = Awaited<ReturnType<ChainApi['merchant']>>;
 
@@ -120,8 +121,36 @@ void t.test(
     t.equal((await offer(winner, mine.id)).status, 200, 'the same wallet may ask again');
     t.equal((await offer(loser, mine.id)).status, 200, 'another account, the same session');
     t.match(await offer(loser, others.id), elsewhere);
-    api.localnet.mineBlocks(160);
+    api.localnet.mineBlocks(200);
     t.equal((await offer(loser, others.id)).status, 200, 'the first offer is dead');
+  },
+);
+
+void t.test(
+  'a customer stays reserved until two endpoints show that the transaction is dead',
+  async (t) => {
+    for (const [what, atOffer, later] of [
+      ['the first endpoint is ahead', 0, 1000],
+      ['the first endpoint was behind', -1000, 0],
+    ] as const)
+      await t.test(what, async (t) => {
+        const { session, buyer, offer, api } = await scene(t);
+        const { off, limitSecond } = await withTwoEndpoints(t, api.deps.chain, api.localnet.rpcUrl);
+        const [one, two] = [await buyer(), await buyer()];
+        const [own, other] = [(await session()).body.data, (await session()).body.data];
+        off.blocks = atOffer;
+        t.equal((await offer(one, own.id, { more: { walletSends: true } })).status, 200);
+        off.blocks = later;
+        t.match(await offer(two, other.id), elsewhere);
+        api.localnet.mineBlocks(40);
+        t.match(await offer(two, other.id), elsewhere, 'the blockhash is final');
+        api.localnet.mineBlocks(200);
+        limitSecond(true);
+        t.match(await offer(two, other.id), elsewhere, 'one endpoint answers');
+        limitSecond(false);
+        // The second endpoint is asked again after its pause.
+        while ((await offer(two, other.id)).status !== 200) api.localnet.mineBlocks();
+      });
   },
 );
 
