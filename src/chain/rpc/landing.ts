@@ -1,7 +1,7 @@
 // Decides whether a signed transaction has landed, can never land, or whether neither is certain.
 // Payments, refunds, sponsored and relayed transactions are all judged here.
 //
-// A transaction is dead if (1) its blockhash has expired at finalized, and (2) afterwards no
+// A transaction is dead if (1) its blockhash has expired (expiry.ts), and (2) afterwards no
 // endpoint's history has it. Where two hosts are configured, two must say both, and each history
 // must reach back to the blockhash. A transaction that any endpoint has is not dead. An endpoint
 // that fails, is rate limited, lags or lacks the history is no witness.

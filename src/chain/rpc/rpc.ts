@@ -42,7 +42,7 @@ export interface Lifetime {
   readonly slot: bigint;
 }
 
-/** What one endpoint reports about blockhashes at commitment finalized. */
+/** What one endpoint reports about blockhashes. */
 export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;
@@ -113,8 +113,9 @@ export interface Rpc {
   /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
    * endpoint. A blockhash is live until the endpoint's finalized block height is above the
-   * blockhash's last valid block height. After that, isBlockhashValid decides. It is called for at
-   * most 64 blockhashes per endpoint.
+   * blockhash's last valid block height, or 600 slots have passed. After that, isBlockhashValid
+   * decides, at finalized and at the endpoint's newest block. It is called for at most 64
+   * blockhashes per endpoint.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /**

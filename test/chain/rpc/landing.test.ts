@@ -118,7 +118,9 @@ void t.test('an endpoint that fails, is limited or lacks the history is no witne
     t.equal(single[0], 'dead', `${what}, one is enough`);
   }
   const live = { isBlockhashValid: { context: { slot: 9000 }, value: true } };
-  t.same(await verdict(t, [node(), node(), node(live)]), ['unknown', 'unknown'], 'it may land');
+  t.same(await verdict(t, [node(), node(live)]), ['unknown', 'unknown'], 'it may land');
+  t.same(await verdict(t, [node(), node(live)], { needsTwo: false }), ['unknown', 'unknown']);
+  t.same(await verdict(t, [node(), node(), node(live)]), ['dead', 'dead'], 'two against one');
 });
 
 void t.test(
