@@ -3,10 +3,12 @@
 import t, { type Test } from 'tap';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import { findDead } from '../../src/keeper/dead.ts';
-import { due } from '../fixtures/agreement.ts';
+import { OVERDUE_MS } from '../../src/keeper/poll-schedule.ts';
+import { due, pullsOnChain } from '../fixtures/agreement.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { silent, type Stage } from '../fixtures/billing.ts';
 import { startSponsorStage } from '../fixtures/sponsor-stage.ts';
+import { revokeApproval } from '../fixtures/tokens.ts';
 
 type Rewrite = Parameters<typeof startRewritingEndpoint>[1];
 
@@ -36,6 +38,51 @@ const staleBlockhash: Rewrite = (method, _params, result) => {
   };
 };
 
+interface Status {
+  slot: number;
+  err: unknown;
+  confirmations: number | null;
+  confirmationStatus: string;
+}
+type Change = (status: Status | null, slot: number, signature: string) => Status | null;
+
+/** Changes the status of each signature. `told` is the number of statuses that were asked for. */
+function statuses(change: Change) {
+  let asked = 0;
+  const rewrite: Rewrite = (method, [signatures], result) => {
+    if (method !== 'getSignatureStatuses') return result;
+    const { context, value } = result as { context: { slot: number }; value: (Status | null)[] };
+    asked += value.length;
+    const told = value.map((status, place) =>
+      change(status, context.slot, (signatures as string[])[place]!),
+    );
+    return { context, value: told };
+  };
+  return { rewrite, told: () => asked };
+}
+
+const finalAt = (slot: number, err: unknown = null): Status => ({
+  ...{ slot, err, confirmations: null, confirmationStatus: 'finalized' },
+});
+
+/** Invents a final failure of each transaction that it does not have. */
+const inventedFailure = () =>
+  statuses((status, slot) => status ?? finalAt(slot, { InstructionError: [4, { Custom: 400 }] }));
+
+/** Shows every transaction as processed, forever. */
+const stuck = () =>
+  statuses((status) => status && { ...status, confirmations: 0, confirmationStatus: 'processed' });
+
+/** Shows each transaction as final at the first question, and then as it is. */
+function finalOnce() {
+  const known = new Set<string>();
+  return statuses((status, slot, signature) => {
+    if (known.has(signature)) return status;
+    known.add(signature);
+    return status ?? finalAt(slot);
+  });
+}
+
 /** A payment of 40 % of the plan's amount, signed and not sent. */
 async function signed(t: Test, rewrite: Rewrite) {
   const { stage, subscription } = await due(t, { blockMs: 0 });
@@ -49,7 +96,14 @@ async function signed(t: Test, rewrite: Rewrite) {
     (await stage.sql<{ state: string }[]>`select state from payment_attempts`)
       .map((one) => one.state)
       .join();
-  return { stage, subscription, rpc, state, ...parts };
+  const settled = (as: string) => stage.until(`it is ${as}`, async () => (await state()) === as);
+  const follow = () => {
+    const tracker = parts.track();
+    t.teardown(() => tracker.stop(0));
+    tracker.add(parts.taken);
+    return tracker;
+  };
+  return { stage, subscription, rpc, state, settled, follow, ...parts };
 }
 
 /** A sponsored sign-up whose wallet has signed it. */
@@ -84,4 +138,62 @@ void t.test('nor a sponsored sign-up', async (t) => {
   t.match(await stage.progress(offer), { state: 'sent' });
   stage.net.mineBlocks(200);
   await stage.work(sponsor, offer, 'lapsed');
+});
+
+void t.test('a failure that one endpoint alone reports ends no payment', async (t) => {
+  const { rewrite, told } = inventedFailure();
+  const { stage, subscription, state, settled, follow } = await signed(t, rewrite);
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 10 });
+  follow();
+  await stage.until('it is told of', async () => told() >= 10);
+  t.equal(await state(), 'open');
+  stage.net.mineBlocks(60);
+  await settled('landed');
+  t.equal((await pullsOnChain(stage, subscription)).length, 1);
+});
+
+void t.test('nor a sponsored sign-up', async (t) => {
+  const { rewrite, told } = inventedFailure();
+  const { stage, offer, sponsor } = await signUp(t, rewrite);
+  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 10 });
+  while (told() < 5) await sponsor.turn(true);
+  t.match(await stage.progress(offer), { state: 'sent' });
+  stage.net.mineBlocks(60);
+  await stage.work(sponsor, offer, 'final');
+});
+
+void t.test('nor does it keep one open that never lands', async (t) => {
+  const { stage, settled, follow } = await signed(t, inventedFailure().rewrite);
+  await stage.net.rpc('localnet_setFault', { kind: 'drop' });
+  follow();
+  stage.net.mineBlocks(200);
+  await settled('expired');
+});
+
+void t.test('a failure that two endpoints report is final', async (t) => {
+  const { stage, subscription, settled, follow } = await signed(t, statuses(() => null).rewrite);
+  const { wallet } = subscription;
+  stage.mine();
+  await stage.send([wallet], [revokeApproval({ owner: wallet.address, mint: stage.net.mint })]);
+  follow();
+  await settled('failed');
+  t.match(await stage.row(subscription), { status: 'past_due' });
+});
+
+void t.test('a payment that one endpoint shows as processed forever is settled', async (t) => {
+  const { stage, settled, follow } = await signed(t, stuck().rewrite);
+  const tracker = follow();
+  const flying = () => [...tracker.inFlight.all()][0];
+  await stage.until('it has arrived', async () => (flying()?.status ?? null) !== null);
+  stage.net.mineBlocks(200);
+  Object.assign(flying()!, { takenAt: performance.now() - OVERDUE_MS });
+  await settled('landed');
+});
+
+void t.test('a payment that one endpoint once called final can expire', async (t) => {
+  const { stage, settled, follow } = await signed(t, finalOnce().rewrite);
+  await stage.net.rpc('localnet_setFault', { kind: 'drop' });
+  follow();
+  stage.net.mineBlocks(200);
+  await settled('expired');
 });
