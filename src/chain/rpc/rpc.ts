@@ -71,6 +71,11 @@ export interface Rpc {
   /** Reads the cluster's clock, from which on-chain programs get the time. */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
+   * Reads the time (Unix seconds) at every URL that responds: its clock, or the time of its newest
+   * block if it does not return the clock.
+   */
+  getTimesEverywhere(): Promise<bigint[]>;
+  /**
    * Reads the statuses of up to 256 signatures; null for an unknown signature. `history` searches
    * beyond the last 150 blocks. `everywhere` asks all endpoints; `witnesses` is the number of
    * endpoints that responded. With `since`, `witnesses` counts only endpoints that keep the blocks
