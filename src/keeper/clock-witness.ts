@@ -2,8 +2,6 @@
 // program limits the sum of a period, so this is harmless for a payment of the plan's whole amount.
 // A smaller payment may fit beside another pull of that period. Therefore such a payment is signed
 // only if no endpoint contradicts the clock that it was decided by.
-import { clockIn } from '../chain/program/accounts.ts';
-import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
@@ -22,7 +20,8 @@ const DISPUTE_MS = 60_000;
 const ALARM_MS = 3_600_000;
 
 /**
- * Compares a clock with the clocks of all endpoints that respond. An endpoint whose clock is not
+ * Compares a clock with the clocks of all endpoints that respond, or with the newest block of one
+ * that does not return its clock. An endpoint whose clock is not
  * believed (chain/rpc/trusted-clock.ts) counts as one that does not respond.
  */
 export class ClockWitness {
@@ -68,12 +67,9 @@ export class ClockWitness {
   }
 }
 
-async function readClocks(rpc: Pick<Rpc, 'getAccountsEverywhere'>): Promise<number[]> {
+async function readClocks(rpc: Pick<Rpc, 'getTimesEverywhere'>): Promise<number[]> {
   try {
-    const answers = await rpc.getAccountsEverywhere([CLOCK_SYSVAR], { commitment: 'confirmed' });
-    return answers.flatMap(({ accounts: [clock = null] }) =>
-      clock === null ? [] : [Number(clockIn(clock))],
-    );
+    return (await rpc.getTimesEverywhere()).map(Number);
   } catch (error) {
     if (error instanceof RpcError || error instanceof RpcUnreachable) return [];
     throw error;

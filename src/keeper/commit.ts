@@ -1,6 +1,7 @@
 // Commits one batch of claimed subscriptions: reads their accounts, decides about each subscription
 // and signs the due payments. The signed transactions and all decisions are written to Postgres
 // before the first send.
+import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf } from '../chain/time.ts';
 import { readBrake } from '../db/collection-holds.ts';
 import { claimKeysOf, releaseClaims } from '../db/subscription-leases.ts';
@@ -83,7 +84,7 @@ export async function commit(
       collect === undefined ? [] : [{ row, collect }],
     );
     if (due.length > 0) terms ??= await signer.terms(due);
-    const attempts = terms === undefined ? undefined : attemptsOf(signer.sign(due, terms), terms);
+    const attempts = terms && attemptsOf(signer.sign(due, terms), terms, snapshot.slot);
     const simulated = await afterSimulation(context, decided, snapshot, attempts);
     return simulated.flatMap(({ row, decision }) => {
       // A subscription that changed after it was claimed may now need a look-up of pulls. The
@@ -173,10 +174,15 @@ function assessmentOf({ update, blocks, collect }: Decision, attempt?: NewAttemp
   return { update: { ...update, state }, blocks, attempt };
 }
 
-/** Returns the attempts to write for the signed transactions, by subscription id. */
+/**
+ * Returns the attempts to write for the signed transactions, by subscription id. `readAt` is the
+ * slot of the accounts. Nothing was signed before it, so it corrects a blockhash slot that an
+ * endpoint named too low.
+ */
 function attemptsOf(
   transactions: ReturnType<Signer['sign']>,
   { blockhash }: SigningTerms,
+  readAt: bigint,
 ): Map<string, NewAttempt> {
   return new Map(
     transactions.flatMap(({ payments, signed }) =>
@@ -189,7 +195,7 @@ function attemptsOf(
           signature: signed.signature,
           transaction: signed.bytes,
           lastValidBlockHeight: blockhash.lastValidBlockHeight,
-          blockhashSlot: blockhash.slot,
+          blockhashSlot: newestSlot([blockhash.slot, readAt]),
           amountGross: collect.amounts.gross,
           platformFee: collect.amounts.fee,
           amountNet: collect.amounts.net,

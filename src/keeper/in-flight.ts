@@ -154,6 +154,14 @@ export class InFlight {
     return isNew;
   }
 
+  /** Takes back `ended`: no endpoint shows the transaction as finalized any more. */
+  reopen(signature: string): void {
+    const one = this.#tracked.get(signature);
+    if (one === undefined) return;
+    this.#final.delete(one);
+    [one.status, one.slot] = [null, null];
+  }
+
   /** Returns the finalized transactions that are due to be settled. */
   settleable(now: number): InFlightTransaction[] {
     return [...this.#final].filter(({ settleAt }) => now >= settleAt);

@@ -90,3 +90,15 @@ export function isSentAgain(
   const pause = polledAt > sentAt || sends === 0 ? RESEND_MS : 3 * RESEND_MS;
   return status === null && slot === null && now - sentAt >= pause;
 }
+
+/**
+ * A landed transaction is usually final after 13 s. If it is not final after this time (ms), the
+ * endpoint that is polled may be stuck.
+ */
+export const OVERDUE_MS = 30_000;
+
+/** Whether to ask all endpoints about a transaction that one of them shows as not final. */
+export const isOverdue = (
+  { status, takenAt }: Pick<Polled, 'status' | 'takenAt'>,
+  now: number,
+): boolean => status !== null && status.commitment !== 'finalized' && now - takenAt >= OVERDUE_MS;

@@ -6,6 +6,7 @@
 import type { Keypair } from '../chain/keypair.ts';
 import { subscriptionAddress } from '../chain/program/addresses.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../chain/program/layouts.ts';
+import { newestSlot } from '../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../chain/time.ts';
 import {
   readWalletSigned,
@@ -297,9 +298,9 @@ async function commitSponsored(
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
     // The keeper does not trust the block height and the slot in the offer, because the API wrote
-    // them. The keeper stores the height and the slot of the latest blockhash instead. These are
-    // never lower than those of the transaction's own blockhash, so the transaction never counts as
-    // expired while it can still land.
+    // them. The keeper stores the height of the latest blockhash instead, and its slot or that of
+    // the accounts. These are never lower than those of the transaction's own blockhash, so the
+    // transaction never counts as expired while it can still land.
     rpc.getLatestBlockhash(),
     rent(built.opensAuthority, AUTHORITY_LENGTH),
     rent(built.opensSubscription, SUBSCRIPTION_LENGTH),
@@ -314,7 +315,7 @@ async function commitSponsored(
     signature,
     transaction,
     lastValidBlockHeight: latest.lastValidBlockHeight,
-    blockhashSlot: latest.slot,
+    blockhashSlot: newestSlot([latest.slot, ground.slot]),
     reserved,
     fee,
     authorityRent,

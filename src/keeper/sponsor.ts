@@ -7,7 +7,7 @@
 //   signed offer --decide--> refused, or put off (its look_at)
 //   signed offer, undecided for ten minutes --> refused as lapsed
 //   signed offer --decide, commit--> open --send, poll--> final: landed | failed
-//   open, never seen --blockhash expired at every endpoint--> expired
+//   open, never seen or not final --blockhash expired--> expired
 //   open --lease expired--> followed by another keeper
 //
 // tracker.ts cannot follow these transactions, because it follows payments of subscription rows.
@@ -31,7 +31,7 @@ import { each } from '../each.ts';
 import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 import { soughtOf } from './dead.ts';
-import { RESEND_MS } from './poll-schedule.ts';
+import { isOverdue, RESEND_MS } from './poll-schedule.ts';
 import { decideOffer, type Decision } from './sponsor-decide.ts';
 import { settleExpired, settleFailed, settleLanded } from './sponsor-settle.ts';
 
@@ -55,6 +55,7 @@ const [RENEW_MS, ORPHANS_MS, EXPIRY_MS, LAPSE_MS] = [3000, 3000, 2000, 30_000];
 /** An open transaction. Times are milliseconds of performance.now(). */
 interface Followed {
   readonly one: OpenSponsorship;
+  readonly takenAt: number;
   sentAt: number;
   polledAt: number;
   settleAt: number;
@@ -149,6 +150,7 @@ export class Sponsor {
       if (!this.#followed.has(one.offerId))
         this.#followed.set(one.offerId, {
           one,
+          takenAt: performance.now(),
           sentAt: -Infinity,
           polledAt: -Infinity,
           settleAt: -Infinity,
@@ -215,7 +217,9 @@ export class Sponsor {
     const signatures = followed.map(({ one }) => one.signature);
     const { statuses, slot } = await rpc.getSignatureStatuses(signatures, { history: true });
     for (const [place, one] of followed.entries()) {
-      const [before, status] = [one.status, statuses[place] ?? null];
+      const [before, found] = [one.status, statuses[place] ?? null];
+      // With a doubted failure, the transaction counts as unseen.
+      const status = found?.isDoubted === true ? null : found;
       one.polledAt = now;
       // This endpoint lags behind the endpoint that saw the transaction, so its answer is ignored.
       if (status === null && before !== null && slot < before.slot) continue;
@@ -270,6 +274,8 @@ export class Sponsor {
   #fault(followed: Followed, error: unknown): void {
     const { log, metrics } = this.#context;
     followed.settleAt = performance.now() + FAULT_PAUSE_MS;
+    // The endpoint that showed it as final may be wrong, so its status is polled again.
+    followed.status = null;
     metrics.alerts.inc({ reason: 'cannot_be_settled' });
     const { offerId: offer, signature } = followed.one;
     log.error({ err: error, offer, signature }, 'sponsored transaction cannot be settled');
@@ -279,15 +285,15 @@ export class Sponsor {
     if (performance.now() - this.#expiryAt < EXPIRY_MS) return;
     this.#expiryAt = performance.now();
     const now = performance.now();
-    const unseen = [...this.#followed.values()].filter(
-      ({ status, settleAt }) => status === null && now >= settleAt,
+    const judged = [...this.#followed.values()].filter(
+      (one) => now >= one.settleAt && (one.status === null || isOverdue(one, now)),
     );
-    if (unseen.length === 0) return;
-    const sought = unseen.map((followed) => ({ followed, ...soughtOf(followed.one, true) }));
+    if (judged.length === 0) return;
+    const sought = judged.map((followed) => ({ followed, ...soughtOf(followed.one, true) }));
     for (const [{ followed }, landing] of await judgeLandings(this.#context.rpc, sought)) {
       const { verdict, status, expiredAt } = landing;
       // A poll asks one endpoint, which may lack the transaction. Here every endpoint was asked.
-      followed.status = status;
+      if (verdict === 'landed') followed.status = status;
       if (verdict !== 'dead' || expiredAt === null) continue;
       await this.#end(followed, async () => {
         if (await settleExpired(this.#context, followed.one, expiredAt)) this.#onLanded();

@@ -4,7 +4,7 @@
 // each of its payments separately.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final: landed | failed
-//   sent, never seen -> blockhash expired (finalized) -> expired | unexplained | landed
+//   sent, never seen or not final -> blockhash expired -> expired | unexplained | landed
 //   committed, one of its payments cancelled -> not sent, then like "sent, never seen"
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
@@ -19,7 +19,7 @@ import { type Queue, splitBatch } from './claim.ts';
 import type { Context } from './context.ts';
 import { findExpired } from './dead.ts';
 import { InFlight, type InFlightPayment, type InFlightTransaction } from './in-flight.ts';
-import { isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
+import { isOverdue, isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
 import type { FinalAttempt, Resolver, ResolveResult } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
@@ -249,8 +249,9 @@ export class Tracker implements Queue {
   }
 
   #see(one: InFlightTransaction, status: SignatureStatus | null): void {
-    one.status = status;
-    one.slot = status?.slot ?? null;
+    // With a doubted failure, the transaction counts as unseen: it is sent again and may expire.
+    one.status = status?.isDoubted === true ? null : status;
+    one.slot = one.status?.slot ?? null;
     if (status?.commitment !== 'finalized' || !this.inFlight.ended(one)) return;
     // The tries so far asked whether it has landed. Those to come ask for its period.
     one.settleTries = 0;
@@ -270,33 +271,50 @@ export class Tracker implements Queue {
       const ends = await this.#resolver.landed(some);
       reportSettled(this.#context, this.inFlight, ends.done);
       this.#conclude(ends);
+      await this.#recheck(ends.unknown);
     };
     if (batch.length > 0) await splitBatch(batch, settle, (one, error) => this.#fault(one, error));
     return this.inFlight.settleable(performance.now()).length > 0;
   }
 
   /**
-   * Settles transactions that no endpoint has seen and that can never land any more. Begins with
-   * the transactions whose last try to settle is the oldest.
+   * Asks all endpoints about final transactions that could not be settled. The endpoint that was
+   * polled may have been wrong: if none shows a transaction as final, it is followed again.
+   */
+  async #recheck(unknown: readonly InFlightPayment[]): Promise<void> {
+    const { rpc } = this.#context;
+    if (unknown.length === 0 || rpc.endpoints() === 1) return;
+    const signatures = [...new Set(unknown.map(({ attempt }) => attempt.signature))];
+    const { statuses } = await rpc.getSignatureStatuses(signatures, {
+      history: true,
+      everywhere: true,
+    });
+    for (const [place, signature] of signatures.entries())
+      if (statuses[place]?.commitment !== 'finalized') this.inFlight.reopen(signature);
+  }
+
+  /**
+   * Settles transactions that can never land any more, and finds those that are final at another
+   * endpoint than the polled one. Begins with the transactions whose last try to settle is the
+   * oldest.
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();
     if (now - this.#expiryCheckedAt < EXPIRY_CHECK_MS) return false;
     this.#expiryCheckedAt = now;
-    const unseen = [...this.inFlight.all()].filter(
-      ({ status, takenAt, isOwn, settleAt }) =>
-        status === null && now >= settleAt && (!isOwn || now - takenAt > RESEND_MS),
+    const isLost = ({ status, isOwn, takenAt }: InFlightTransaction) =>
+      status === null && (!isOwn || now - takenAt > RESEND_MS);
+    const open = [...this.inFlight.all()].filter(
+      (one) => now >= one.settleAt && (isLost(one) || isOverdue(one, now)),
     );
-    if (unseen.length === 0) return false;
-    unseen.sort((a, b) => a.settleAt - b.settleAt);
-    const attempts = unseen.flatMap((one) => paymentsOf(one).slice(0, 1));
+    if (open.length === 0) return false;
+    open.sort((a, b) => a.settleAt - b.settleAt);
+    const attempts = open.flatMap((one) => paymentsOf(one).slice(0, 1));
     const expired = await findExpired(
       this.#context.rpc,
       attempts.map(({ attempt }) => attempt),
     );
-    const past = unseen
-      .filter(({ signature }) => expired.has(signature))
-      .slice(0, STATUSES_AT_ONCE);
+    const past = open.filter(({ signature }) => expired.has(signature)).slice(0, STATUSES_AT_ONCE);
     for (const one of past) one.settleAt = now + SETTLE_AGAIN_MS;
     const batch = past.flatMap((one) =>
       paymentsOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),

@@ -9,8 +9,15 @@ import { silent } from '../fixtures/billing.ts';
 
 const AHEAD = 540n;
 
+interface Scene {
+  readonly discount: number;
+  readonly beside: boolean;
+  /** Whether the endpoint beside it returns no accounts. */
+  readonly bare?: boolean;
+}
+
 /** A paid subscription five minutes before its period's end, and a keeper's parts. */
-async function scene(t: Test, { discount, beside }: { discount: number; beside: boolean }) {
+async function scene(t: Test, { discount, beside, bare = false }: Scene) {
   const { stage, subscription } = await due(t, { blockMs: 100 });
   await stage.sql`update subscriptions set discount_percent = ${discount || null}`;
   const keeper = await stage.startKeeper();
@@ -33,7 +40,16 @@ async function scene(t: Test, { discount, beside }: { discount: number; beside: 
     return { ...rest, value: told };
   });
   t.teardown(() => fast.close());
-  const urls = beside ? [fast.url, stage.net.rpcUrl] : [fast.url];
+  const other = await startRewritingEndpoint(
+    stage.net.rpcUrl,
+    (_method, _params, result) => result,
+    (method) =>
+      bare && method === 'getMultipleAccounts'
+        ? { code: -32601, message: 'Method not found' }
+        : undefined,
+  );
+  t.teardown(() => other.close());
+  const urls = beside ? [fast.url, other.url] : [fast.url];
   const rpc = createRpc({ urls, log: silent, probeMs: Infinity });
   t.teardown(() => rpc.close());
   const parts = stage.parts(rpc);
@@ -61,6 +77,11 @@ void t.test('a payment below the whole amount is not signed, and is put off', as
   );
   const starts = (await pullsOnChain(stage, subscription)).map(({ periodStart }) => periodStart);
   t.equal(new Set(starts).size, 2, 'one pull a period');
+});
+
+void t.test('the newest block of an endpoint without accounts contradicts too', async (t) => {
+  const { turn } = await scene(t, { discount: 60, beside: true, bare: true });
+  t.equal(await turn(), 0);
 });
 
 void t.test('a payment of the whole amount is signed, and no clock is read for it', async (t) => {

@@ -3,8 +3,8 @@ import { chunks } from '../../each.ts';
 import type { ChainAccount } from '../program/accounts.ts';
 import { CLOCK_SYSVAR } from '../program/addresses.ts';
 import { type ClockAccount, decodeClock } from '../program/layouts.ts';
-import { EndpointFailure } from './errors.ts';
-import type { Failover } from './failover.ts';
+import { EndpointFailure, RpcError } from './errors.ts';
+import type { Ask, Failover } from './failover.ts';
 import { perHost } from './hosts.ts';
 import {
   accounts,
@@ -26,8 +26,8 @@ const readConfig = ({ commitment = 'confirmed', minSlot }: ReadOptions) => ({
 });
 
 /**
- * Creates a decoder for the Clock account that an endpoint returns. For an implausible time the
- * decoder throws an EndpointFailure, so that the failover tries another endpoint.
+ * Creates a decoder for the Clock account that an endpoint returns, and a check of times. For an
+ * implausible time both throw an EndpointFailure, so that the failover tries another endpoint.
  */
 function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
   const readClocks = async () => {
@@ -35,13 +35,36 @@ function clockReader(reads: Failover, clock: TrustedClockOptions | undefined) {
     return answers.map(({ accounts: [found] }) => (found ? decodeClock(found.data) : null));
   };
   const believes = clock === undefined ? () => true : createTrustedClock(readClocks, clock);
-  return (account: ChainAccount | null | undefined): ClockAccount => {
+  const believed = (seconds: bigint): bigint => {
+    if (!believes(seconds))
+      throw new EndpointFailure('malformed', 'its clock is over 10 minutes off');
+    return seconds;
+  };
+  const clockOf = (account: ChainAccount | null | undefined): ClockAccount => {
     if (!account) throw new EndpointFailure('malformed', 'the Clock sysvar has no account');
     const read = decodeClock(account.data);
-    if (!believes(read.unixTimestamp))
-      throw new EndpointFailure('malformed', 'its clock is over 10 minutes off');
+    believed(read.unixTimestamp);
     return read;
   };
+  return { clockOf, believed };
+}
+
+/**
+ * Reads the time (Unix seconds) at one endpoint: its Clock account, or the time of its newest block
+ * where it does not return the account.
+ */
+async function timeAt(ask: Ask, { clockOf, believed }: ReturnType<typeof clockReader>) {
+  const config = { commitment: 'confirmed', encoding: 'base64' };
+  try {
+    return await ask('getMultipleAccounts', [[CLOCK_SYSVAR], config], (result) => {
+      const { value } = inContext(result, undefined, (list) => accounts(list, 1));
+      return clockOf(value[0]).unixTimestamp;
+    });
+  } catch (error) {
+    if (!(error instanceof EndpointFailure || error instanceof RpcError)) throw error;
+    const slot = await ask('getSlot', [config], (found) => big(found, 'slot'));
+    return ask('getBlockTime', [Number(slot)], (found) => believed(big(found, 'block time')));
+  }
 }
 
 interface AccountsAnswer {
@@ -98,11 +121,13 @@ export function accountMethods(
   | 'getMultipleAccounts'
   | 'getAccountsEverywhere'
   | 'getClock'
+  | 'getTimesEverywhere'
   | 'getBalance'
   | 'getMinimumBalanceForRentExemption'
   | 'getProgramAccounts'
 > {
-  const clockOf = clockReader(reads, clock);
+  const clocks = clockReader(reads, clock);
+  const { clockOf } = clocks;
   /** If the Clock account is among the accounts, checks its time. */
   const checkClock =
     (addresses: readonly string[]) => (found: readonly (ChainAccount | null)[]) => {
@@ -142,6 +167,7 @@ export function accountMethods(
       const { value } = await accountsAt([CLOCK_SYSVAR], read, ([found]) => clockOf(found));
       return value;
     },
+    getTimesEverywhere: () => reads.callEach('getMultipleAccounts', (ask) => timeAt(ask, clocks)),
     async getBalance(address, read = {}) {
       const response = await reads.call('getBalance', [address, readConfig(read)], (result) =>
         inContext(result, read.minSlot, (value) => big(value, 'balance')),

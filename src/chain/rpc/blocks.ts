@@ -4,7 +4,17 @@ import { isAddress } from '../program/addresses.ts';
 import { EndpointFailure, RpcError } from './errors.ts';
 import type { Ask, Failover } from './failover.ts';
 import { perHost } from './hosts.ts';
-import { array, big, inContext, newestSlot, object, oldestSlot, text, truth } from './responses.ts';
+import {
+  array,
+  big,
+  type Commitment,
+  inContext,
+  newestSlot,
+  object,
+  oldestSlot,
+  text,
+  truth,
+} from './responses.ts';
 import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
 
 /**
@@ -18,6 +28,11 @@ export const BLOCKHASH_LIFE = 150n;
  */
 const MAX_BLOCKHASHES = 64;
 const BLOCKHASHES_AT_ONCE = 8;
+/**
+ * After this many slots an endpoint is asked about a blockhash whatever block heights were named: a
+ * wrong height then only delays the question.
+ */
+const MAX_LIFE_SLOTS = 600n;
 
 function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
   const { absoluteSlot, blockHeight } = object(result, 'epoch info');
@@ -25,32 +40,31 @@ function heightIn(result: unknown): { slot: bigint; blockHeight: bigint } {
 }
 
 /**
- * Asks one endpoint, at commitment finalized, which blockhashes have expired. An endpoint that has
- * not finalized a blockhash's slot reports even a live blockhash as invalid. Therefore only an
- * endpoint that has finalized the slot can report that the blockhash expired.
+ * Asks one endpoint which blockhashes have expired. An endpoint that has not finalized the block of
+ * a blockhash reports even a live blockhash as invalid. The slot of the block comes from a single
+ * endpoint and may be too low. Therefore a blockhash has expired only if it is invalid both at
+ * finalized, at that slot or later, and at the endpoint's newest block.
  */
 async function askLifetimes(ask: Ask, lifetimes: readonly Lifetime[]): Promise<LifetimeResponse> {
   const { slot, blockHeight } = await ask('getEpochInfo', [{ commitment: 'finalized' }], heightIn);
-  const ends = lifetimes.map(({ lastValidBlockHeight }): LifetimeResponse['ends'][number] =>
-    blockHeight > lastValidBlockHeight ? undefined : 'live',
+  const isPast = ({ lastValidBlockHeight, slot: since }: Lifetime) =>
+    blockHeight > lastValidBlockHeight || (since > 0n && slot > since + MAX_LIFE_SLOTS);
+  const ends = lifetimes.map((one): LifetimeResponse['ends'][number] =>
+    isPast(one) ? undefined : 'live',
   );
   const past = [...lifetimes.entries()].filter(([place]) => ends[place] === undefined);
   await each(past.slice(0, MAX_BLOCKHASHES), BLOCKHASHES_AT_ONCE, async ([place, one]) => {
     const { blockhash, slot: since } = one;
-    const config = {
-      commitment: 'finalized',
-      ...(since > 0n && { minContextSlot: Number(since) }),
+    const isValidAt = (commitment: Commitment) => {
+      const config = { commitment, ...(since > 0n && { minContextSlot: Number(since) }) };
+      return ask('isBlockhashValid', [blockhash, config], (result) =>
+        inContext(result, since, (value) => truth(value, 'validity')),
+      );
     };
     try {
-      const isValid = (how: object) =>
-        ask('isBlockhashValid', [blockhash, how], (result) =>
-          inContext(result, since, (value) => truth(value, 'validity')),
-        );
-      const { value, slot: seenAt } = await isValid(config);
-      // Without the slot of the blockhash, the endpoint may not have finalized the blockhash yet.
-      // Then the endpoint's newest block must not know the blockhash either.
-      const isNew = !value && since === 0n && (await isValid({ commitment: 'processed' })).value;
-      ends[place] = value || isNew ? 'live' : seenAt;
+      const { value, slot: seenAt } = await isValidAt('finalized');
+      const isLive = value || (await isValidAt('processed')).value;
+      ends[place] = isLive ? 'live' : seenAt;
     } catch (error) {
       if (!(error instanceof EndpointFailure || error instanceof RpcError)) throw error;
     }

@@ -20,16 +20,16 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 
 /**
  * Maximum lag (slots) of an endpoint behind the most advanced endpoint. An endpoint with a larger
- * lag cannot show that a blockhash is still valid.
+ * lag cannot show that a blockhash is still valid. The lead of an endpoint that
+ * chain/rpc/trusted-slots.ts believes is smaller, so a wrong lead silences no other endpoint.
  */
-const MAX_BEHIND = 150n;
+const MAX_BEHIND = 600n;
 
 /**
- * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if an endpoint reports two
- * facts at commitment finalized: the block height is above `lastValidBlockHeight`, and the
- * blockhash is invalid. If another endpoint reports `live`, the lifetime has not expired. A report
- * `live` is ignored if its endpoint lags by more than MAX_BEHIND slots. Throws RpcUnreachable or
- * RpcError when no endpoint responds.
+ * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if more endpoints report
+ * that it expired than report `live` (`LifetimeResponse.ends`): one of three endpoints that reports
+ * every blockhash as live does not stop all expiries. A report `live` is ignored if its endpoint
+ * lags by more than MAX_BEHIND slots. Throws RpcUnreachable or RpcError when no endpoint responds.
  */
 export async function witnessExpiry(
   rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
@@ -41,9 +41,9 @@ export async function witnessExpiry(
   const newest = newestSlot(responses.map(({ slot }) => slot));
   const isCurrent = ({ slot }: LifetimeResponse) => slot + MAX_BEHIND >= newest;
   const dead = distinct.flatMap(([key], place): [string, Expiry][] => {
-    if (responses.some((one) => one.ends[place] === 'live' && isCurrent(one))) return [];
+    const live = responses.filter((one) => one.ends[place] === 'live' && isCurrent(one)).length;
     const slots = responses.map(({ ends }) => ends[place]).filter((end) => typeof end === 'bigint');
-    if (slots.length === 0) return [];
+    if (slots.length <= live) return [];
     const slot = slots.reduce((low, one) => (one < low ? one : low));
     return [[key, { witnesses: slots.length, slot }]];
   });

@@ -1,10 +1,13 @@
 // Decides whether a signed transaction has landed, can never land, or whether neither is certain.
 // Payments, refunds, sponsored and relayed transactions are all judged here.
 //
-// A transaction is dead if (1) its blockhash has expired at finalized, and (2) afterwards no
+// A transaction is dead if (1) its blockhash has expired (expiry.ts), and (2) afterwards no
 // endpoint's history has it. Where two hosts are configured, two must say both, and each history
 // must reach back to the blockhash. A transaction that any endpoint has is not dead. An endpoint
 // that fails, is rate limited, lags or lacks the history is no witness.
+//
+// A failure too is final only if two endpoints report it (joined-status.ts). One that reports it
+// alone says as much as one that lacks the transaction: it is no success.
 import { chunks } from '../../each.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from './expiry.ts';
 import { newestSlot, oldestSlot, type SignatureStatus } from './responses.ts';
@@ -28,16 +31,19 @@ export interface Landing {
    * certain, so it must be treated as one that may land.
    */
   readonly verdict: 'landed' | 'dead' | 'unknown';
-  /** The status at the endpoint that has the transaction; null if no endpoint has it. */
+  /**
+   * The status at the endpoint that has the transaction; null if no endpoint has it. Of a dead
+   * transaction it may be a doubted failure.
+   */
   readonly status: SignatureStatus | null;
   /** Finalized slot at which the blockhash had expired. Null while it may be valid. */
   readonly expiredAt: bigint | null;
   /**
-   * Whether two endpoints (or the only one) lack the transaction, in histories that reach back to
-   * its blockhash.
+   * Whether two endpoints (or the only one) have no success of the transaction, in histories that
+   * reach back to its blockhash.
    */
   readonly isProven: boolean;
-  /** Whether two endpoints (or the only one) lack it, however far back their histories reach. */
+  /** Whether two endpoints (or the only one) have none, however far back their histories reach. */
   readonly isAnswered: boolean;
 }
 
@@ -125,7 +131,8 @@ async function judgeExpired<T extends Sought>(
     const isAnswered = isWitnessed(rpc, others.witnesses);
     for (const [place, signature] of some.entries()) {
       const status = first.statuses[place] ?? others.statuses[place] ?? null;
-      const verdict = status === null ? 'unknown' : 'landed';
+      const isLacking = status === null || status.isDoubted === true;
+      const verdict = isLacking ? 'unknown' : 'landed';
       found.set(signature, { verdict, status, expiredAt: null, isProven, isAnswered });
     }
   }

@@ -115,6 +115,11 @@ export interface SignatureStatus {
   readonly slot: bigint;
   readonly err: unknown;
   readonly commitment: Commitment;
+  /**
+   * Set if one endpoint reports a final failure and no second one does, though several are
+   * configured. The commitment is then `processed`, and the transaction may still land.
+   */
+  readonly isDoubted?: true;
 }
 
 function commitment(value: unknown): Commitment {

@@ -43,7 +43,7 @@ export interface Lifetime {
   readonly slot: bigint;
 }
 
-/** What one endpoint reports about blockhashes at commitment finalized. */
+/** What one endpoint reports about blockhashes. */
 export interface LifetimeResponse {
   /** The endpoint's finalized slot. */
   readonly slot: bigint;
@@ -72,10 +72,17 @@ export interface Rpc {
   /** Reads the cluster's clock, from which on-chain programs get the time. */
   getClock(options?: ReadOptions): Promise<ClockAccount>;
   /**
+   * Reads the time (Unix seconds) at every URL that responds: its clock, or the time of its newest
+   * block if it does not return the clock.
+   */
+  getTimesEverywhere(): Promise<bigint[]>;
+  /**
    * Reads the statuses of up to 256 signatures; null for an unknown signature. `history` searches
    * beyond the last 150 blocks. `everywhere` asks all endpoints; `witnesses` is the number of
    * endpoints that responded. With `since`, `witnesses` counts only endpoints that keep the blocks
-   * since this slot. The status of a signature comes from any endpoint.
+   * since this slot. The status of a signature comes from any endpoint. A final failure is doubted
+   * (SignatureStatus) if one endpoint alone reports it: all endpoints are asked first, also without
+   * `everywhere`.
    */
   getSignatureStatuses(
     signatures: readonly string[],
@@ -114,8 +121,9 @@ export interface Rpc {
   /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
    * endpoint. A blockhash is live until the endpoint's finalized block height is above the
-   * blockhash's last valid block height. After that, isBlockhashValid decides. It is called for at
-   * most 64 blockhashes per endpoint.
+   * blockhash's last valid block height, or 600 slots have passed. After that, isBlockhashValid
+   * decides, at finalized and at the endpoint's newest block. It is called for at most 64
+   * blockhashes per endpoint.
    */
   getLifetimesEverywhere(lifetimes: readonly Lifetime[]): Promise<LifetimeResponse[]>;
   /**

@@ -3,6 +3,7 @@ import { signatureOf } from '../keypair.ts';
 import { EndpointFailure, isUnreadable, RpcError, RpcUnreachable } from './errors.ts';
 import type { Ask, Failover } from './failover.ts';
 import { perHost } from './hosts.ts';
+import { joinStatuses } from './joined-status.ts';
 import {
   big,
   type Commitment,
@@ -12,7 +13,6 @@ import {
   readableTransaction,
   type SignatureInfo,
   signatureInfos,
-  type SignatureStatus,
   simulation,
   statuses,
   text,
@@ -82,36 +82,17 @@ export function historyMethods(
   | 'getHistoriesEverywhere'
 > {
   return {
-    async getSignatureStatuses(
-      signatures,
-      { history = false, everywhere = false, minSlot, since } = {},
-    ) {
-      if (signatures.length > STATUSES_AT_ONCE)
-        throw new RangeError(
-          `at most ${STATUSES_AT_ONCE} signatures at once, not ${signatures.length}`,
-        );
-      if (signatures.length === 0) return { slot: 0n, witnesses: 0, statuses: [] };
-      const params = [signatures, { searchTransactionHistory: history }];
-      const read = (result: unknown) => {
-        const found = inContext(result, minSlot, (value) => statuses(value, signatures.length));
-        if (found.value.some((status) => status !== null && status.slot > found.slot))
-          throw new EndpointFailure('malformed', 'a status of a later slot than its own');
-        return found;
-      };
-      const ofEndpoint = async (ask: Ask, host: string) => {
-        const found = await ask('getSignatureStatuses', params, read);
-        return { host, ...found, isWitness: await reachesBack(ask, reads, since) };
-      };
-      const responses = everywhere
-        ? await reads.callEach('getSignatureStatuses', ofEndpoint)
-        : [await ofEndpoint((...call) => reads.call(...call), '')];
-      return {
-        slot: oldestSlot(responses),
-        witnesses: new Set(responses.filter((one) => one.isWitness).map(({ host }) => host)).size,
-        statuses: signatures.map((_, place) =>
-          furthest(responses.map(({ value }) => value[place] ?? null)),
-        ),
-      };
+    async getSignatureStatuses(signatures, options = {}) {
+      const found = await statusesOf(reads, signatures, options);
+      const doubted = signatures.filter((_, place) => found.statuses[place]?.isDoubted === true);
+      if (doubted.length === 0 || options.everywhere === true) return found;
+      const everywhere = { ...options, history: true, everywhere: true };
+      const asked = await statusesOf(reads, doubted, everywhere);
+      const joined = new Map(doubted.map((one, place) => [one, asked.statuses[place]]));
+      const statuses = signatures.map(
+        (one, place) => joined.get(one) ?? found.statuses[place] ?? null,
+      );
+      return { ...found, statuses };
     },
     getTransaction: (signature, { commitment = 'confirmed' } = {}) =>
       firstReadable(reads, signature, commitment),
@@ -178,6 +159,47 @@ async function transactionEverywhere(
     if (!hasResponse(error)) throw error;
     return { copies: [], witnesses: 0 };
   }
+}
+
+async function statusesOf(
+  reads: Failover,
+  signatures: readonly string[],
+  {
+    history = false,
+    everywhere = false,
+    minSlot,
+    since,
+  }: NonNullable<Parameters<Rpc['getSignatureStatuses']>[1]>,
+): ReturnType<Rpc['getSignatureStatuses']> {
+  if (signatures.length > STATUSES_AT_ONCE)
+    throw new RangeError(
+      `at most ${STATUSES_AT_ONCE} signatures at once, not ${signatures.length}`,
+    );
+  if (signatures.length === 0) return { slot: 0n, witnesses: 0, statuses: [] };
+  const params = [signatures, { searchTransactionHistory: history }];
+  const read = (result: unknown) => {
+    const found = inContext(result, minSlot, (value) => statuses(value, signatures.length));
+    if (found.value.some((status) => status !== null && status.slot > found.slot))
+      throw new EndpointFailure('malformed', 'a status of a later slot than its own');
+    return found;
+  };
+  const ofEndpoint = async (ask: Ask, host: string) => {
+    const found = await ask('getSignatureStatuses', params, read);
+    return { host, ...found, isWitness: await reachesBack(ask, reads, since) };
+  };
+  const responses = everywhere
+    ? await reads.callEach('getSignatureStatuses', ofEndpoint)
+    : [await ofEndpoint((...call) => reads.call(...call), '')];
+  return {
+    slot: oldestSlot(responses),
+    witnesses: new Set(responses.filter((one) => one.isWitness).map(({ host }) => host)).size,
+    statuses: signatures.map((_, place) =>
+      joinStatuses(
+        responses.map(({ host, value }) => ({ host, status: value[place] ?? null })),
+        reads.size,
+      ),
+    ),
+  };
 }
 
 /** Maximum number of transactions that one request for a history lists. */
@@ -256,15 +278,6 @@ const mergeInfo = (one: SignatureInfo, other: SignatureInfo): SignatureInfo => (
   err: one.err === null ? null : other.err,
   blockTime: one.blockTime ?? other.blockTime,
 });
-
-const STAGES: readonly Commitment[] = ['processed', 'confirmed', 'finalized'];
-
-/** The most advanced status of a signature among all endpoints. */
-function furthest(found: readonly (SignatureStatus | null)[]): SignatureStatus | null {
-  const rank = (status: SignatureStatus | null) =>
-    status === null ? -1 : STAGES.indexOf(status.commitment);
-  return found.reduce((best, one) => (rank(one) > rank(best) ? one : best), null);
-}
 
 /**
  * Whether an endpoint responded to getTransaction, although without a readable transaction. An HTTP

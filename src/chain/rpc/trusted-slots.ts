@@ -91,9 +91,9 @@ export class TrustedSlots<Endpoint> {
     return bounds.length === 0 ? undefined : bounds.reduce((a, b) => (a > b ? a : b));
   }
 
-  /** Throws an EndpointFailure when the response has a context with an implausible slot. */
+  /** Throws an EndpointFailure when the response names an implausible slot. */
   check(endpoint: Endpoint, result: unknown): void {
-    const slot = contextSlot(result);
+    const slot = slotOf(result);
     if (slot === undefined) return;
     const plausible = this.plausible(endpoint);
     if (plausible === undefined || slot <= plausible) {
@@ -128,9 +128,15 @@ export class TrustedSlots<Endpoint> {
   }
 }
 
-/** Returns the slot in a response's context, or undefined when the response has no context. */
-function contextSlot(result: unknown): bigint | undefined {
-  const { context } = (result ?? {}) as { context?: { slot?: unknown } | null };
-  const slot = context?.slot;
+/**
+ * Returns the slot that a response names: that of its context, or `absoluteSlot` of getEpochInfo.
+ * Returns undefined when it names none.
+ */
+function slotOf(result: unknown): bigint | undefined {
+  const { context, absoluteSlot } = (result ?? {}) as {
+    context?: { slot?: unknown } | null;
+    absoluteSlot?: unknown;
+  };
+  const slot = context?.slot ?? absoluteSlot;
   return Number.isSafeInteger(slot) ? BigInt(slot as number) : undefined;
 }

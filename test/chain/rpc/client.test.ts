@@ -250,6 +250,37 @@ void t.test('signature statuses', async (t) => {
       );
     },
   );
+  await t.test('a final failure that one of several endpoints reports is doubted', async (t) => {
+    const final = { ...landed, confirmationStatus: 'finalized' };
+    const doubted = { slot: 6n, err: failedOne.err, commitment: 'processed', isDoubted: true };
+    const cases: [string, unknown[], unknown][] = [
+      ['the only endpoint', [failedOne], { commitment: 'finalized', err: failedOne.err }],
+      ['two report it', [failedOne, failedOne, null], { commitment: 'finalized' }],
+      ['the others lack it', [failedOne, null, null], doubted],
+      ['another shows a success', [failedOne, null, final], { commitment: 'finalized', err: null }],
+      [
+        'another has it in a new block',
+        [failedOne, { ...landed, confirmationStatus: 'processed' }],
+        { commitment: 'processed', err: null },
+      ],
+    ];
+    for (const [what, ofEach, expected] of cases)
+      for (const everywhere of [false, true]) {
+        const { rpc, calls } = await setup(t, ...ofEach.map((one) => () => inContext(50, [one])));
+        const { statuses } = await rpc.getSignatureStatuses(['a'], { everywhere });
+        t.match(statuses[0], expected, what);
+        t.equal(statuses[0]?.isDoubted, expected === doubted ? true : undefined, what);
+        if (!everywhere && ofEach.length > 1)
+          t.match(calls.at(-1)?.params, [['a'], { searchTransactionHistory: true }]);
+      }
+    const { rpc, calls } = await setup(
+      t,
+      () => inContext(50, [final]),
+      () => inContext(50, [null]),
+    );
+    await rpc.getSignatureStatuses(['a']);
+    t.equal(calls.length, 1, 'a success is believed from one');
+  });
   await t.test(
     'statuses from an endpoint that has not reached the slot do not count',
     async (t) => {

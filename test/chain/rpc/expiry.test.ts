@@ -1,8 +1,8 @@
-// A blockhash is dead only if every endpoint that responds reports so at finalized.
+// A blockhash is dead only if more endpoints report so than report it as live.
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
-import { createRpc } from '../../../src/chain/rpc/client.ts';
+import { createRpc, type RpcOptions } from '../../../src/chain/rpc/client.ts';
 import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../../../src/chain/rpc/expiry.ts';
 import type { Lifetime } from '../../../src/chain/rpc/rpc.ts';
@@ -10,10 +10,12 @@ import { answer, type Behaviour, rpcError, startRpcServer } from '../../fixtures
 
 const log = pino({ level: 'silent' });
 
-async function setup(t: Test, ...behaviours: Behaviour[]) {
+const setup = (t: Test, ...behaviours: Behaviour[]) => setupWith(t, {}, behaviours);
+
+async function setupWith(t: Test, options: Partial<RpcOptions>, behaviours: Behaviour[]) {
   const servers = await Promise.all(behaviours.map(startRpcServer));
   const urls = servers.map(({ url }) => url);
-  const rpc = createRpc({ urls, timeoutMs: 20_000, probeMs: Infinity, log });
+  const rpc = createRpc({ urls, timeoutMs: 20_000, probeMs: Infinity, log, ...options });
   t.teardown(async () => {
     await rpc.close();
     servers.forEach((server) => server.close());
@@ -31,17 +33,22 @@ interface State {
   slot?: number;
   blockHeight?: number;
   isValid?: unknown;
+  /** Whether the newest block knows the blockhash. */
+  isKnown?: boolean;
 }
 
 /** An endpoint with this finalized state. By default the blockhash is dead there. */
 const node =
-  ({ slot = 300, blockHeight = 251, isValid = false }: State = {}): Behaviour =>
+  ({ slot = 300, blockHeight = 251, isValid = false, isKnown = false }: State = {}): Behaviour =>
   ({ method, params }) => {
     if (method === 'getEpochInfo') return { absoluteSlot: slot, blockHeight };
-    const { minContextSlot = 0 } = params[1] as { minContextSlot?: number };
+    const { minContextSlot = 0, commitment } = params[1] as {
+      minContextSlot?: number;
+      commitment: string;
+    };
     return minContextSlot > slot
       ? rpcError(-32016, 'Minimum context slot has not been reached')
-      : { context: { slot }, value: isValid };
+      : { context: { slot }, value: commitment === 'processed' && isKnown ? true : isValid };
   };
 
 void t.test(
@@ -49,7 +56,13 @@ void t.test(
   async (t) => {
     const { judge, asked } = await setup(t, node());
     t.same(await judge(lifetime), new Map([[key, { witnesses: 1, slot: 300n }]]));
-    t.same(asked()[0]?.params, [SYSTEM_PROGRAM, { commitment: 'finalized', minContextSlot: 100 }]);
+    t.same(
+      asked().map(({ params }) => params),
+      ['finalized', 'processed'].map((commitment) => [
+        SYSTEM_PROGRAM,
+        { commitment, minContextSlot: 100 },
+      ]),
+    );
     t.same(await judge(), new Map());
   },
 );
@@ -66,7 +79,7 @@ void t.test(
 void t.test('a blockhash that many transactions share is requested once', async (t) => {
   const { judge, asked } = await setup(t, node());
   t.equal((await judge(...Array.from({ length: 50 }, () => ({ ...lifetime })))).size, 1);
-  t.equal(asked().length, 1);
+  t.equal(asked().length, 2, 'at finalized and at the newest block');
 });
 
 void t.test('a block height of one response decides nothing', async (t) => {
@@ -83,6 +96,68 @@ void t.test('a block height of one response decides nothing', async (t) => {
   const alone = await setup(t, node({ blockHeight: 9_000_000, isValid: true }));
   t.equal((await alone.judge(early)).size, 0, 'its own blockhash is valid still');
 });
+
+void t.test('a slot that was named too low makes no new blockhash dead', async (t) => {
+  // No endpoint has finalized the blockhash yet. The one that named it gave a low slot and height.
+  const early = { ...lifetime, lastValidBlockHeight: 3n, slot: 1n };
+  const fresh = node({ slot: 100, blockHeight: 90, isKnown: true });
+  const { judge } = await setup(t, fresh, fresh, fresh);
+  t.equal((await judge(early)).size, 0);
+});
+
+void t.test('one endpoint of three that is wrong stops no expiry', async (t) => {
+  const [dead, low, live] = [node(), node({ blockHeight: 1 }), node({ isValid: true })];
+  for (const [what, sick] of [
+    ['a low block height', low],
+    ['every blockhash is valid', live],
+  ] as const) {
+    const size = async (...nodes: Behaviour[]) =>
+      (await (await setup(t, ...nodes)).judge(lifetime)).size;
+    t.equal(await size(sick, dead, dead), 1, what);
+    t.equal(await size(sick, dead), 0, `${what}, one against one`);
+    t.equal(await size(sick, dead, dead, sick), 0, `${what}, two against two`);
+  }
+});
+
+void t.test('wrong block heights delay an expiry only', async (t) => {
+  const high = { ...lifetime, lastValidBlockHeight: 9_000_000_000n };
+  const stale = (slot: number) => node({ slot, blockHeight: 1 });
+  const early = await setup(t, stale(700), stale(700));
+  t.equal((await early.judge(high)).size, 0);
+  t.equal(early.asked().length, 0);
+  const late = await setup(t, stale(701), stale(701));
+  t.equal((await late.judge(high, lifetime)).size, 2);
+  const alive = await setup(t, node({ slot: 701, isValid: true }));
+  t.equal((await alive.judge(high)).size, 0, 'the blockhash is asked about');
+});
+
+void t.test(
+  'an endpoint whose finalized slot is far ahead of the others is not heard',
+  async (t) => {
+    const clocked =
+      (state: State): Behaviour =>
+      (seen, ...rest) => {
+        if (seen.method !== 'getMultipleAccounts') return node(state)(seen, ...rest);
+        const data = Buffer.alloc(40);
+        data.writeBigUInt64LE(BigInt(state.slot ?? 300), 0);
+        data.writeBigInt64LE(BigInt(Math.floor(Date.now() / 1000)), 32);
+        const account = { data: [data.toString('base64'), 'base64'], owner: 'x', lamports: 1 };
+        return { context: { slot: state.slot }, value: [account] };
+      };
+    const ahead: Behaviour = (seen, ...rest) =>
+      seen.method === 'getEpochInfo'
+        ? { absoluteSlot: 1_000_000_000, blockHeight: 1_000_000_000 }
+        : clocked({ slot: 300 })(seen, ...rest);
+    const disbelieved: bigint[] = [];
+    const { judge } = await setupWith(
+      t,
+      { probeMs: 3_600_000, slots: { onDisbelief: (slot) => disbelieved.push(slot) } },
+      [ahead, clocked({ slot: 300, blockHeight: 200, isValid: true })],
+    );
+    t.equal((await judge(lifetime)).size, 0);
+    t.same(disbelieved, [1_000_000_000n]);
+  },
+);
 
 void t.test(
   'a transaction that is dead at two endpoints has the older slot of the two',
@@ -107,13 +182,14 @@ void t.test('an endpoint that cannot judge does not count', async (t) => {
     ['it lacks the method', instead(rpcError(-32601, 'Method not found'))],
     ['it refuses the request', instead(rpcError(-32602, 'Invalid params'))],
     ['it is down', (_, response) => answer(response, '', 500)],
-    ['it is far behind', node({ slot: 149, blockHeight: 200 })],
+    ['it is far behind', node({ slot: 299, blockHeight: 200 })],
   ];
+  const newest = node({ slot: 900 });
   for (const [what, behaviour] of cases) {
-    const beside = await setup(t, node(), behaviour);
-    t.match((await beside.judge(lifetime)).get(key), { witnesses: 1, slot: 300n }, what);
+    const beside = await setup(t, newest, behaviour);
+    t.match((await beside.judge(lifetime)).get(key), { witnesses: 1, slot: 900n }, what);
   }
-  const near = await setup(t, node(), node({ slot: 150, blockHeight: 200 }));
+  const near = await setup(t, newest, node({ slot: 300, blockHeight: 200 }));
   t.equal((await near.judge(lifetime)).size, 0, 'one that is near holds it back');
   const allDown = await setup(t, (_, response) => answer(response, '', 500));
   await t.rejects(allDown.judge(lifetime), RpcUnreachable);

@@ -82,6 +82,12 @@ const has = {
   },
   getSignaturesForAddress: [entry('a')],
 };
+const failed = {
+  getSignatureStatuses: {
+    context: { slot: 9000 },
+    value: [{ slot: 800, err: 'x', confirmationStatus: 'finalized', confirmations: null }],
+  },
+};
 const fails = (fault: unknown) => ({
   getSignatureStatuses: fault,
   getSignaturesForAddress: fault,
@@ -101,6 +107,15 @@ void t.test('one that has it is believed, whatever the others say', async (t) =>
     t.same(await verdict(t, behaviours), ['landed', 'unknown'], `${place}`);
 });
 
+void t.test('a failure that one endpoint alone reports is no success', async (t) => {
+  const first = async (...nodes: Node[]) => (await verdict(t, nodes.map(node)))[0];
+  t.equal(await first(failed, {}), 'dead');
+  t.equal(await first(failed, {}, {}), 'dead');
+  t.equal(await first(failed, failed, {}), 'landed', 'two of them are final');
+  t.equal(await first(failed, has), 'landed');
+  t.equal(await first(failed, fails('down')), 'unknown', 'one of two answers');
+});
+
 void t.test('an endpoint that fails, is limited or lacks the history is no witness', async (t) => {
   const cases: [string, Node][] = [
     ['down', fails('down')],
@@ -118,7 +133,9 @@ void t.test('an endpoint that fails, is limited or lacks the history is no witne
     t.equal(single[0], 'dead', `${what}, one is enough`);
   }
   const live = { isBlockhashValid: { context: { slot: 9000 }, value: true } };
-  t.same(await verdict(t, [node(), node(), node(live)]), ['unknown', 'unknown'], 'it may land');
+  t.same(await verdict(t, [node(), node(live)]), ['unknown', 'unknown'], 'it may land');
+  t.same(await verdict(t, [node(), node(live)], { needsTwo: false }), ['unknown', 'unknown']);
+  t.same(await verdict(t, [node(), node(), node(live)]), ['dead', 'dead'], 'two against one');
 });
 
 void t.test(
