@@ -178,6 +178,8 @@ export interface OpenOffer extends DiscountTerms {
   changeWhen: ChangeWhen | null;
   /** Whether the session expired before the relay bound it to the wallet. */
   isLapsed: boolean;
+  /** Whether another registration has completed the session, or another wallet has it. */
+  isTaken: boolean;
 }
 
 /**
@@ -187,17 +189,18 @@ const MAX_OFFERS = 1000;
 
 /**
  * Reads the offers to subscribe that are open and count: those that the relay took first, then the
- * newest first. Leaves out offers whose session is complete or bound to another wallet.
+ * newest first.
  */
 export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`
-    select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id, o.replaces, o.change_when,
-      c.external_id, c.trial_hours, c.discount_percent, c.discount_amount, c.discount_periods,
-      coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed
+    select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id,
+      o.replaces, o.change_when, c.external_id, c.trial_hours, c.discount_percent,
+      c.discount_amount, c.discount_periods,
+      coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed,
+      c.subscription_id is not null or coalesce(c.subscriber_wallet <> o.wallet, false)
+        or coalesce(c.for_wallet <> o.wallet, false) as is_taken
     from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
-    where ${isOpenOffer(sql, of)} and c.subscription_id is null
-      and coalesce(c.subscriber_wallet, ${of.wallet}) = ${of.wallet}
-      and coalesce(c.for_wallet, ${of.wallet}) = ${of.wallet}
+    where ${isOpenOffer(sql, of)}
     order by o.signature is null, o.id desc limit ${MAX_OFFERS}`;
 }
 

@@ -18,7 +18,12 @@ import {
   trialOf,
 } from './first-payment.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
-import { readReplacedBy, readUsableOffers, registrationTerms } from './registration-terms.ts';
+import {
+  readReplacedBy,
+  readUsableOffers,
+  registrationTerms,
+  runningOf,
+} from './registration-terms.ts';
 
 interface Live {
   readonly subscriptionPda: string;
@@ -85,16 +90,17 @@ export async function readLiveStanding(
   }
 }
 
-/** Returns the ids of the replaced subscriptions whose account is not cancelled on chain. */
+/** Returns the replaced subscriptions whose account is not cancelled on chain. */
 async function readRunning(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   offers: Awaited<ReturnType<typeof readUsableOffers>>,
-): Promise<ReadonlySet<string>> {
+): Promise<Map<string, string>> {
   const replaced = await readReplacedBy(sql, offers);
-  if (replaced.size === 0) return new Set();
+  if (replaced.size === 0) return new Map();
   const pdas = [...replaced.values()].map((row) => row.subscriptionPda);
   const { accounts } = await readAccounts(chain, pdas);
-  const isRunning = (place: number) =>
-    subscriptionIn(accounts[place] ?? null, network.programId)?.expiresAt === 0n;
-  return new Set([...replaced.keys()].filter((_, place) => isRunning(place)));
+  return runningOf(
+    replaced,
+    (place) => subscriptionIn(accounts[place] ?? null, network.programId)?.expiresAt === 0n,
+  );
 }
