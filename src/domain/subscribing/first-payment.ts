@@ -53,7 +53,10 @@ export async function trialOf(
 export interface RunningPeriod {
   readonly start: bigint;
   readonly end: bigint;
-  /** Time from which the wallet pays for the period; equals `end` if the period is already paid. */
+  /**
+   * Time from which the wallet pays, after the trial: `end` if the period is already paid, later if
+   * the trial ends in a later period.
+   */
   readonly chargedFrom: bigint;
 }
 

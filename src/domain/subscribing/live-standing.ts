@@ -1,6 +1,6 @@
-// What a wallet pays when its account, which is live on chain and has no live registration, is
-// registered. It is what the registration takes (registration-terms.ts), so a page can show it
-// before it registers the account.
+// What a wallet pays when its account, which runs on chain and has no live registration, is
+// registered: at once if the account is live, else after a transaction has resumed it. It is what
+// the registration takes (registration-terms.ts), so a page can show it before.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
@@ -65,7 +65,8 @@ export async function readLiveStanding(
   const { subscriber: wallet } = account;
   const period = pullPeriod(account, onPlan, now);
   const of = { wallet, subscriptionPda, after: live.offersAfter };
-  const offers = await readUsableOffers(sql, of);
+  // The transaction that resumes a cancelled account will have an offer of its own.
+  const offers = account.expiresAt === 0n ? await readUsableOffers(sql, of) : [];
   const running = await readRunning(parts, offers);
   try {
     const seen = { plan, ...live, period };
@@ -76,11 +77,15 @@ export async function readLiveStanding(
     const isInTrial = trialEndsAt !== null && unixSeconds(trialEndsAt) > now;
     const { start, end, pulled } = period;
     const from = found.live.chargedFrom;
-    const charged = isInTrial || from === null ? start : unixSeconds(from);
+    const charged = [
+      from === null ? start : unixSeconds(from),
+      ...(isInTrial ? [unixSeconds(trialEndsAt)] : []),
+      ...(pulled > 0n ? [end] : []),
+    ].reduce((latest, one) => (one > latest ? one : latest));
     return {
       usdcNeeded: await dueAtOnce(sql, found.live, terms),
       trialHours: isInTrial ? await trialOf(sql, plan, wallet, terms) : null,
-      running: { start, end, chargedFrom: pulled > 0n ? end : charged },
+      running: { start, end, chargedFrom: charged },
       terms,
       beginning: { startsAt: taken?.startsAt ?? null, credit: taken?.credit ?? 0n },
     };

@@ -21,7 +21,7 @@ import { landingOf } from './landing.ts';
 
 const NO_CHANGE = { replaces: null, changeWhen: null, offeredAt: null } as const;
 
-/** An account that is live on chain, and its plan. */
+/** An account that is live on chain, or cancelled and to be resumed, and its plan. */
 interface SeenAccount {
   readonly plan: PlanRow;
   readonly subscriptionPda: string;
@@ -96,7 +96,11 @@ export async function registrationTerms(
   const { subscriptionPda, account, period, now } = seen;
   const { plan: planPda, subscriber: wallet } = account;
   const addresses = { plan: planPda, subscriber: wallet, subscriptionPda };
-  const landing = landingOf(chain, network, addresses);
+  // The transaction that resumes a cancelled account has not landed yet.
+  const landing =
+    account.expiresAt === 0n
+      ? landingOf(chain, network, addresses)
+      : () => Promise.resolve(undefined);
   const start = await startOfCharge(sql, { ...seen, landing });
   const live = { plan, wallet, period, now, ...start };
   const termsOf = (offer: OpenOffer): LiveTerms => {
