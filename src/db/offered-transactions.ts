@@ -35,6 +35,11 @@ export interface NewOffer {
   /** The subscription that a change of plan replaces; null without a change of plan. */
   replaces: string | null;
   changeWhen: ChangeWhen | null;
+  /**
+   * Hours of the trial that the wallet was shown; 0 without a trial. Null if the offer shows
+   * neither (a change of plan, a resume): then the trial of the session or the plan counts.
+   */
+  trialHours: number | null;
 }
 
 export interface OfferedTransaction extends NewOffer {
@@ -48,11 +53,11 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
   const [row] = await sql<[{ id: string }]>`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
       plan_id, subscription_pda,
-      checkout_session_id, resumes, replaces, change_when)
+      checkout_session_id, resumes, replaces, change_when, trial_hours)
     values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
       ${offer.purpose}, ${offer.planId},
       ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes}, ${offer.replaces},
-      ${offer.changeWhen})
+      ${offer.changeWhen}, ${offer.trialHours})
     returning id`;
   return row.id;
 }
@@ -103,7 +108,7 @@ export function findOffers(
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
     select id, wallet, blockhash, message, last_valid_block_height, purpose, plan_id,
-      subscription_pda, checkout_session_id, resumes, replaces, change_when,
+      subscription_pda, checkout_session_id, resumes, replaces, change_when, trial_hours,
       created_at as offered_at
     from offered_transactions
     where wallet = ${wallet} and message is not null
@@ -172,7 +177,10 @@ export interface OpenOffer extends DiscountTerms {
   checkoutSessionId: string | null;
   /** The session's customer. */
   externalId: string | null;
-  /** Length of the session's trial; null means the plan's trial. */
+  /**
+   * Hours of the trial that the wallet was shown; 0 without a trial. Null for an offer of an older
+   * release without a trial of the session: the plan's trial counts.
+   */
   trialHours: number | null;
   replaces: string | null;
   changeWhen: ChangeWhen | null;
@@ -194,8 +202,8 @@ const MAX_OFFERS = 1000;
 export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`
     select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id,
-      o.replaces, o.change_when, c.external_id, c.trial_hours, c.discount_percent,
-      c.discount_amount, c.discount_periods,
+      o.replaces, o.change_when, c.external_id, coalesce(o.trial_hours, c.trial_hours) as trial_hours,
+      c.discount_percent, c.discount_amount, c.discount_periods,
       coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed,
       c.subscription_id is not null or coalesce(c.subscriber_wallet <> o.wallet, false)
         or coalesce(c.for_wallet <> o.wallet, false) as is_taken

@@ -24,6 +24,8 @@ export type RegistrationToStore = NewRegistration & {
   checkoutSessionId?: string;
   allowSecond?: boolean;
   change?: PlanChange | undefined;
+  /** Whether the wallet was shown a trial. Without the trial, nothing is registered. */
+  isTrialShown?: boolean;
   /** With `isUnclaimed`: what the keeper has judged. */
   judged?: Judged;
   /** When the wallet asked for the offer that it registers with, if it does not ask itself. */

@@ -52,7 +52,8 @@ export const areOfTwoCustomers = (offers: readonly OpenOffer[]): boolean =>
 const hasSameTerms = (a: OpenOffer, b: OpenOffer): boolean =>
   a.checkoutSessionId === b.checkoutSessionId &&
   a.replaces === b.replaces &&
-  a.changeWhen === b.changeWhen;
+  a.changeWhen === b.changeWhen &&
+  a.trialHours === b.trialHours;
 
 /** The newest offer of each set of terms, the newest first. */
 function newestOfEachTerms(offers: readonly OpenOffer[]): OpenOffer[] {

@@ -105,8 +105,10 @@ export async function registrationTerms(
   const live = { plan, wallet, period, now, ...start };
   const termsOf = (offer: OpenOffer): LiveTerms => {
     const { replaces, changeWhen, offeredAt } = offer;
-    const terms = offer.checkoutSessionId === null ? (session ?? PUBLIC_TERMS) : offer;
-    return { ...terms, replaces, changeWhen, offeredAt };
+    const change = { replaces, changeWhen, offeredAt };
+    if (offer.checkoutSessionId !== null) return { ...offer, ...change };
+    const trialHours = session?.trialHours ?? offer.trialHours;
+    return { ...(session ?? PUBLIC_TERMS), trialHours, ...change };
   };
   const named =
     offers.find(({ id }) => id === offerId) ??

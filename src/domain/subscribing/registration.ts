@@ -46,6 +46,7 @@ import {
   registrationTerms,
   runningOf,
 } from './registration-terms.ts';
+import { isTrialShown, refuseUsedTrial } from './shown-trial.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
 export const OWN_PLAN_FAULT =
@@ -68,7 +69,8 @@ export interface RegistrationRequest {
   offerId?: string | undefined;
   /** The offer whose transaction has landed, if the caller knows it. */
   landed?:
-    Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt'> | undefined;
+    | Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt' | 'trialHours'>
+    | undefined;
   /** The open offers at the address, if the caller has read them (readOpenOffers). */
   offers?: readonly OpenOffer[];
 }
@@ -138,6 +140,8 @@ export async function checkRegistration(
     initId: account.initId,
     periodStart: timeOf(account.periodStart),
     ...taken,
+    trialHours: landed?.trialHours ?? terms.trialHours,
+    isTrialShown: isTrialShown(request, offer),
     dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
@@ -249,7 +253,8 @@ export async function storeRegistration(
   const claimed = await endEarlierRegistration(sql, registration);
   if (claimed !== undefined) return claimed;
   try {
-    const { change } = registration;
+    const { change, isTrialShown: hasTrial = false } = registration;
+    if (hasTrial && change === undefined) await refuseUsedTrial(sql, registration);
     const taken = change === undefined ? undefined : await takeOver(sql, change);
     const takes = await take(sql, registration, taken);
     const id = await insertRegistration(sql, { ...registration, takes });

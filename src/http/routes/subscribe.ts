@@ -156,7 +156,8 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
       // The sponsor pays the SOL, so the response has no warning about missing SOL.
       if (made !== undefined)
         return ok({ ...made, ...shown, warnings: shortagesOf(standing).filter(isNotSol) });
-      const what = { wallet, planId: plan.id, session, walletSends };
+      const trialHours = standing.trialHours ?? 0;
+      const what = { wallet, planId: plan.id, session, walletSends, trialHours };
       const offer = await offerOpening(sql, opening, what);
       return ok({
         ...offer,
@@ -177,16 +178,18 @@ function offerOpening(
     planId,
     session,
     walletSends,
+    trialHours,
   }: {
     wallet: string;
     planId: string;
     session: CheckoutSessionRow | undefined;
     walletSends: boolean;
+    trialHours: number;
   },
 ): Promise<Offer> {
   const { subscriptionPda, resumes, blockHeight } = opening;
   const purpose = 'subscribe';
-  const what = { wallet, purpose, planId, subscriptionPda, resumes } as const;
+  const what = { wallet, purpose, planId, subscriptionPda, resumes, trialHours } as const;
   return sql.begin(async (tx) => {
     if (session === undefined) return offerTransaction(tx, opening, what);
     await (walletSends ? reserveCustomer : refuseTaken)(tx, session, opening);
