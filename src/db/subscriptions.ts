@@ -331,7 +331,7 @@ export function takerOf({
 }
 
 /** A wallet, and a customer whose externalId a checkout session or the merchant has set. */
-interface TrialTaker {
+export interface TrialTaker {
   wallet: string | null;
   externalId: string | null;
 }
@@ -349,17 +349,19 @@ export async function hadTrial(sql: Queryable, appId: string, taker: TrialTaker)
   return rows.length > 0;
 }
 
-/** SELECT with a row for each trial of the wallet or the customer in the app `app`. */
-const trialsOf = (
+/** SELECT with a row for each trial of the taker in the app, but for that of `except`. */
+export const trialsOf = (
   sql: Queryable,
   app: Fragment,
   { wallet, externalId }: TrialTaker,
+  except: Fragment = sql`null`,
 ): Fragment => sql`
   select 1 from subscriptions where app_id = ${app} and trial_ends_at is not null
-    and subscriber_wallet = ${wallet}::text
+    and subscriber_wallet = ${wallet}::text and id is distinct from ${except}
   union all
   select 1 from subscriptions where app_id = ${app} and trial_ends_at is not null
-    and external_id = ${externalId}::text and own_ids_from in ('checkout', 'merchant')`;
+    and external_id = ${externalId}::text and own_ids_from in ('checkout', 'merchant')
+    and id is distinct from ${except}`;
 
 export async function findSubscription(
   sql: Queryable,
