@@ -87,8 +87,8 @@ export async function readClaimable(
 
 /**
  * Marks a keeper's registration as claimed by its wallet. If the keeper waits for the wallet, the
- * first payment becomes due at `dueAt` (chain time), or after the trial. Returns false when the registration was
- * claimed before or was not made by a keeper.
+ * first payment becomes due at `dueAt` (chain time), or after the trial. Returns false when the
+ * registration was claimed before or was not made by a keeper.
  */
 export async function claimRegistration(
   sql: Queryable,
