@@ -235,10 +235,9 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     }
     // Each of these parameters may have several values, separated by commas. Here the text becomes
     // a list.
-    for (const name of ['status', 'type', 'expand']) {
-      const text = query[name];
-      if (typeof text === 'string') query[name] = text.split(',');
-    }
+    for (const [name, text] of Object.entries(query))
+      if (typeof text === 'string' && ['status', 'type', 'expand'].includes(name))
+        query[name] = text.split(',');
     trimExternalId(request);
     done(brokenQuery(request) ?? unusedKey(request));
   });
