@@ -733,9 +733,11 @@ create table offered_transactions (
   relayed_blockhash text,
   relayed_at timestamp with time zone,
   reserved_height bigint,
+  trial_hours integer,
   constraint offer_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
   constraint offered_transactions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
+  constraint offered_trial_hours CHECK (((trial_hours >= 0) AND (trial_hours <= 8760))) NOT VALID,
   constraint plan_named_unless_of_wallet CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
   constraint relayed_is_whole CHECK ((num_nulls(signature, relayed_blockhash, relayed_at) = ANY (ARRAY[0, 3]))) NOT VALID,
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text, 'revoke'::text])) = (subscription_pda IS NULL))),
@@ -754,6 +756,7 @@ comment on column offered_transactions.signature is 'the signature (Base58) of t
 comment on column offered_transactions.relayed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
 comment on column offered_transactions.relayed_at is 'when the relay first took a transaction that the wallet had signed for this offer';
 comment on column offered_transactions.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
+comment on column offered_transactions.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither, or is older than this column';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);

@@ -35,6 +35,11 @@ export interface NewOffer {
   /** The subscription that a change of plan replaces; null without a change of plan. */
   replaces: string | null;
   changeWhen: ChangeWhen | null;
+  /**
+   * Hours of the trial that the wallet was shown; 0 without a trial. Null if the offer shows
+   * neither (a change of plan, a resume): then the trial of the session or the plan counts.
+   */
+  trialHours: number | null;
 }
 
 export interface OfferedTransaction extends NewOffer {
@@ -56,11 +61,11 @@ export async function insertOffer(sql: Queryable, offer: NewOffer): Promise<stri
   const [row] = await sql<[{ id: string }]>`
     insert into offered_transactions (wallet, blockhash, message, last_valid_block_height, purpose,
       plan_id, subscription_pda,
-      checkout_session_id, resumes, replaces, change_when)
+      checkout_session_id, resumes, replaces, change_when, trial_hours)
     values (${offer.wallet}, ${offer.blockhash}, ${offer.message}, ${offer.lastValidBlockHeight},
       ${offer.purpose}, ${offer.planId},
       ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.resumes}, ${offer.replaces},
-      ${offer.changeWhen})
+      ${offer.changeWhen}, ${offer.trialHours})
     returning id`;
   return row.id;
 }
@@ -111,7 +116,7 @@ export function findOffers(
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
     select id, wallet, blockhash, message, last_valid_block_height, purpose, plan_id,
-      subscription_pda, checkout_session_id, resumes, replaces, change_when,
+      subscription_pda, checkout_session_id, resumes, replaces, change_when, trial_hours,
       created_at as offered_at
     from offered_transactions
     where wallet = ${wallet} and message is not null
@@ -180,12 +185,17 @@ export interface OpenOffer extends DiscountTerms {
   checkoutSessionId: string | null;
   /** The session's customer. */
   externalId: string | null;
-  /** Length of the session's trial; null means the plan's trial. */
+  /**
+   * Hours of the trial that the wallet was shown; 0 without a trial. Null for an offer of an older
+   * release without a trial of the session: the plan's trial counts.
+   */
   trialHours: number | null;
   replaces: string | null;
   changeWhen: ChangeWhen | null;
   /** Whether the session expired before the relay bound it to the wallet. */
   isLapsed: boolean;
+  /** Whether another registration has completed the session, or another wallet has it. */
+  isTaken: boolean;
 }
 
 /**
@@ -195,17 +205,18 @@ const MAX_OFFERS = 1000;
 
 /**
  * Reads the offers to subscribe that are open and count: those that the relay took first, then the
- * newest first. Leaves out offers whose session is complete or bound to another wallet.
+ * newest first.
  */
 export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`
-    select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id, o.replaces, o.change_when,
-      c.external_id, c.trial_hours, c.discount_percent, c.discount_amount, c.discount_periods,
-      coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed
+    select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id,
+      o.replaces, o.change_when, c.external_id, coalesce(o.trial_hours, c.trial_hours) as trial_hours,
+      c.discount_percent, c.discount_amount, c.discount_periods,
+      coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed,
+      c.subscription_id is not null or coalesce(c.subscriber_wallet <> o.wallet, false)
+        or coalesce(c.for_wallet <> o.wallet, false) as is_taken
     from offered_transactions o left join checkout_sessions c on c.id = o.checkout_session_id
-    where ${isOpenOffer(sql, of)} and c.subscription_id is null
-      and coalesce(c.subscriber_wallet, ${of.wallet}) = ${of.wallet}
-      and coalesce(c.for_wallet, ${of.wallet}) = ${of.wallet}
+    where ${isOpenOffer(sql, of)}
     order by o.signature is null, o.id desc limit ${MAX_OFFERS}`;
 }
 

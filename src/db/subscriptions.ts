@@ -107,7 +107,10 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
   dueAt: Date;
   /** Chain time at which the trial begins: the start of the period. Null means no trial. */
   trialFrom: Date | null;
-  /** Length of the checkout session's trial; null or undefined means the plan's trial. */
+  /**
+   * Hours of the trial of the offer or the checkout session; 0 without a trial. Null or undefined
+   * means the plan's trial.
+   */
   trialHours?: number | null;
   /**
    * Chain time of the resume or the registration. The wallet pays only for the part of the running
@@ -266,12 +269,8 @@ export async function insertRegistration(
   const { replaces = null, credit = 0n, startsAt = null } = takes ?? {};
   const { paidThrough = null, periodPulled = 0n } = takes ?? {};
   const due = new Date(dueAt.getTime() + (isWithoutOffer ? WAIT_FOR_WALLET_SECONDS * 1000 : 0));
-  const isVerified = ownIdsFrom === 'checkout' || ownIdsFrom === 'merchant';
-  const taker = { wallet: subscriberWallet, externalId: isVerified ? externalId : null };
-  // Without this lock, two concurrent registrations of one wallet would both get a trial.
-  await sql`
-    select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
-      from plans where id = ${planId} and coalesce(${trialHours}::int, trial_hours) is not null`;
+  const taker = takerOf(registration);
+  await lockTrials(sql, registration);
   const [row] = await sql<{ id: string }[]>`
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
       subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
@@ -293,7 +292,7 @@ export async function insertRegistration(
       case when ${isLive} then 'active' else 'cancelled' end, ${endedAt}::timestamptz,
       ${endedAt}::timestamptz, case when ${isLive} then null else clock_timestamp() end
     from plans, coalesce(${idSince(sql, gone?.signedAt)}, uuid_v7()) as new_id, lateral (
-      select ${trialFrom}::timestamptz + coalesce(${trialHours}::int, trial_hours)
+      select ${trialFrom}::timestamptz + nullif(coalesce(${trialHours}::int, trial_hours), 0)
         * interval '1 hour' as ends_at
       where not exists (${trialsOf(sql, sql`plans.app_id`, taker)})
       union all select null limit 1
@@ -301,6 +300,40 @@ export async function insertRegistration(
     where id = ${planId} and (status = 'active' or ${hasLanded})
     returning id`;
   return row?.id;
+}
+
+/**
+ * Locks the trials of a wallet in the plan's app until the transaction ends, if the registration
+ * may get one. Without this lock, two concurrent registrations of one wallet would both get a
+ * trial.
+ */
+export async function lockTrials(
+  sql: Queryable,
+  {
+    planId,
+    subscriberWallet,
+    trialHours = null,
+  }: Pick<NewRegistration, 'planId' | 'subscriberWallet' | 'trialHours'>,
+): Promise<void> {
+  await sql`
+    select pg_advisory_xact_lock(hashtextextended(app_id::text || ${subscriberWallet}, 0))
+      from plans where id = ${planId} and coalesce(${trialHours}::int, trial_hours) > 0`;
+}
+
+/** Whose trials count for a registration. An externalId counts unless a subscriber has set it. */
+export function takerOf({
+  subscriberWallet: wallet,
+  externalId = null,
+  ownIdsFrom = null,
+}: Pick<NewRegistration, 'subscriberWallet' | 'externalId' | 'ownIdsFrom'>): TrialTaker {
+  const isVerified = ownIdsFrom === 'checkout' || ownIdsFrom === 'merchant';
+  return { wallet, externalId: isVerified ? externalId : null };
+}
+
+/** A wallet, and a customer whose externalId a checkout session or the merchant has set. */
+export interface TrialTaker {
+  wallet: string | null;
+  externalId: string | null;
 }
 
 /** SQL for a new id that is as old as `since`; null without it. */
@@ -311,26 +344,24 @@ const idSince = (sql: Queryable, since: Date | null = null): Fragment => sql`
  * Tells whether the wallet, or the customer with this externalId, already had a trial in the app.
  * An externalId counts where a checkout session or the merchant set it. A null counts for nothing.
  */
-export async function hadTrial(
-  sql: Queryable,
-  appId: string,
-  taker: { wallet: string | null; externalId: string | null },
-): Promise<boolean> {
+export async function hadTrial(sql: Queryable, appId: string, taker: TrialTaker): Promise<boolean> {
   const rows = await sql`${trialsOf(sql, sql`${appId}::uuid`, taker)} limit 1`;
   return rows.length > 0;
 }
 
-/** SELECT with a row for each trial of the wallet or the customer in the app `app`. */
-const trialsOf = (
+/** SELECT with a row for each trial of the taker in the app, but for that of `except`. */
+export const trialsOf = (
   sql: Queryable,
   app: Fragment,
-  { wallet, externalId }: { wallet: string | null; externalId: string | null },
+  { wallet, externalId }: TrialTaker,
+  except: Fragment = sql`null`,
 ): Fragment => sql`
   select 1 from subscriptions where app_id = ${app} and trial_ends_at is not null
-    and subscriber_wallet = ${wallet}::text
+    and subscriber_wallet = ${wallet}::text and id is distinct from ${except}
   union all
   select 1 from subscriptions where app_id = ${app} and trial_ends_at is not null
-    and external_id = ${externalId}::text and own_ids_from in ('checkout', 'merchant')`;
+    and external_id = ${externalId}::text and own_ids_from in ('checkout', 'merchant')
+    and id is distinct from ${except}`;
 
 export async function findSubscription(
   sql: Queryable,

@@ -1,12 +1,15 @@
 // Registrations that a keeper made from the chain and that their wallet has not claimed yet.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { DiscountTerms, OwnIds, OwnIdsSource } from './subscription-changes.ts';
+import { type TrialTaker, trialsOf } from './subscriptions.ts';
 
 /** The terms of a checkout session, as a registration stores them. */
 export interface GivenTerms extends OwnIds, DiscountTerms {
   ownIdsFrom: OwnIdsSource | null;
   /** Length of the session's trial; null means the plan's trial. */
   trialHours: number | null;
+  /** Whose earlier trials count. */
+  taker: TrialTaker;
   /** Chain time at which a trial begins; null means no trial. */
   trialFrom: Date | null;
 }
@@ -36,47 +39,67 @@ const isSettable = (sql: Queryable) => sql`(s.unclaimed and s.without_offer
     select from payment_attempts a
     where a.subscription_id = s.id and a.state in ('failed', 'expired', 'unexplained')))`;
 
-/** SQL: end of the trial that the session gives to `subscriptions s`; null without a trial. */
-const trialEnd = (sql: Queryable, { trialHours, trialFrom }: GivenTerms) => sql`(
-  case when ${trialFrom}::timestamptz is null or exists (
-    select from subscriptions o where o.app_id = s.app_id and o.id <> s.id
-      and o.subscriber_wallet = s.subscriber_wallet and o.trial_ends_at is not null) then null
-  when ${trialHours}::int is null then s.trial_ends_at
-  else ${trialFrom}::timestamptz + ${trialHours}::int * interval '1 hour' end)`;
-
 /**
- * Tells how the registration stands to a wallet's registration of the same account: whether the
- * wallet may claim it, whether the wallet may still set its terms, and whether it has the terms
- * `given` of a checkout session. Discounts for a number of payments are equal whatever is left of
- * that number.
+ * SQL: end of the trial that the wallet's registration gives to `subscriptions s`; null without a
+ * trial. While its terms can be set, the plan's trial of now counts if it is longer.
  */
+const trialEnd = (sql: Queryable, { trialHours, trialFrom, taker }: GivenTerms) => sql`(
+  case when ${trialFrom}::timestamptz is null
+    or exists (${trialsOf(sql, sql`s.app_id`, taker, sql`s.id`)}) then null
+  when ${trialHours}::int is not null
+    then ${trialFrom}::timestamptz + nullif(${trialHours}::int, 0) * interval '1 hour'
+  when ${isSettable(sql)} then greatest(s.trial_ends_at, ${trialFrom}::timestamptz
+    + (select trial_hours from plans p where p.id = s.plan_id) * interval '1 hour')
+  else s.trial_ends_at end)`;
+
+/** How a keeper's registration stands to the wallet's registration of the same account. */
+export interface Claimable {
+  /** Whether the wallet may claim it. */
+  isUnclaimed: boolean;
+  /** Whether the wallet may still set its terms. */
+  isSettable: boolean;
+  /** Whether it has the given terms of a checkout session. */
+  hasTerms: boolean;
+  /** Whether a checkout session or the merchant has set its externalId or metadata. */
+  hasOwnIds: boolean;
+}
+
+/** Reads how the registration stands to the terms of the wallet's registration. */
 export async function readClaimable(
   sql: Transaction,
   id: string,
   given: GivenTerms,
-): Promise<{ isUnclaimed: boolean; isSettable: boolean; hasTerms: boolean }> {
-  const { externalId = null, metadata = {}, discountPercent, discountAmount } = given;
-  const [row] = await sql<{ isUnclaimed: boolean; isSettable: boolean; hasTerms: boolean }[]>`
+): Promise<Claimable> {
+  const { externalId = null, metadata = {} } = given;
+  const { discountPercent, discountAmount, discountPeriods } = given;
+  const [row] = await sql<Claimable[]>`
     select s.unclaimed as is_unclaimed, ${isSettable(sql)} as is_settable,
+      coalesce(s.own_ids_from in ('checkout', 'merchant'), false) as has_own_ids,
       s.external_id is not distinct from ${externalId}::text
         and s.metadata = ${JSON.stringify(metadata)}::text::jsonb
         and s.discount_percent is not distinct from ${discountPercent}::int
         and s.discount_amount is not distinct from ${discountAmount}::int8
-        and (s.discount_periods is null) = ${given.discountPeriods === null}
+        and s.discount_periods is not distinct from ${discountPeriods}::int
         and s.trial_ends_at is not distinct from ${trialEnd(sql, given)} as has_terms
     from subscriptions s where s.id = ${id}`;
-  return row ?? { isUnclaimed: false, isSettable: false, hasTerms: false };
+  return row ?? { isUnclaimed: false, isSettable: false, hasTerms: false, hasOwnIds: false };
 }
 
 /**
  * Marks a keeper's registration as claimed by its wallet. If the keeper waits for the wallet, the
- * first payment becomes due at `dueAt` (chain time). Returns false when the registration was
- * claimed before or was not made by a keeper.
+ * first payment becomes due at `dueAt` (chain time), or after the trial. Returns false when the
+ * registration was claimed before or was not made by a keeper.
  */
-export async function claimRegistration(sql: Queryable, id: string, dueAt: Date): Promise<boolean> {
+export async function claimRegistration(
+  sql: Queryable,
+  id: string,
+  given: GivenTerms,
+  dueAt: Date,
+): Promise<boolean> {
   const { count } = await sql`
     update subscriptions s set unclaimed = false,
-      next_payment_due = case when w.waits then greatest(${dueAt}, trial_ends_at, starts_at)
+      trial_ends_at = case when w.waits then w.trial_end else trial_ends_at end,
+      next_payment_due = case when w.waits then greatest(${dueAt}, w.trial_end, starts_at)
         else next_payment_due end,
       due_at = case when w.waits then least(due_at, ${dueAt}) else due_at end,
       lease_until = case when not w.waits then lease_until end,
@@ -84,7 +107,8 @@ export async function claimRegistration(sql: Queryable, id: string, dueAt: Date)
       updated_at = case when w.waits then now() else updated_at end
     from (
       select ${isSettable(sql)} and s.status = 'active'
-        and coalesce(s.next_payment_due > ${dueAt}, false) as waits
+        and coalesce(s.next_payment_due > ${dueAt}, false) as waits,
+        greatest(s.trial_ends_at, ${trialEnd(sql, given)}) as trial_end
       from subscriptions s where s.id = ${id}
     ) as w
     where s.id = ${id} and s.unclaimed`;

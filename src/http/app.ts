@@ -14,6 +14,7 @@ import { connectionLimits, type ConnectionOptions, Connections } from './connect
 import { type Api, type ApiDeps, callerPath } from './context.ts';
 import { bodyText, brokenQuery } from './encoding.ts';
 import { onClientError, onError, refuseRoute } from './errors.ts';
+import { trimExternalId } from './external-id.ts';
 import { createGate, type Gate } from './gate.ts';
 import { unusedKey } from './idempotency.ts';
 import { createLimiter } from './limits.ts';
@@ -234,10 +235,10 @@ function addHooks(app: Api, deps: ApiDeps, gate: Gate, connections: Connections)
     }
     // Each of these parameters may have several values, separated by commas. Here the text becomes
     // a list.
-    for (const name of ['status', 'type', 'expand']) {
-      const text = query[name];
-      if (typeof text === 'string') query[name] = text.split(',');
-    }
+    for (const [name, text] of Object.entries(query))
+      if (typeof text === 'string' && ['status', 'type', 'expand'].includes(name))
+        query[name] = text.split(',');
+    trimExternalId(request);
     done(brokenQuery(request) ?? unusedKey(request));
   });
   app.addHook('preClose', (done) => {

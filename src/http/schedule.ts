@@ -51,7 +51,8 @@ export function scheduleView(
   const discount = { discountPercent, discountAmount, discountPeriods };
   const terms = { ...price, ...discount };
   if (running === null) return scheduleOf(terms, new Date(), minimum);
-  return scheduleOf(terms, timeOf(running.chargedFrom), minimum, {
+  // chargedFrom is after the trial.
+  return scheduleOf({ ...terms, trialHours: null }, timeOf(running.chargedFrom), minimum, {
     startsAt,
     credit,
     running: { start: timeOf(running.start), state: 'unpaid' },

@@ -4,94 +4,17 @@ import t from 'tap';
 import { signatureOf } from '../../src/chain/keypair.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { recordRelayed } from '../../src/db/offered-transactions.ts';
-import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
-import type { Plan } from '../fixtures/billing.ts';
-
-interface Session {
-  id: string;
-  subscriptionId: string | null;
-}
-interface Offer {
-  transaction: string;
-  offerId: string;
-  subscriptionPda: string;
-}
-
-async function merchantOf(stage: ApiStage, plan: Plan) {
-  const { token } = await stage.seller(plan);
-  const path = `/merchant/apps/${plan.appId}`;
-  return {
-    token,
-    path,
-    session: async (body: object) =>
-      (
-        await stage.api.call<Session>('POST', `${path}/checkout-sessions`, {
-          token,
-          body: { planId: plan.id, ...body },
-        })
-      ).body.data,
-    read: async ({ id }: Session) =>
-      (await stage.api.call<Session>('GET', `${path}/checkout-sessions/${id}`, { token })).body
-        .data,
-    unregistered: async () =>
-      (
-        await stage.api.call<{ subscriptionPda: string }[]>('GET', `${path}/unregistered`, {
-          token,
-        })
-      ).body.data,
-    patch: (body: object) => stage.api.call('PATCH', path, { token, body }),
-  };
-}
-
-const rowsOf = (stage: ApiStage, buyer: Buyer) =>
-  stage.sql<
-    {
-      id: string;
-      planId: string;
-      status: string;
-      externalId: string | null;
-      discountPercent: number | null;
-      trialEndsAt: Date | null;
-      nextPaymentDue: Date | null;
-      replaces: string | null;
-      startsAt: Date | null;
-    }[]
-  >`
-    select id, plan_id, status, external_id, discount_percent, trial_ends_at, next_payment_due,
-      replaces, starts_at
-    from subscriptions where subscriber_wallet = ${buyer.wallet} order by id`;
-
-const paid = async (stage: ApiStage, buyer: Buyer) =>
-  (
-    await stage.sql<{ amountGross: bigint }[]>`
-      select amount_gross from payments
-      where subscriber_wallet = ${buyer.wallet} and status = 'succeeded' order by id`
-  ).map(({ amountGross }) => amountGross);
-
-const registered = (stage: ApiStage, buyer: Buyer, count = 1) =>
-  stage.until('it was registered', async () => (await rowsOf(stage, buyer)).length === count);
-
-const post = (buyer: Buyer, subscriptionPda: string, more: object = {}) =>
-  buyer.post<{ id: string; nextAmount: string | null }>('subscriptions', {
-    appId: buyer.plan.appId,
-    planId: buyer.plan.id,
-    subscriptionPda,
-    ...more,
-  });
-
-async function offerOf(buyer: Buyer, body?: object): Promise<Offer> {
-  const path = `plans/${buyer.plan.id}/subscribe`;
-  return (await buyer.post<Offer>(path, body)).body.data;
-}
-
-/** Waits until the chain has another blockhash than this offer. */
-async function nextBlockhash(stage: ApiStage): Promise<void> {
-  const { blockhash: before } = await stage.rpc.getLatestBlockhash();
-  await stage.until(
-    'there is another blockhash',
-    async () => (await stage.rpc.getLatestBlockhash()).blockhash !== before,
-  );
-}
+import { startApiStage } from '../fixtures/api-stage.ts';
+import {
+  merchantOf,
+  nextBlockhash,
+  type Offer,
+  offerOf,
+  paid,
+  post,
+  registered,
+  rowsOf,
+} from '../fixtures/shown-terms.ts';
 
 /** An app with registerUnclaimed, a keeper, and an account that the wallet's own client opened. */
 async function openedElsewhere(t: Parameters<typeof startApiStage>[0], trialHours?: number) {

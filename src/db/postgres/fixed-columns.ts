@@ -99,6 +99,7 @@ export const offerTerms = [
   'created_at',
   'replaces',
   'change_when',
+  'trial_hours',
 ];
 export const sessionTerms = [
   'id',

@@ -5,7 +5,7 @@
 import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { updateOwnIds } from '../../db/subscription-changes.ts';
-import type { NewRegistration } from '../../db/subscriptions.ts';
+import { lockTrials, type NewRegistration, takerOf } from '../../db/subscriptions.ts';
 import {
   claimRegistration,
   type GivenTerms,
@@ -24,6 +24,8 @@ export type RegistrationToStore = NewRegistration & {
   checkoutSessionId?: string;
   allowSecond?: boolean;
   change?: PlanChange | undefined;
+  /** Whether the wallet was shown a trial. Without the trial, nothing is registered. */
+  isTrialShown?: boolean;
   /** With `isUnclaimed`: what the keeper has judged. */
   judged?: Judged;
   /** When the wallet asked for the offer that it registers with, if it does not ask itself. */
@@ -43,30 +45,29 @@ export async function claim(
   if (given.isUnclaimed === true) throw registered();
   const { checkoutSessionId, externalId, metadata, dueAt } = given;
   const terms = termsOf(given);
+  await lockTrials(sql, given);
   const standing = await readClaimable(sql, id, terms);
   const isOther = checkoutSessionId !== undefined && !standing.hasTerms;
   if (isOther && !standing.isSettable) throw otherTerms(id);
   if (!standing.isUnclaimed) throw registered();
   if (isOther) await setSessionTerms(sql, id, terms, dueAt);
-  if (!(await claimRegistration(sql, id, dueAt))) throw registered();
+  if (!(await claimRegistration(sql, id, terms, dueAt))) throw registered();
   await completeSession(sql, given, id);
+  // Ids of a checkout session or of the merchant stand against the ids of the wallet.
+  if (checkoutSessionId === undefined && standing.hasOwnIds) return;
   if (checkoutSessionId === undefined && (externalId !== undefined || metadata !== undefined))
     await updateOwnIds(sql, id, { externalId, metadata }, given.ownIdsFrom ?? 'subscriber');
   const { appId, allowSecond = false } = given;
   await noteDuplicate(sql, id, { appId, externalId: externalId ?? null, allowSecond });
 }
 
-function termsOf({
-  externalId,
-  metadata,
-  ownIdsFrom = null,
-  trialFrom,
-  ...given
-}: RegistrationToStore): GivenTerms {
+function termsOf(given: RegistrationToStore): GivenTerms {
+  const { externalId, metadata, ownIdsFrom = null, trialFrom } = given;
   const { trialHours = null, discountPercent = null } = given;
   const { discountAmount = null, discountPeriods = null } = given;
   const discount = { discountPercent, discountAmount, discountPeriods };
-  return { externalId, metadata, ownIdsFrom, trialFrom, trialHours, ...discount };
+  const taker = takerOf(given);
+  return { externalId, metadata, ownIdsFrom, trialFrom, trialHours, taker, ...discount };
 }
 
 /** Completes the checkout session of a registration. */

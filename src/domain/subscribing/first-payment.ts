@@ -15,20 +15,22 @@ import { readTakenOver } from './plan-credit.ts';
 
 /** Terms of a checkout session. They override the plan's terms. */
 export interface SessionTerms extends DiscountTerms {
+  /** 0: no trial, whatever the plan's trial is. */
   readonly trialHours: number | null;
   /** The customer of the session, as the merchant set it. */
   readonly externalId?: string | null;
 }
 
 /**
- * Hours of the offered trial: the trial of the checkout session or, if the session has none, the
- * trial of the plan.
+ * Hours of the offered trial: the trial of the checkout session or of the offer or, if they say
+ * nothing, the trial of the plan. Null without a trial.
  */
 export function offeredTrial(
   plan: Pick<PlanRow, 'trialHours'>,
   session: Pick<SessionTerms, 'trialHours'> | null | undefined,
 ): number | null {
-  return session?.trialHours ?? plan.trialHours;
+  const hours = session?.trialHours ?? plan.trialHours;
+  return hours === 0 ? null : hours;
 }
 
 /**
@@ -53,7 +55,10 @@ export async function trialOf(
 export interface RunningPeriod {
   readonly start: bigint;
   readonly end: bigint;
-  /** Time from which the wallet pays for the period; equals `end` if the period is already paid. */
+  /**
+   * Time from which the wallet pays, after the trial: `end` if the period is already paid, later if
+   * the trial ends in a later period.
+   */
   readonly chargedFrom: bigint;
 }
 

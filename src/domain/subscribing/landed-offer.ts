@@ -5,10 +5,16 @@
 //     offer with its blockhash
 //   the offer that the wallet's page names
 //   the offer whose first payment is lowest, the newest of equals
+//
+// What the chain shows now may have changed since the transaction landed. So an offer that does not
+// fit now (its checkout session was used by another wallet, or the subscription that it replaces
+// runs) fits only if its transaction is the one that landed.
 import type { OpenOffer } from '../../db/offered-transactions.ts';
 import type { Landing } from './landing.ts';
 
 interface Grounds {
+  /** Addresses of the replaced subscriptions that are not cancelled on chain now, by id. */
+  readonly running: ReadonlyMap<string, string>;
   readonly landing: () => Promise<Landing | undefined>;
   /** The offer that the wallet's page names. */
   readonly named: OpenOffer | undefined;
@@ -17,19 +23,21 @@ interface Grounds {
 }
 
 /**
- * Returns the offer from which the account comes; undefined when there is no offer. The chain is
- * read only if the offers have different terms. `offers` are sorted as readOpenOffers() returns
- * them. Throws as the grounds do.
+ * Returns the offer from which the account comes; undefined when none fits. The chain is read only
+ * if the offers have different terms, or one of them does not fit now. `offers` are sorted as
+ * readOpenOffers() returns them. Throws as the grounds do.
  */
 export async function landedOffer(
   offers: readonly OpenOffer[],
-  { landing, named, dueUnder }: Grounds,
+  { running, landing, named, dueUnder }: Grounds,
 ): Promise<OpenOffer | undefined> {
-  const all = newestOfEachTerms(offers);
-  if (all.length <= 1) return all[0];
-  const landed = newestOfEachTerms(offersOf(offers, await landing()));
+  const isFitting = ({ isTaken, replaces }: OpenOffer) =>
+    !isTaken && (replaces === null || !running.has(replaces));
+  const all = newestOfEachTerms(offers.filter(isFitting));
+  if (all.length <= 1 && offers.every(isFitting)) return all[0];
+  const landed = newestOfEachTerms(offersOf(offers, await landing(), running));
   const fitting = landed.length === 0 ? all : landed;
-  if (fitting.length === 1) return fitting[0];
+  if (fitting.length <= 1) return fitting[0];
   return (
     fitting.find((one) => named !== undefined && hasSameTerms(one, named)) ??
     lowest(fitting, dueUnder)
@@ -44,7 +52,8 @@ export const areOfTwoCustomers = (offers: readonly OpenOffer[]): boolean =>
 const hasSameTerms = (a: OpenOffer, b: OpenOffer): boolean =>
   a.checkoutSessionId === b.checkoutSessionId &&
   a.replaces === b.replaces &&
-  a.changeWhen === b.changeWhen;
+  a.changeWhen === b.changeWhen &&
+  a.trialHours === b.trialHours;
 
 /** The newest offer of each set of terms, the newest first. */
 function newestOfEachTerms(offers: readonly OpenOffer[]): OpenOffer[] {
@@ -54,13 +63,24 @@ function newestOfEachTerms(offers: readonly OpenOffer[]): OpenOffer[] {
   return newest;
 }
 
-/** The offers from which the transaction may come, by its signature, else by its blockhash. */
-function offersOf(offers: readonly OpenOffer[], landing: Landing | undefined): OpenOffer[] {
+/**
+ * The offers from which the transaction may come, by its signature, else by its blockhash. By the
+ * blockhash, a change of plan whose replaced subscription runs now is one of them only if the
+ * transaction has cancelled that subscription.
+ */
+function offersOf(
+  offers: readonly OpenOffer[],
+  landing: Landing | undefined,
+  running: Grounds['running'],
+): OpenOffer[] {
   if (landing === undefined) return [];
   const signed = offers.filter(({ signature }) => signature === landing.signature);
-  return signed.length > 0
-    ? signed
-    : offers.filter(({ blockhash }) => blockhash === landing.blockhash);
+  if (signed.length > 0) return signed;
+  const isMade = ({ replaces }: OpenOffer) => {
+    const address = replaces === null ? undefined : running.get(replaces);
+    return address === undefined || landing.cancels.includes(address);
+  };
+  return offers.filter((one) => one.blockhash === landing.blockhash && isMade(one));
 }
 
 async function lowest(

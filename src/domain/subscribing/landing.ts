@@ -1,5 +1,6 @@
 // Finds the transaction that opened or resumed a subscription account, in the newest transactions
 // of the account.
+import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError } from '../../chain/program/layouts.ts';
 import { type ChainReader, type Network, reaching } from './chain-reads.ts';
@@ -19,6 +20,8 @@ export interface Landing {
   readonly kind: 'created' | 'resumed';
   /** Chain time, Unix seconds. */
   readonly at: bigint;
+  /** Addresses of the wallet's subscriptions that the transaction has cancelled. */
+  readonly cancels: readonly string[];
 }
 
 export interface SubscriptionAddresses {
@@ -53,14 +56,18 @@ async function findLanding(
     const found = await reaching(chain.getTransaction(signature));
     if ('unreadable' in found) continue;
     try {
-      const event = programEvents(found, programId).findLast(
-        (one) =>
-          (one.kind === 'created' || one.kind === 'resumed') &&
-          one.plan === plan &&
-          one.subscriber === subscriber,
+      const events = programEvents(found, programId).filter(
+        (one) => one.kind !== 'plan_updated' && one.subscriber === subscriber,
       );
-      if (event?.kind === 'created' || event?.kind === 'resumed')
-        return { signature, blockhash: found.blockhash, kind: event.kind, at: event.at };
+      const event = events.findLast(
+        (one) => (one.kind === 'created' || one.kind === 'resumed') && one.plan === plan,
+      );
+      if (event?.kind !== 'created' && event?.kind !== 'resumed') continue;
+      const cancels = events
+        .filter((one) => one.kind === 'cancelled')
+        .map((one) => subscriptionAddress(programId, one.plan, subscriber).address);
+      const { blockhash } = found;
+      return { signature, blockhash, kind: event.kind, at: event.at, cancels };
     } catch (error) {
       if (!(error instanceof ChainDataError)) throw error;
     }

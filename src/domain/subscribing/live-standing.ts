@@ -1,6 +1,6 @@
-// What a wallet pays when its account, which is live on chain and has no live registration, is
-// registered. It is what the registration takes (registration-terms.ts), so a page can show it
-// before it registers the account.
+// What a wallet pays when its account, which runs on chain and has no live registration, is
+// registered: at once if the account is live, else after a transaction has resumed it. It is what
+// the registration takes (registration-terms.ts), so a page can show it before.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
@@ -18,7 +18,12 @@ import {
   trialOf,
 } from './first-payment.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
-import { readReplacedBy, readUsableOffers, registrationTerms } from './registration-terms.ts';
+import {
+  readReplacedBy,
+  readUsableOffers,
+  registrationTerms,
+  runningOf,
+} from './registration-terms.ts';
 
 interface Live {
   readonly subscriptionPda: string;
@@ -60,7 +65,8 @@ export async function readLiveStanding(
   const { subscriber: wallet } = account;
   const period = pullPeriod(account, onPlan, now);
   const of = { wallet, subscriptionPda, after: live.offersAfter };
-  const offers = await readUsableOffers(sql, of);
+  // The transaction that resumes a cancelled account will have an offer of its own.
+  const offers = account.expiresAt === 0n ? await readUsableOffers(sql, of) : [];
   const running = await readRunning(parts, offers);
   try {
     const seen = { plan, ...live, period };
@@ -71,11 +77,15 @@ export async function readLiveStanding(
     const isInTrial = trialEndsAt !== null && unixSeconds(trialEndsAt) > now;
     const { start, end, pulled } = period;
     const from = found.live.chargedFrom;
-    const charged = isInTrial || from === null ? start : unixSeconds(from);
+    const charged = [
+      from === null ? start : unixSeconds(from),
+      ...(isInTrial ? [unixSeconds(trialEndsAt)] : []),
+      ...(pulled > 0n ? [end] : []),
+    ].reduce((latest, one) => (one > latest ? one : latest));
     return {
       usdcNeeded: await dueAtOnce(sql, found.live, terms),
       trialHours: isInTrial ? await trialOf(sql, plan, wallet, terms) : null,
-      running: { start, end, chargedFrom: pulled > 0n ? end : charged },
+      running: { start, end, chargedFrom: charged },
       terms,
       beginning: { startsAt: taken?.startsAt ?? null, credit: taken?.credit ?? 0n },
     };
@@ -85,16 +95,17 @@ export async function readLiveStanding(
   }
 }
 
-/** Returns the ids of the replaced subscriptions whose account is not cancelled on chain. */
+/** Returns the replaced subscriptions whose account is not cancelled on chain. */
 async function readRunning(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   offers: Awaited<ReturnType<typeof readUsableOffers>>,
-): Promise<ReadonlySet<string>> {
+): Promise<Map<string, string>> {
   const replaced = await readReplacedBy(sql, offers);
-  if (replaced.size === 0) return new Set();
+  if (replaced.size === 0) return new Map();
   const pdas = [...replaced.values()].map((row) => row.subscriptionPda);
   const { accounts } = await readAccounts(chain, pdas);
-  const isRunning = (place: number) =>
-    subscriptionIn(accounts[place] ?? null, network.programId)?.expiresAt === 0n;
-  return new Set([...replaced.keys()].filter((_, place) => isRunning(place)));
+  return runningOf(
+    replaced,
+    (place) => subscriptionIn(accounts[place] ?? null, network.programId)?.expiresAt === 0n,
+  );
 }

@@ -55,8 +55,8 @@ export async function ownTermsOf(
 }
 
 /**
- * Returns what the registration takes: from the session of the offer from which the account comes,
- * else from what the request names. Throws as openCheckoutSession does.
+ * Returns what the registration takes besides the trial: from the session of the offer from which
+ * the account comes, else from what the request names. Throws as openCheckoutSession does.
  */
 export async function takenTerms(
   sql: Queryable,
@@ -68,10 +68,10 @@ export async function takenTerms(
   const id = offer?.checkoutSessionId ?? named?.id;
   if (id === undefined) return ids;
   const session = named?.id === id ? named : await openCheckoutSession(sql, id, parties);
-  const { externalId, trialHours, allowSecond } = session;
+  const { externalId, allowSecond } = session;
   const { discountPercent, discountAmount, discountPeriods } = session;
   const discount = { discountPercent, discountAmount, discountPeriods };
-  const terms = { checkoutSessionId: id, allowSecond, trialHours, ...discount };
+  const terms = { checkoutSessionId: id, allowSecond, ...discount };
   if (externalId === null && session.metadata === '{}')
     return { externalId: null, metadata: {}, ownIdsFrom: null, ...ids, ...terms };
   const metadata = JSON.parse(session.metadata) as Record<string, string>;

@@ -21,7 +21,7 @@ import { landingOf } from './landing.ts';
 
 const NO_CHANGE = { replaces: null, changeWhen: null, offeredAt: null } as const;
 
-/** An account that is live on chain, and its plan. */
+/** An account that is live on chain, or cancelled and to be resumed, and its plan. */
 interface SeenAccount {
   readonly plan: PlanRow;
   readonly subscriptionPda: string;
@@ -50,11 +50,12 @@ export interface RegistrationTerms {
 
 /**
  * Reads the open offers to which a wallet's own registration may refer. An offer whose checkout
- * session has expired does not count, because the session cannot be completed.
+ * session has expired or was used by another wallet does not count, because the session cannot be
+ * completed.
  */
 export async function readUsableOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   const offers = await readOpenOffers(sql, of);
-  return offers.filter(({ isLapsed }) => !isLapsed);
+  return offers.filter(({ isLapsed, isTaken }) => !isLapsed && !isTaken);
 }
 
 /** Reads the subscriptions that the changes of plan in these offers replace, by id. */
@@ -70,33 +71,50 @@ export async function readReplacedBy(
   return replaced;
 }
 
+/** The addresses of the replaced subscriptions for which `runs` is true, by id. */
+export const runningOf = (
+  replaced: ReadonlyMap<string, ReplacedRow>,
+  runs: (place: number) => boolean,
+): Map<string, string> =>
+  new Map(
+    [...replaced]
+      .filter((_, place) => runs(place))
+      .map(([id, { subscriptionPda }]) => [id, subscriptionPda]),
+  );
+
 /**
- * Returns the terms under which the account is registered. `running` has the ids of replaced
- * subscriptions whose account is not cancelled on chain: no transaction has made their change.
- * Throws INTERNAL_ERROR when the chain is unreachable, and PaymentUnderWay.
+ * Returns the terms under which the account is registered. `running` has the replaced
+ * subscriptions whose account is not cancelled on chain (landed-offer.ts). Throws INTERNAL_ERROR
+ * when the chain is unreachable, and PaymentUnderWay.
  */
 export async function registrationTerms(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   { plan, ...seen }: SeenAccount,
-  { offers, running }: { offers: readonly OpenOffer[]; running: ReadonlySet<string> },
+  { offers, running }: { offers: readonly OpenOffer[]; running: ReadonlyMap<string, string> },
   { session, offerId }: Named,
 ): Promise<RegistrationTerms> {
   const { subscriptionPda, account, period, now } = seen;
   const { plan: planPda, subscriber: wallet } = account;
   const addresses = { plan: planPda, subscriber: wallet, subscriptionPda };
-  const landing = landingOf(chain, network, addresses);
+  // The transaction that resumes a cancelled account has not landed yet.
+  const landing =
+    account.expiresAt === 0n
+      ? landingOf(chain, network, addresses)
+      : () => Promise.resolve(undefined);
   const start = await startOfCharge(sql, { ...seen, landing });
   const live = { plan, wallet, period, now, ...start };
   const termsOf = (offer: OpenOffer): LiveTerms => {
     const { replaces, changeWhen, offeredAt } = offer;
-    const change =
-      replaces !== null && running.has(replaces) ? NO_CHANGE : { replaces, changeWhen, offeredAt };
-    return { ...(offer.checkoutSessionId === null ? (session ?? PUBLIC_TERMS) : offer), ...change };
+    const change = { replaces, changeWhen, offeredAt };
+    if (offer.checkoutSessionId !== null) return { ...offer, ...change };
+    const trialHours = session?.trialHours ?? offer.trialHours;
+    return { ...(session ?? PUBLIC_TERMS), trialHours, ...change };
   };
   const named =
     offers.find(({ id }) => id === offerId) ??
     offers.find(({ checkoutSessionId: id }) => id !== null && id === session?.id);
   const offer = await landedOffer(offers, {
+    running,
     landing,
     named,
     dueUnder: (one) => dueAtOnce(sql, live, termsOf(one)),

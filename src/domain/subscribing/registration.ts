@@ -40,7 +40,13 @@ import { noteDuplicate } from './one-per-customer.ts';
 import { ownTermsOf, takenTerms } from './own-terms.ts';
 import { storeTakenOver, take, takenFields, takeOver } from './plan-credit.ts';
 import { observePlan, partiesOf, planFaults } from './plans.ts';
-import { readReplacedBy, readUsableOffers, registrationTerms } from './registration-terms.ts';
+import {
+  readReplacedBy,
+  readUsableOffers,
+  registrationTerms,
+  runningOf,
+} from './registration-terms.ts';
+import { isTrialShown, refuseUsedTrial } from './shown-trial.ts';
 
 /** The message when a merchant's wallet subscribes to its own plan. */
 export const OWN_PLAN_FAULT =
@@ -63,7 +69,8 @@ export interface RegistrationRequest {
   offerId?: string | undefined;
   /** The offer whose transaction has landed, if the caller knows it. */
   landed?:
-    Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt'> | undefined;
+    | Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt' | 'trialHours'>
+    | undefined;
   /** The open offers at the address, if the caller has read them (readOpenOffers). */
   offers?: readonly OpenOffer[];
 }
@@ -133,19 +140,21 @@ export async function checkRegistration(
     initId: account.initId,
     periodStart: timeOf(account.periodStart),
     ...taken,
+    trialHours: landed?.trialHours ?? terms.trialHours,
+    isTrialShown: isTrialShown(request, offer),
     dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
   const row = id === null ? undefined : replaced.get(id);
-  if (row === undefined || when === null || running.has(row.id)) return registration;
+  if (row === undefined || when === null) return registration;
   const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
   const kept = keptIds(row, taken);
   return { ...registration, ...kept, trialFrom: null, allowSecond: true, change };
 }
 
 /**
- * Reads the account and judges it. `running` has the ids of the replaced subscriptions whose
- * account is not cancelled on chain. Throws as `checkRegistration` does.
+ * Reads the account and judges it. `running` has the replaced subscriptions whose account is not
+ * cancelled on chain. Throws as `checkRegistration` does.
  */
 async function readLive(
   chain: ChainReader,
@@ -164,8 +173,7 @@ async function readLive(
   const onPlan = decoding(() => planIn(accounts[1] ?? null, network.programId));
   const given = { subscription: decoded(0), plan: onPlan, now };
   const account = judgeRegistration(request, plan, network, given);
-  const ids = [...replaced.keys()];
-  const running = new Set(ids.filter((_, place) => decoded(place + 2)?.expiresAt === 0n));
+  const running = runningOf(replaced, (place) => decoded(place + 2)?.expiresAt === 0n);
   return { account, period: pullPeriod(account, onPlan, now), slot, now, running };
 }
 
@@ -245,7 +253,8 @@ export async function storeRegistration(
   const claimed = await endEarlierRegistration(sql, registration);
   if (claimed !== undefined) return claimed;
   try {
-    const { change } = registration;
+    const { change, isTrialShown: hasTrial = false } = registration;
+    if (hasTrial && change === undefined) await refuseUsedTrial(sql, registration);
     const taken = change === undefined ? undefined : await takeOver(sql, change);
     const takes = await take(sql, registration, taken);
     const id = await insertRegistration(sql, { ...registration, takes });

@@ -80,6 +80,7 @@ export async function offerTransaction(
     resumes?: boolean;
     replaces?: string | null;
     changeWhen?: ChangeWhen | null;
+    trialHours?: number | null;
   },
 ): Promise<Offer> {
   const message = Buffer.from(transaction, 'base64').subarray(MESSAGE_OFFSET);
@@ -89,6 +90,7 @@ export async function offerTransaction(
     resumes: false,
     replaces: null,
     changeWhen: null,
+    trialHours: null,
     ...what,
     message,
     blockhash,
@@ -149,7 +151,8 @@ function sameEffect(a: OfferedTransaction, b: OfferedTransaction): boolean {
     a.subscriptionPda === b.subscriptionPda &&
     a.checkoutSessionId === b.checkoutSessionId &&
     a.replaces === b.replaces &&
-    a.changeWhen === b.changeWhen
+    a.changeWhen === b.changeWhen &&
+    a.trialHours === b.trialHours
   );
 }
 

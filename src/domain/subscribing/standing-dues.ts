@@ -43,7 +43,7 @@ export interface Dues {
   credit: bigint;
   /** Time to which the first payment is deferred; null if it is not. */
   startsAt: Date | null;
-  /** The terms under which a live account would be registered; null for any other account. */
+  /** The terms under which an account that runs would be registered; null for any other account. */
   terms: LiveTerms | null;
 }
 
@@ -102,18 +102,22 @@ function remainderOf(
 
 /** The running period, for which nothing is charged if a credit has paid for it. */
 const paidRunning = (running: RunningPeriod | null, left: Remainder | undefined) =>
-  running === null || (left?.paidThrough ?? null) === null
+  running === null || running.chargedFrom > running.end || (left?.paidThrough ?? null) === null
     ? running
     : { ...running, chargedFrom: running.end };
 
-/** The standing of a live account without a live registration; undefined for any other account. */
+/**
+ * The standing of a live account without a live registration, or of a cancelled one that
+ * subscribing resumes; undefined for any other account.
+ */
 async function liveStanding(
   parts: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   session: (SessionTerms & { readonly id: string }) | undefined,
   { earlier, account, subscriptionPda, onPlan, now }: Seen,
 ): Promise<LiveStanding | undefined> {
-  if (account?.expiresAt !== 0n) return undefined;
+  if (account === null) return undefined;
+  if (account.expiresAt !== 0n && runningPeriod(account, onPlan, now) === null) return undefined;
   const isRenewed = earlier !== undefined && isOfAccount(earlier, account);
   const isOpen = earlier?.status === 'active' || earlier?.status === 'past_due';
   if (isRenewed && isOpen && earlier.replacedBy === null) return undefined;

@@ -6,10 +6,10 @@
 //   open offers for two customers -> in the merchant's list
 //   other open offers -> registered with the terms of the offer from which the account comes
 //     (landed-offer.ts)
-//   no offer, the account's registration has ended or was replaced -> as ended.ts says
-//   no offer, the app has registerUnclaimed -> registered without ids of the merchant, if what is
-//     charged is no more than what the plan's public terms show to the wallet. Its own registration
-//     may set the terms of its checkout session before the first payment (claiming.ts)
+//   no offer fits, the account's registration has ended or was replaced -> as ended.ts says
+//   no offer fits, the app has registerUnclaimed -> registered without ids of the merchant, if what
+//     is charged is no more than what the plan's public terms show to the wallet. Its own
+//     registration may set the terms of its checkout session before the first payment (claiming.ts)
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { findNewestRegistration } from '../../db/account-registrations.ts';
@@ -64,7 +64,7 @@ export async function registerSeen(
   const of = { wallet, subscriptionPda };
   const after = offersCountAfter(earlier, account);
   const offers = await readOpenOffers(sql, { ...of, after });
-  const isUnclear = areOfTwoCustomers(offers);
+  const isUnclear = areOfTwoCustomers(offers.filter(({ isTaken }) => !isTaken));
   const judged = { newest: earlier, account };
   const leave = (): Promise<SeenOutcome> =>
     sql.begin(async (tx) => {
@@ -78,14 +78,11 @@ export async function registerSeen(
       await insertUnregistered(tx, { appId, planId, subscriptionPda, subscriberWallet: wallet });
       return 'listed';
     });
-  if (isUnclear) return leave();
-  if (offers.length === 0) {
-    const isWanted =
-      ended === undefined
-        ? (await findApp(sql, appId))?.registerUnclaimed === true
-        : ended.isReinstated || (await isResumeTaken(sql, { ...of, after: ended.at }));
-    if (!isWanted) return leave();
-  }
+  const isWantedWithoutOffer = async () =>
+    ended === undefined
+      ? (await findApp(sql, appId))?.registerUnclaimed === true
+      : ended.isReinstated || (await isResumeTaken(sql, { ...of, after: ended.at }));
+  if (isUnclear || (offers.length === 0 && !(await isWantedWithoutOffer()))) return leave();
   try {
     const registration = await checkRegistration(sql, chain, network, {
       appId,
@@ -94,12 +91,12 @@ export async function registerSeen(
       wallet,
       offers,
     });
+    const { dueWithoutOffer: due } = registration;
+    if (due !== null && !(await isWantedWithoutOffer())) return await leave();
     // A keeper waits for the wallet, and keeps to the public terms, only where the wallet has not
     // asked the service for anything.
-    const isWithoutOffer = offers.length === 0 && ended === undefined;
-    const { dueWithoutOffer: due } = registration;
-    if (isWithoutOffer && due !== null && due > (await publiclyShown(sql, plan, wallet)))
-      return await leave();
+    const isWithoutOffer = due !== null && ended === undefined;
+    if (isWithoutOffer && due > (await publiclyShown(sql, plan, wallet))) return await leave();
     const keepers = { isUnclaimed: true, isWithoutOffer, judged };
     await sql.begin((tx) => storeRegistration(tx, { ...registration, ...keepers }));
     return 'registered';

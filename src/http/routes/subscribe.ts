@@ -159,7 +159,8 @@ function subscribeRoute(api: Api, deps: ApiDeps): void {
       // The sponsor pays the SOL, so the response has no warning about missing SOL.
       if (made !== undefined)
         return ok({ ...made, ...shown, warnings: shortagesOf(standing).filter(isNotSol) });
-      const what = { wallet, planId: plan.id, session, walletSends };
+      const trialHours = standing.trialHours ?? 0;
+      const what = { wallet, planId: plan.id, session, walletSends, trialHours };
       const offer = await offerOpening(deps, opening, what);
       return ok({
         ...offer,
@@ -180,16 +181,18 @@ async function offerOpening(
     planId,
     session,
     walletSends,
+    trialHours,
   }: {
     wallet: string;
     planId: string;
     session: CheckoutSessionRow | undefined;
     walletSends: boolean;
+    trialHours: number;
   },
 ): Promise<Offer> {
   const { subscriptionPda, resumes, blockHeight } = opening;
   const purpose = 'subscribe';
-  const what = { wallet, purpose, planId, subscriptionPda, resumes } as const;
+  const what = { wallet, purpose, planId, subscriptionPda, resumes, trialHours } as const;
   const reservations = await readReservations(parts, session, subscriptionPda);
   return parts.sql.begin(async (tx) => {
     if (session === undefined) return offerTransaction(tx, opening, what);

@@ -1,7 +1,7 @@
 // Runs the steps from the chosen wallet to the subscription. Each step reads the state from the
 // chain, so a user who closed the page midway can continue.
 import { OtherAmounts } from '../shared/change-costs.tsx';
-import { WalletRefusal } from '../shared/errors.ts';
+import { isCode, WalletRefusal } from '../shared/errors.ts';
 import { isShort } from '../shared/missing.ts';
 import { isUnnamed } from '../shared/other-approval.tsx';
 import { persistently } from '../shared/persistently.ts';
@@ -253,20 +253,24 @@ const unseen = (doubt: WalletRefusal | undefined): Problem =>
     : { at: 'problem', cause: { error: doubt } };
 
 /**
- * Registers a subscription that is on chain. If no transaction of this page has opened it, the page
- * first asks, with the amount that is charged. If the registration fails, the subscription is still
- * on chain, so `isUnsure` is true.
+ * Registers a subscription that is on chain. If no transaction of this page has opened it, or the
+ * trial that was shown is used up, the page first asks, with the amount that is charged. If the
+ * registration fails, the subscription is still on chain, so `isUnsure` is true.
  */
 async function registered(session: Session, order: Offered, standing: Standing): Promise<View> {
   const opening = order.departures.openingOf(session.address);
   const isAsked = order.asked === standing.subscriptionPda && !isOther(order.terms, standing);
   if (opening === undefined && !isAsked) return { at: 'unregistered', standing };
+  const offerId = isAsked ? undefined : opening?.offerId;
   try {
-    const subscription = await persistently(() =>
-      register(session, order, standing, opening?.offerId),
-    );
+    const subscription = await persistently(() => register(session, order, standing, offerId));
     return { at: 'done', session, subscription };
   } catch (error) {
+    if (isCode(error, 'CONFLICT') && error.details.some(({ path }) => path === 'offerId'))
+      return {
+        at: 'unregistered',
+        standing: await persistently(() => readStanding(session, order)),
+      };
     return { at: 'problem', cause: { error }, isUnsure: true };
   }
 }

@@ -7,6 +7,7 @@ import type { Landing } from '../../../src/domain/subscribing/landing.ts';
 const offer = (id: string, more: Partial<OpenOffer> = {}): OpenOffer => ({
   ...{ id, blockhash: `hash of ${id}`, signature: null, checkoutSessionId: null },
   ...{ externalId: null, trialHours: null, replaces: null, changeWhen: null, isLapsed: false },
+  isTaken: false,
   ...{ discountPercent: null, discountAmount: null, discountPeriods: null },
   offeredAt: new Date(0),
   ...more,
@@ -24,16 +25,21 @@ const dues = new Map([
   [now.id, 7n],
 ]);
 const landed = (more: Partial<Landing>): Landing => ({
-  ...{ signature: 'signature', blockhash: 'another', kind: 'created', at: 0n },
+  ...{ signature: 'signature', blockhash: 'another', kind: 'created', at: 0n, cancels: [] },
   ...more,
 });
 
 async function found(
   offers: readonly OpenOffer[],
-  { landing, named }: { landing?: Landing; named?: OpenOffer } = {},
+  {
+    landing,
+    named,
+    running = new Map(),
+  }: { landing?: Landing; named?: OpenOffer; running?: ReadonlyMap<string, string> } = {},
 ) {
   let reads = 0;
   const chosen = await landedOffer(offers, {
+    running,
     landing: () => {
       reads += 1;
       return Promise.resolve(landing);
@@ -67,6 +73,26 @@ void t.test('several offers with one blockhash: the named one, else the lowest',
   const offers = [half, one!, other!];
   t.equal((await found(offers, { landing, named: one! })).id, now.id);
   t.equal((await found(offers, { landing, named: half })).id, later.id, 'half has not landed');
+});
+
+void t.test('a change whose replaced subscription runs fits only if it landed', async (t) => {
+  const running = new Map([['old', 'address of old']]);
+  t.same(await found([now], { running }), { id: undefined, reads: 1 });
+  t.equal((await found([now, half], { running, named: now })).id, half.id);
+  const signed = { ...now, signature: 'signature' };
+  t.equal((await found([signed, half], { running, landing: landed({}) })).id, now.id);
+  const landing = landed({ blockhash: now.blockhash });
+  t.equal((await found([now], { running, landing })).id, undefined, 'another transaction');
+  const cancelling = { ...landing, cancels: ['address of old'] };
+  t.equal((await found([now], { running, landing: cancelling })).id, now.id, 'resumed since');
+});
+
+void t.test('an offer of a session that another wallet has used, likewise', async (t) => {
+  const taken = { ...half, isTaken: true };
+  t.same(await found([taken, most]), { id: most.id, reads: 1 });
+  t.equal((await found([taken])).id, undefined);
+  const landing = landed({ blockhash: taken.blockhash });
+  t.equal((await found([taken, most], { landing })).id, taken.id);
 });
 
 void t.test('two customers', (t) => {

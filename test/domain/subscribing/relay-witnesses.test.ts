@@ -52,7 +52,8 @@ async function signed(stage: Stage, wallet: Keypair): Promise<SignedOffer> {
   const offer: SignedOffer['offer'] = {
     ...{ id: '', wallet: wallet.address, blockhash, lastValidBlockHeight, purpose: 'subscribe' },
     ...{ message: Buffer.alloc(0), planId: null, subscriptionPda: null, checkoutSessionId: null },
-    ...{ resumes: false, replaces: null, changeWhen: null, offeredAt: new Date() },
+    ...{ resumes: false, replaces: null, changeWhen: null, trialHours: null },
+    offeredAt: new Date(),
   };
   return { offer, bytes, signature: signatureOf(bytes), blockhash };
 }

@@ -43,6 +43,7 @@ void t.test('a failure is stored for ten seconds', async (t) => {
       resumes: false,
       replaces: null,
       changeWhen: null,
+      trialHours: null,
       offeredAt: new Date(),
     },
     bytes: randomBytes(200),
