@@ -1,6 +1,9 @@
 // Rows of subscriptions that have ended, so that the tables that daemons write are large.
 import type { Sql } from '../../src/db/postgres/connect.ts';
 
+/** With a digit above 1 and seven more behind it, Base58 of 32 bytes. */
+const ADDRESS = '1'.repeat(26);
+const PLAN = `${ADDRESS}42222222`;
 const TABLES = ['subscriptions', 'payments', 'payment_attempts', 'events'];
 
 /**
@@ -19,25 +22,25 @@ export async function addRows(sql: Sql, rows: number): Promise<void> {
     await tx`insert into apps (merchant_id, name) select id, 'Ended' from merchants where wallet = 'ended'`;
     await tx`
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours)
-      select id, 'Ended', 'ended', 1, 'ended', 'mint', 'treasury', 'puller', 100, 24 from apps where name = 'Ended'`;
+      select id, 'Ended', ${PLAN}, 1, ${PLAN}, ${PLAN}, ${PLAN}, ${PLAN}, 100, 24 from apps where name = 'Ended'`;
     await tx`
       insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, ended_at, created_at)
-      select uuid_v7(), app_id, id, 'ended' || n, 'ended' || n, 100 + n % 4, 24, 'expired', now(), now()
-      from plans cross join generate_series(1, ${rows}::int) n where plan_pda = 'ended'`;
+      select uuid_v7(), app_id, id, ${ADDRESS} || '2' || digits, ${ADDRESS} || '3' || digits, 100 + n % 4, 24, 'expired', now(), now()
+      from plans cross join generate_series(1, ${rows}::int) n cross join translate(to_char(n, 'FM0000000'), '0', 'A') digits where plan_pda = ${PLAN}`;
     await tx`
       insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end,
         amount_gross, platform_fee, amount_net, tx_signature, occurred_at)
       select app_id, plan_id, id, subscription_pda, subscriber_wallet, 'succeeded', '2020-01-01', '2020-01-02', amount, 1, amount - 1, id, now()
-      from subscriptions where subscription_pda like 'ended%'`;
+      from subscriptions where plan_id in (select id from plans where plan_pda = ${PLAN})`;
     await tx`
       insert into payment_attempts (subscription_id, subscription_pda, transaction_id, period_start, claim_id, amount_gross, platform_fee, amount_net,
         state, resolved_at)
       select id, subscription_pda, id, '2020-01-01', id, amount, 1, amount - 1, 'landed', now()
-      from subscriptions where subscription_pda like 'ended%'`;
+      from subscriptions where plan_id in (select id from plans where plan_pda = ${PLAN})`;
     await tx`
       insert into events (id, app_id, subscription_id, sequence, type, body, created_at)
       select uuid_v7(), app_id, id, 1, case amount when 100 then 'cancel_finalized' else 'payment_success' end, '{}', now()
-      from subscriptions where subscription_pda like 'ended%'`;
+      from subscriptions where plan_id in (select id from plans where plan_pda = ${PLAN})`;
     // The definition of a partitioned table's index would leave the partitions out.
     for (const { definition } of indexes) await tx.unsafe(definition.replace(' ON ONLY ', ' ON '));
   });

@@ -51,6 +51,7 @@ async function upgrade(ground: Ground<Database>) {
   const [waits, reads] = [new LockWaits(ground), new Reads(ground)];
   waits.start();
   reads.start();
+  await reads.warm();
   const beganAt = performance.now();
   await command(['migrate'], releases.new);
   const migratedAt = performance.now();
@@ -96,7 +97,7 @@ export function upgradeBreaches(row: Upgraded, rows: number): string[] {
   return [
     ...breachesOf(row, true),
     ...(waitMs > MOST_WAIT_MS ? [`a statement waited for ${waitMs} ms: ${waited}`] : []),
-    ...failed,
+    ...(failed.length > 0 ? [`${failed.length} reads failed, the first: ${failed[0]}`] : []),
     ...(serverErrors > 0 ? [`${serverErrors} writes were answered with 500 or above`] : []),
     ...(refused > 0 ? [`${refused} writes were refused by both machines`] : []),
     ...(changed.some((count) => count < Math.floor(rows / 4))

@@ -7,6 +7,9 @@ import { stubborn } from '../failover/load.ts';
 
 const LOOK_MS = 50;
 const READ_MS = 100;
+/** Reads until each connection of both machines has made each of them. */
+const WARM_AFTER = 300;
+const READERS = 3;
 
 /** The longest wait of a daemon's statement for a lock. */
 export class LockWaits {
@@ -62,7 +65,15 @@ export class Reads {
   }
 
   start(): void {
-    this.#running = Promise.all(this.#ground.machines.map(({ apiUrl }) => this.#run(apiUrl)));
+    const { machines } = this.#ground;
+    this.#running = Promise.all(
+      Array.from({ length: READERS }, () => machines.map(({ apiUrl }) => this.#run(apiUrl))).flat(),
+    );
+  }
+
+  /** Resolves when the connections of both machines have prepared the statements. */
+  async warm(): Promise<void> {
+    while (this.answered < WARM_AFTER) await pause(READ_MS);
   }
 
   async stop(): Promise<void> {
@@ -83,6 +94,9 @@ export class Reads {
       '/analytics',
       '/webhooks',
       '/checkout-sessions',
+      '/refunds',
+      '/unregistered',
+      '/search?q=coffee',
     ];
     const { merchants } = this.#ground;
     for (let n = 0; !this.#stopping.signal.aborted; n += 1) {
