@@ -95,7 +95,7 @@ export const variables = {
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about:
-      'requests per second of all keepers together to each endpoint, not counting sent transactions; they share it by leases in Postgres, so give at least as many as keepers; 0: no limit',
+      'requests per second of all keepers together to each endpoint, not counting sent transactions; they share it by leases in Postgres, so give at least as many as keepers; sponsored transactions, refunds and registrations use at most three quarters, payments the rest and what is free; 0: no limit',
     fallback: '0',
     parse: integer(0, 100_000),
   },

@@ -8,6 +8,7 @@
 import type { Registry } from 'prom-client';
 import { accountFilters } from '../chain/program/layouts.ts';
 import { RpcUnreachable } from '../chain/rpc/errors.ts';
+import { leavingRoom } from '../chain/rpc/leaving-room.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { watchRpc, type WatchedRpc } from '../chain/rpc/watched.ts';
 import { followProgram, websocketUrl } from '../chain/streams/program.ts';
@@ -98,6 +99,8 @@ export class Keeper {
   readonly #config: Config;
   readonly #installation: Installation;
   readonly #context: Context;
+  /** For work that anyone can cause: its requests leave a part of the rate to payments. */
+  readonly #anyones: Context;
   readonly #rates: Rates;
   readonly #client: Rpc;
   readonly #watched: WatchedRpc;
@@ -130,10 +133,7 @@ export class Keeper {
     return reason ?? (await databaseTrouble(this.#context.sql));
   };
 
-  /**
-   * Returns which payments a ready keeper does not collect, and why. Returns undefined when the
-   * keeper collects all payments.
-   */
+  /** Which payments a ready keeper does not collect, and why; undefined when it collects all. */
   readonly note = () => this.#history.note();
 
   /**
@@ -155,9 +155,7 @@ export class Keeper {
     const minimumAmount = BigInt(planMinimumAmount);
     const isOutOfSol = (keeper: string) => this.#balance.isEmpty(keeper);
     const metrics = createMetrics(registry);
-    this.#config = config;
-    this.#installation = installation;
-    this.#rates = rates;
+    [this.#config, this.#installation, this.#rates] = [config, installation, rates];
     const observe = rpcObserver(registry);
     this.#client = openClient(config, rpcUrls, { log, metrics, observe, rates });
     this.#watched = watchRpc(this.#client, log, metrics);
@@ -186,6 +184,7 @@ export class Keeper {
       rules: { keepers: held, isOutOfSol, pastDueDays, feeBps, minimumAmount },
     };
     this.#context = context;
+    this.#anyones = { ...context, rpc: leavingRoom(rpc, rates.reads.now) };
     this.#wsUrls = config.wsUrls ?? rpcUrls.map(websocketUrl);
     this.#balance = createBalance(context);
     this.#history = new History(context, () => this.#collect());
@@ -193,8 +192,8 @@ export class Keeper {
     this.#sweep = new Sweep(context, config);
     this.#streamCheck = new StreamCheck(context, { onLoss: () => this.#gap() });
     this.#plans = new PlanWatch(context);
-    this.#unregistered = new Unregistered(context, () => this.#collect());
-    this.#sponsor = new Sponsor(context, () => this.#collect());
+    this.#unregistered = new Unregistered(this.#anyones, () => this.#collect());
+    this.#sponsor = new Sponsor(this.#anyones, () => this.#collect());
     this.#collector = new Collector(context, new Signer(context, versions), this.#tracker);
     this.#notifications = new Notifications(context, {
       sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
@@ -262,7 +261,7 @@ export class Keeper {
   }
 
   #startLoops(): void {
-    const [context, collector] = [this.#context, this.#collector];
+    const [context, anyones, collector] = [this.#context, this.#anyones, this.#collector];
     const mayCollect = () => (this.#balance.shortage() ?? this.#history.reason()) === undefined;
     this.#collecting = Array.from({ length: COLLECTORS }, () =>
       this.#loop(
@@ -281,13 +280,13 @@ export class Keeper {
     );
     this.#others = [
       ...this.#sponsoring.loops,
-      this.#loop('taking rent back', 10_000, () => takeRentBack(context)),
+      this.#loop('taking rent back', 10_000, () => takeRentBack(anyones)),
       this.#loop('measuring sponsoring', 30_000, async () => {
         await measureSponsoring(context.sql, context.metrics.sponsor, context.sponsoring);
         await measureQueues(context);
         return false;
       }),
-      this.#loop('keeping up sponsoring', 30_000, () => keepUp(context)),
+      this.#loop('keeping up sponsoring', 30_000, () => keepUp(anyones)),
       this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
       // Recovery may run beside the collect loops, because the collect loops do not claim
       // subscriptions with an open attempt.
@@ -301,7 +300,7 @@ export class Keeper {
       this.#loop('reading notifications', NOTICES_MS, () => this.#notifications.turn()),
       this.#loop('registering from the chain', 1000, () => this.#unregistered.turn()),
       this.#loop('watching plans', 10_000, () => this.#plans.turn()),
-      this.#loop('recording refunds', 3000, () => recordRefunds(context)),
+      this.#loop('recording refunds', 3000, () => recordRefunds(anyones)),
       this.#loop('measuring', 5000, async () => {
         await measure(context, {
           now: await context.clock.now(),

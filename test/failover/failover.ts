@@ -32,6 +32,8 @@ export interface Row {
   lostWrites: number;
   acknowledged: number;
   refused: number;
+  /** Answers of 500 and above to API writes. */
+  serverErrors: number;
   /** Of the whole scenario, without the start of the processes. */
   seconds: number;
 }
@@ -85,7 +87,7 @@ async function underLoad<C extends Database>(
   await readiness.stop();
   await delivered(ground);
   await lookAll();
-  const { acknowledged, refused } = writer;
+  const { acknowledged, refused, serverErrors } = writer;
   return {
     scenario: scenario.name,
     database,
@@ -97,6 +99,7 @@ async function underLoad<C extends Database>(
     lostWrites: await countLost(ground, acknowledged),
     acknowledged: acknowledged.length,
     refused,
+    serverErrors,
     seconds: Math.round((performance.now() - loadedAt) / 1000),
   };
 }
@@ -108,15 +111,17 @@ async function delivered({ cluster }: Ground<Database>): Promise<void> {
 }
 
 async function compare(
-  { cluster, server, subscribers }: Ground<Database>,
+  { cluster, merchants, server, subscribers }: Ground<Database>,
   pulls: readonly { signature: string; subscriptionPda: string; periodStart: bigint }[],
   rounds: number,
 ): Promise<Pick<Row, 'paid' | 'missing' | 'doubled' | 'undelivered'>> {
   const sql = cluster.sql();
+  const apps = merchants.map(({ appId }) => appId);
   const booked = await sql<{ signature: string; subscriptionPda: string; periodStart: Date }[]>`
     select p.tx_signature as signature, s.subscription_pda, p.period_start from payments p
-    join subscriptions s on s.id = p.subscription_id where p.status = 'succeeded'`;
-  const events = await sql<{ id: string }[]>`select id from events`;
+    join subscriptions s on s.id = p.subscription_id
+    where p.status = 'succeeded' and p.app_id in ${sql(apps)}`;
+  const events = await sql<{ id: string }[]>`select id from events where app_id in ${sql(apps)}`;
   const keyOf = (one: { signature: string; subscriptionPda: string }) =>
     `${one.signature} ${one.subscriptionPda}`;
   const [inBooks, onChain] = [new Set(booked.map(keyOf)), new Set(pulls.map(keyOf))];

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { each } from '../../src/each.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
 import { createApi } from '../../src/local/sandbox/api.ts';
@@ -21,7 +22,7 @@ import { supervise, type Supervised } from '../../src/local/sandbox/supervise.ts
 import { bytesOf, walletFromSeed } from '../../src/local/sandbox/wallet.ts';
 import { createLog } from '../../src/log.ts';
 import type { Database, OnStop } from './cluster.ts';
-import { makeReleases, type Releases } from './releases.ts';
+import { makeReleases, type Releases, type ReleaseSettings } from './releases.ts';
 
 const run = promisify(execFile);
 const AT_ONCE = 24;
@@ -60,11 +61,11 @@ export interface Ground<C extends Database> {
 export const stepSeconds = (groups: number): bigint =>
   BigInt(Math.ceil((PERIOD_HOURS * 3600) / groups));
 
-export interface Settings {
+export interface Settings extends ReleaseSettings {
   subscribers: number;
   blockMs: number;
-  /** Archive of the release to upgrade from. */
-  archive?: string | undefined;
+  /** Adds rows before the daemons start. */
+  fill?: (sql: Sql) => Promise<void>;
 }
 
 export type OpenCluster<C extends Database> = (directory: string, onStop: OnStop) => Promise<C>;
@@ -72,7 +73,7 @@ export type OpenCluster<C extends Database> = (directory: string, onStop: OnStop
 /** Starts all of it; resolves when everybody has subscribed. */
 export async function startGround<C extends Database>(
   openCluster: OpenCluster<C>,
-  { subscribers, blockMs, archive }: Settings,
+  { subscribers, blockMs, fill, ...release }: Settings,
   onStop: OnStop,
 ): Promise<Ground<C>> {
   const directory = await mkdtemp(join(tmpdir(), 'billing-failover-'));
@@ -93,7 +94,7 @@ export async function startGround<C extends Database>(
   });
   onStop(() => localnet.stop());
   const cluster = await openCluster(join(directory, 'postgres'), onStop);
-  const releases = await makeReleases(join(directory, 'releases'), archive);
+  const releases = await makeReleases(join(directory, 'releases'), release);
   const random = seeded(34);
   const keeper = walletFromSeed(random.seed32());
   const treasury = walletFromSeed(random.seed32()).address;
@@ -131,6 +132,7 @@ export async function startGround<C extends Database>(
     );
   };
   await command(['migrate', '--roles', directory]);
+  await fill?.(cluster.sql());
   await localnet.ready();
   await cheat(rpcUrl, 'requestAirdrop', [keeper.address, 1_000_000_000_000]);
   await cheat(rpcUrl, 'surfnet_setTokenAccount', [treasury, LOCALNET_MINT, { amount: 0 }]);

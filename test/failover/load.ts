@@ -33,13 +33,14 @@ export async function stubborn<T>(ask: () => Promise<T>): Promise<T> {
 
 /** Different periods in the books, of those that began until then. */
 async function paidPeriods(
-  { cluster }: Ground<Database>,
+  { cluster, merchants }: Ground<Database>,
   until: bigint | 'infinity' = 'infinity',
 ): Promise<number> {
   const latest = until === 'infinity' ? until : new Date(Number(until) * 1000).toISOString();
   const [row] = await cluster.sql()<[{ count: number }]>`
     select count(distinct (subscription_id, period_start))::int as count from payments
-    where status = 'succeeded' and period_start <= ${latest}::text::timestamptz`;
+    where status = 'succeeded' and period_start <= ${latest}::text::timestamptz
+      and app_id in ${cluster.sql()(merchants.map(({ appId }) => appId))}`;
   return row.count;
 }
 
@@ -156,6 +157,8 @@ export class Writer {
   readonly acknowledged: string[] = [];
   /** Requests that both machines refused. */
   refused = 0;
+  /** Answers of 500 and above. */
+  serverErrors = 0;
   /** Longest time between two acknowledged requests. */
   longestGapMs = 0;
 
@@ -200,6 +203,7 @@ export class Writer {
         body: JSON.stringify({ planId }),
         signal: AbortSignal.timeout(REQUEST_MS),
       });
+      if (response.status >= 500) this.serverErrors += 1;
       const { data } = (await response.json()) as { data?: { id: string } };
       return response.status === 201 ? data?.id : undefined;
     } catch {

@@ -1,5 +1,5 @@
 // Two releases for an upgrade: the last one's archive and this tree, or, while there is no archive,
-// this tree and a copy of it with one migration more.
+// this tree or a commit, and a copy of this tree with one migration more.
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,11 +18,28 @@ export interface Releases {
 
 const programOf = (folder: string) => join(folder, 'bin/billing.js');
 
-/** Makes them below `folder`. Throws an Error when the archive cannot be installed. */
-export async function makeReleases(folder: string, archive?: string): Promise<Releases> {
+export interface ReleaseSettings {
+  /** Archive of the release to upgrade from. */
+  archive?: string | undefined;
+  /** Without an archive: the commit to upgrade from, this tree by default. */
+  commit?: string | undefined;
+  /** Without an archive: the text of the further migration. */
+  further?: string;
+}
+
+const ONE_COLUMN =
+  '-- min_release: 0.1.0\nalter table subscriptions add column of_next_release int;\n';
+
+/** Makes them below `folder`. Throws an Error when the old one cannot be installed. */
+export async function makeReleases(
+  folder: string,
+  { archive, commit, further = ONE_COLUMN }: ReleaseSettings = {},
+): Promise<Releases> {
   await mkdir(folder, { recursive: true });
-  if (archive === undefined)
-    return { old: programOf(ROOT), new: programOf(await makeNext(join(folder, 'next'))) };
+  if (archive === undefined) {
+    const old = commit === undefined ? ROOT : await buildCommit(join(folder, 'old'), commit);
+    return { old: programOf(old), new: programOf(await makeNext(join(folder, 'next'), further)) };
+  }
   const old = join(folder, 'old');
   await mkdir(old);
   await run('tar', ['-xzf', archive, '-C', old, '--strip-components=1']);
@@ -30,8 +47,19 @@ export async function makeReleases(folder: string, archive?: string): Promise<Re
   return { old: programOf(old), new: programOf(ROOT) };
 }
 
+/** The server of a commit, with the packages of its own lock file. */
+async function buildCommit(folder: string, commit: string): Promise<string> {
+  await mkdir(folder);
+  const archive = `${folder}.tar`;
+  await run('git', ['archive', '-o', archive, commit], { cwd: ROOT });
+  await run('tar', ['-xf', archive, '-C', folder]);
+  await run('npm', ['ci', '--ignore-scripts'], { cwd: folder, maxBuffer: 2 ** 26 });
+  await run(process.execPath, ['--import', 'tsx', 'scripts/server.ts'], { cwd: folder });
+  return folder;
+}
+
 /** A copy of this tree as the next release: one that only adds to the schema. */
-async function makeNext(folder: string): Promise<string> {
+async function makeNext(folder: string, further: string): Promise<string> {
   for (const name of SHIPPED) await cp(join(ROOT, name), join(folder, name), { recursive: true });
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const path = join(folder, 'package.json');
@@ -41,9 +69,6 @@ async function makeNext(folder: string): Promise<string> {
   await writeFile(path, JSON.stringify({ ...description, version }));
   const numbers = (await readdir(join(folder, 'sql'))).map((name) => parseInt(name, 10) || 0);
   const name = `${String(Math.max(...numbers) + 1).padStart(4, '0')}_next_release.sql`;
-  await writeFile(
-    join(folder, 'sql', name),
-    `-- min_release: ${description.version}\nalter table subscriptions add column of_next_release int;\n`,
-  );
+  await writeFile(join(folder, 'sql', name), further);
   return folder;
 }

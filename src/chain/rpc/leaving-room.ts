@@ -1,0 +1,35 @@
+// Wraps an RPC client for work that anyone can cause, so that it leaves a part of the rate to other
+// work.
+import { setTimeout as pause } from 'node:timers/promises';
+import { createRateLimit } from './rate-limit.ts';
+import type { Rpc } from './rpc.ts';
+
+/** Of the rate, for the calls of the wrapper. */
+const SHARE = 0.75;
+/** Methods that send no request, and the one whose requests have a rate of their own. */
+const UNLIMITED = ['health', 'endpoints', 'close', 'sendRate', 'readDelay', 'sendTransaction'];
+
+/**
+ * Wraps an RPC client. The calls of the wrapper take turns, and are at most three quarters of
+ * `rate` (requests per second): calls of the client itself find the rest. A rate of 1 has none.
+ */
+export function leavingRoom(rpc: Rpc, rate: () => number): Rpc {
+  const limit = createRateLimit(() => Math.min(rate(), Math.max(1, Math.floor(rate() * SHARE))));
+  let lastTurn: Promise<void> = Promise.resolve();
+  const takeTurn = async () => {
+    for (let wait; (wait = limit.delay(performance.now())) > 0;) await pause(wait);
+    limit.take(performance.now());
+  };
+  const turn = () => (lastTurn = lastTurn.then(takeTurn));
+  const methods = Object.entries(rpc) as [string, (...args: unknown[]) => Promise<unknown>][];
+  const wrapped = methods.map(([name, method]): [string, unknown] => [
+    name,
+    UNLIMITED.includes(name)
+      ? method
+      : async (...args: unknown[]) => {
+          await turn();
+          return method(...args);
+        },
+  ]);
+  return Object.fromEntries(wrapped) as unknown as Rpc;
+}
