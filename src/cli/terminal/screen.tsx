@@ -29,14 +29,21 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
   stdout.prependListener('resize', onResize);
   const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
   const end = () => screen.unmount();
-  process.on('SIGTERM', end).on('SIGHUP', end);
+  let isHungUp = false;
+  const hangUp = () => {
+    isHungUp = true;
+    end();
+  };
+  process.on('SIGTERM', end).on('SIGHUP', hangUp);
   signal?.addEventListener('abort', end);
   if (signal?.aborted === true) end();
   try {
     await screen.waitUntilExit();
   } finally {
     signal?.removeEventListener('abort', end);
-    process.off('SIGTERM', end).off('SIGHUP', end);
+    process.off('SIGTERM', end);
+    // A closed terminal may send SIGHUP twice, itself and by its shell. The second one is none.
+    if (!isHungUp) process.off('SIGHUP', hangUp);
     stdout.off('resize', onResize);
     process.off('exit', restore);
     restore();
