@@ -29,21 +29,19 @@ export async function showScreen(node: ReactNode, signal?: AbortSignal): Promise
   stdout.prependListener('resize', onResize);
   const screen = render(node, { stdout: quiet(stdout), exitOnCtrlC: false, patchConsole: false });
   const end = () => screen.unmount();
-  let isHungUp = false;
+  // A closed terminal may send SIGHUP twice, itself and by its shell. The second one is none.
   const hangUp = () => {
-    isHungUp = true;
+    process.on('SIGHUP', () => undefined);
     end();
   };
-  process.on('SIGTERM', end).on('SIGHUP', hangUp);
+  process.on('SIGTERM', end).once('SIGHUP', hangUp);
   signal?.addEventListener('abort', end);
   if (signal?.aborted === true) end();
   try {
     await screen.waitUntilExit();
   } finally {
     signal?.removeEventListener('abort', end);
-    process.off('SIGTERM', end);
-    // A closed terminal may send SIGHUP twice, itself and by its shell. The second one is none.
-    if (!isHungUp) process.off('SIGHUP', hangUp);
+    process.off('SIGTERM', end).off('SIGHUP', hangUp);
     stdout.off('resize', onResize);
     process.off('exit', restore);
     restore();
