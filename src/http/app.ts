@@ -187,6 +187,7 @@ function createServer(deps: ApiDeps, gate: Gate): Api {
   app.decorateRequest('caller', null);
   app.decorateRequest('startedAt', 0);
   app.decorateRequest('mayWait', true);
+  app.decorateRequest('refusal', null);
   // A request with an unknown Expect header is handled like any other request. Without this
   // listener, Node itself would respond, and the response of Node has no envelope
   // (docs/contract.md).

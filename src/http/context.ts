@@ -146,6 +146,11 @@ declare module 'fastify' {
     /** Set for a route whose requests wait: the kind of places that they take (waiting.ts). */
     waits?: PlaceKind;
     /**
+     * True for a route that, past a rate limit of requests in a minute, answers what this process
+     * knows. The route reads `refusal` of its request.
+     */
+    answersKnown?: true;
+    /**
      * True for a route that answers with a new key or secret. A token that a page got must then be
      * at most five minutes old.
      */
@@ -164,6 +169,8 @@ declare module 'fastify' {
     startedAt: number;
     /** False for a `polling` request that got no place: it is answered at once. */
     mayWait: boolean;
+    /** Set past a rate limit, on a route with `answersKnown`: to be thrown if nothing is known. */
+    refusal: ServiceError | null;
   }
 }
 

@@ -4,6 +4,7 @@
 // budgets: (1) for all its callers below the Pro tier, (2) for pages and public data, (3) for
 // signing in, (4) for refused sign-ins, (5) for offers of checkouts, (6) for invalid credentials,
 // (7) for POST and PATCH requests in a day. A spent budget refuses only requests of its own kind.
+// Routes with `answersKnown` get the refusal of budgets per minute and answer what they know.
 // While budget (6) is spent, API keys that this process has not accepted lately are refused without
 // a look-up.
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -79,6 +80,7 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     show(reply, allowance);
     refuse(reply, allowance);
   };
+  const spendOrNote = createNoting(limiter);
 
   const identified = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller> => {
     const subject = `failures of ${addressSubject(request.ip)}`;
@@ -109,9 +111,9 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
         pro
           ? undefined
           : limiter.spend(`callers of ${addressSubject(request.ip)}`, free * CALLERS_PER_ADDRESS),
-        spend(reply, callerKey(caller), pro ? deps.requestsPerMinute.pro : free),
+        spendOrNote(request, reply, callerKey(caller), pro ? deps.requestsPerMinute.pro : free),
       ]);
-      if (ceiling !== undefined) refuse(reply, ceiling);
+      if (ceiling !== undefined) refuseOrNote(request, reply, ceiling);
       if (!pro) await spendPost(request, reply);
       admit(caller, admission);
       if (request.routeOptions.config.asksFreshSignIn === true) assertFresh(caller, reply);
@@ -119,7 +121,8 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     },
     ...createSignInGate(limiter, free, spend, spendPost),
     async offer(request, reply) {
-      await spend(reply, `offers of ${addressSubject(request.ip)}`, free * PUBLIC_TO_FREE);
+      const subject = `offers of ${addressSubject(request.ip)}`;
+      await spendOrNote(request, reply, subject, free * PUBLIC_TO_FREE);
       await spendPost(request, reply);
     },
     async publicRead(request, reply) {
@@ -129,6 +132,18 @@ export function createGate(deps: ApiDeps, tokens: Tokens, limiter: Limiter): Gat
     showBudget(request, reply) {
       show(reply, limiter.peek(publicSubject(request), free * PUBLIC_TO_FREE));
     },
+  };
+}
+
+/**
+ * Returns a function that counts a request of `subject` and sets the RateLimit headers. Past the
+ * budget, it throws RATE_LIMITED or leaves that to a route that answers what is known.
+ */
+function createNoting(limiter: Limiter) {
+  return async (request: FastifyRequest, reply: FastifyReply, subject: string, limit: number) => {
+    const allowance = await limiter.spend(subject, limit);
+    show(reply, allowance);
+    refuseOrNote(request, reply, allowance);
   };
 }
 
@@ -202,6 +217,16 @@ function refuse(
   if (allowed) return;
   reply.header('retry-after', resetSeconds);
   throw new ServiceError('RATE_LIMITED', `More than ${limit} ${what}: wait ${resetSeconds} s.`);
+}
+
+/** Like refuse(), but where the route answers what is known, the request gets the refusal. */
+function refuseOrNote(request: FastifyRequest, reply: FastifyReply, allowance: Allowance): void {
+  try {
+    refuse(reply, allowance);
+  } catch (error) {
+    if (request.routeOptions.config.answersKnown !== true) throw error;
+    request.refusal = error as ServiceError;
+  }
 }
 
 function show(reply: FastifyReply, { limit, remaining, resetSeconds }: Allowance): void {

@@ -1,18 +1,14 @@
 // Routes that wait: each takes a place of those that a client and the process have for it.
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { newId } from '../../src/db/postgres/ids.ts';
-import { insertSponsoredOffer } from '../../src/db/sponsored-offers.ts';
 import { createTokens } from '../../src/domain/accounts/tokens.ts';
-import { hashSecret } from '../../src/domain/sponsoring/offer.ts';
 import { type PlaceKind, Places } from '../../src/http/waiting.ts';
 import { clientAt, crowdMerchants } from '../fixtures/crowd.ts';
 import { jwtSecret, publicUrl, randomAddress } from '../fixtures/http.ts';
-import { insertPlan } from '../fixtures/rows.ts';
+import { insertOffer, insertPlan } from '../fixtures/rows.ts';
 import { startServe } from '../fixtures/serve.ts';
 import { until } from '../fixtures/webhooks.ts';
 
@@ -30,32 +26,8 @@ void t.test('half of the connections of an address may wait, in places of each k
   const wallet = randomAddress();
   const tokens = createTokens([jwtSecret], publicUrl);
   const { token } = await tokens.issue({ wallet, role: 'subscriber', page: null });
-  const offered = async (secret: string | null) => {
-    const id = await newId(sql);
-    await insertSponsoredOffer(sql, {
-      id,
-      purpose: secret === null ? 'cancel' : 'subscribe',
-      wallet,
-      sponsor: randomAddress(),
-      planId,
-      subscriptionPda: randomAddress(),
-      checkoutSessionId: null,
-      address: 'address:127.0.0.9',
-      origin: null,
-      secretHash: secret === null ? null : hashSecret(secret),
-      message: randomBytes(100),
-      blockhash: randomAddress(),
-      lastValidBlockHeight: 1n,
-      blockhashSlot: 1n,
-      computeUnits: 1,
-      unitPrice: 1n,
-      loadedDataBytes: 1,
-      withdraws: false,
-      replaces: null,
-      creditAt: null,
-    });
-    return id;
-  };
+  const offered = (secret: string | null) =>
+    insertOffer(sql, { wallet, planId, secret, origin: null });
   const [own, ofPage] = [await offered(null), await offered('a-secret')];
   const app = `/merchant/apps/${merchant.appId}`;
   const [holder, one, other] = [

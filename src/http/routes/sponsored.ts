@@ -35,6 +35,7 @@ import {
   Time,
   Wallet,
 } from '../fields.ts';
+import { KnownProgress } from '../known-progress.ts';
 import {
   notSponsored,
   Progress,
@@ -61,6 +62,7 @@ const tokenFields = {
 /** Registers the checkout page's routes for offers. The wallet has not signed in. */
 export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): void {
   const { sql, wakeKeepers } = deps;
+  const known = knownProgress(deps);
   offersRoute(api, deps);
 
   api.post(
@@ -87,13 +89,15 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
       const { wallet, origin: page } = offer;
       const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber', page }) : undefined;
       const { token = null, expiresAt = null } = issued ?? {};
-      return ok({ ...(await offerProgress(sql, offer.id)), token, expiresAt });
+      const progress = await offerProgress(sql, offer.id);
+      known.store(request, offer.id, progress);
+      return ok({ ...progress, token, expiresAt });
     },
   );
   // A browser sends the header Origin with a GET to another origin, but not with a GET to the
   // page's own origin. A page of the service is therefore accepted with and without the header.
   const own = ownOrigins(deps.publicUrl);
-  progressRoute(api, deps, '/checkout/offers/:offerId', (request) => {
+  progressRoute(api, deps, known, '/checkout/offers/:offerId', (request) => {
     const { secret, origins } = holderOf(request);
     return { secret, origins: origins.flatMap((one) => (one === null ? [null, ...own] : [one])) };
   });
@@ -102,6 +106,7 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
 /** Registers the routes for the offers of a signed-in wallet. */
 export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
   const { sql, wakeKeepers } = deps;
+  const known = knownProgress(deps);
   api.post(
     '/offers/:offerId/transaction',
     {
@@ -120,10 +125,12 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const offer = await findReached(deps, request, subscriberOf(request));
       if (await handOver(deps, offer, request.body.transaction)) wakeKeepers();
-      return ok(await offerProgress(sql, offer.id));
+      const progress = await offerProgress(sql, offer.id);
+      known.store(request, offer.id, progress);
+      return ok(progress);
     },
   );
-  progressRoute(api, deps, '/offers/:offerId', subscriberOf, [{ walletJwt: [] }]);
+  progressRoute(api, deps, known, '/offers/:offerId', subscriberOf, [{ walletJwt: [] }]);
 }
 
 function offersRoute(api: Api, deps: ApiDeps): void {
@@ -196,14 +203,8 @@ function offersRoute(api: Api, deps: ApiDeps): void {
   );
 }
 
-function progressRoute(
-  api: Api,
-  deps: ApiDeps,
-  path: string,
-  holder: (request: FastifyRequest) => OfferHolder,
-  security?: { walletJwt: [] }[],
-): void {
-  const { sql } = deps;
+/** Returns the reader of progress for one kind of holders. */
+function knownProgress({ sql, publicUrl }: ApiDeps): KnownProgress {
   // All waiting requests read their progress at the same moments (multiples of POLL_MS), so one
   // statement reads the progress of all these requests.
   const progressOf = createBatch<{ id: string }, OfferProgress & { id: string }>(
@@ -214,10 +215,26 @@ function progressRoute(
       ),
     ({ id }) => id,
   );
+  const read = async (id: string) => {
+    const progress = await progressOf({ id });
+    if (progress === undefined) throw absent('offer');
+    return progress;
+  };
+  return new KnownProgress(read, ownOrigins(publicUrl));
+}
+
+function progressRoute(
+  api: Api,
+  deps: ApiDeps,
+  known: KnownProgress,
+  path: string,
+  holder: (request: FastifyRequest) => OfferHolder,
+  security?: { walletJwt: [] }[],
+): void {
   api.get(
     path,
     {
-      config: { waits: 'polling' },
+      config: { waits: 'polling', answersKnown: true },
       schema: {
         summary: 'Read how far a sponsored transaction has come',
         ...(security === undefined ? { description: SECRET } : { security }),
@@ -228,14 +245,18 @@ function progressRoute(
       },
     },
     async (request, reply) => {
+      if (request.refusal !== null) {
+        const progress = await known.find(request, offerIdOf(request));
+        if (progress === undefined) throw request.refusal;
+        return ok(progress);
+      }
       const { id } = await findReached(deps, request, holder(request));
-      const { wait = 0, known } = request.query;
+      const { wait = 0, known: last } = request.query;
       const deadline = performance.now() + (request.mayWait ? wait * 1000 : 0);
       for (;;) {
-        const progress = await progressOf({ id });
-        if (progress === undefined) throw absent('offer');
+        const progress = await known.read(request, id);
         const isLate = performance.now() >= deadline || reply.raw.destroyed;
-        if (progress.state !== known || isLate) return ok(progress);
+        if (progress.state !== last || isLate) return ok(progress);
         await pause(Math.ceil(POLL_MS - (performance.now() % POLL_MS)));
       }
     },
