@@ -2,8 +2,11 @@
 // connected to.
 import { ComputeBudgetProgram, Message, TransactionMessage } from '@solana/web3.js';
 import bs58 from 'bs58';
+import { pino } from 'pino';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
+import { createRpc } from '../../src/chain/rpc/client.ts';
+import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { chainApi, testApi, type TestApi } from '../fixtures/http.ts';
 import { call as rpcCall } from '../fixtures/localnet.ts';
 import { envelopes } from '../fixtures/off-chain-message.ts';
@@ -273,7 +276,20 @@ void t.test('a transaction that is never sent signs in subscribers only', async 
   for (const [fault, change] of Object.entries(refused)) t.equal(await status(change), 401, fault);
 
   const { rpcUrl } = api.localnet;
-  for (const blocks of [3, 400]) {
+  const behind = await startRewritingEndpoint(rpcUrl, (method, _params, result) =>
+    method === 'getSignatureStatuses' ? { ...(result as object), value: [null] } : result,
+  );
+  const two = createRpc({ urls: [behind.url, rpcUrl], log: pino({ enabled: false }) });
+  t.teardown(async () => {
+    await two.close();
+    behind.close();
+  });
+  for (const [blocks, isOneBehind] of [
+    [3, false],
+    [400, false],
+    [3, true],
+  ] as const) {
+    if (isOneBehind) Object.assign(api.deps.chain, two);
     const landed = await attempt();
     const encoding = { encoding: 'base64', skipPreflight: true };
     const signature = await rpcCall<string>(rpcUrl, 'sendTransaction', landed.sent, encoding);
@@ -289,7 +305,8 @@ void t.test('a transaction that is never sent signs in subscribers only', async 
       ).value[0];
     t.equal((await statusOf({ searchTransactionHistory: true }))?.err, null, 'it lands');
     t.equal((await statusOf()) === null, blocks > 300, 'an old one is known to the history only');
-    t.equal((await landed.verify()).status, 401, `and signs in nobody ${blocks} blocks later`);
+    const when = `${blocks} blocks later${isOneBehind ? ', at one of two endpoints' : ''}`;
+    t.equal((await landed.verify()).status, 401, `and gives no session ${when}`);
   }
 
   t.match(await ask({ role: 'merchant' }), { status: 403, body: { data: null } });

@@ -261,8 +261,9 @@ async function assertSigned(
   assertMayUseTransaction(role);
   // Anyone can read the signature of a transaction that is on chain, so such a signature proves
   // nothing. Without the history, an endpoint knows only the last 300 slots, which are shorter than
-  // the life of a nonce.
-  const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
+  // the life of a nonce. One endpoint may be behind or keep no history, so all are asked.
+  const options = { history: true, everywhere: true };
+  const { statuses } = await reaching(chain.getSignatureStatuses([signature], options));
   if (statuses.some((status) => status !== null))
     throw new ServiceError(
       'UNAUTHORIZED',
