@@ -1,5 +1,6 @@
 // Heartbeats of the daemons. Each daemon updates its row every few seconds. The update also proves
 // that Postgres accepts writes.
+import { areConfirmationsNeeded } from './mail-addresses.ts';
 import type { Queryable } from './postgres/connect.ts';
 
 export interface DaemonRow {
@@ -75,17 +76,34 @@ export function listDaemons(sql: Queryable): Promise<DaemonRow[]> {
 export interface Work {
   /** Merchants have apps, so they call the API and send buyers to its pages. */
   serve: boolean;
-  /** Subscriptions are live, or a signed transaction has no end yet. */
+  /**
+   * Subscriptions are live or not registered yet, plans or refunds are pending, or a signed
+   * transaction has no decision or no end yet.
+   */
   keeper: boolean;
-  /** Webhooks wait. */
+  /** Webhooks or e-mails wait. */
   dispatch: boolean;
 }
 
-export async function readWork(sql: Queryable): Promise<Work> {
+/** `sendsMails`: SMTP_URL is set, so that addresses without a confirmation are work as well. */
+export async function readWork(
+  sql: Queryable,
+  { sendsMails }: { sendsMails: boolean },
+): Promise<Work> {
   const [row] = await sql<[Work]>`
     select exists (select from apps) as serve,
       exists (select from subscriptions where status in ('active', 'past_due'))
-        or exists (select from payment_attempts where state = 'open') as keeper,
-      exists (select from delivery_queue) as dispatch`;
+        or exists (select from payment_attempts where state = 'open')
+        or exists (select from sponsorships where state = 'open')
+        or exists (select from sponsored_offers o where o.signed is not null
+          and not exists (select from sponsorships s where s.offer_id = o.id))
+        or exists (select from refunds where status = 'pending' and look_at is not null)
+        or exists (select from offered_transactions
+          where purpose = 'subscribe' and registered_at is null)
+        or exists (select from unregistered_subscriptions)
+        or exists (select from plans where status = 'pending') as keeper,
+      exists (select from delivery_queue)
+        or exists (select from mails where due_at is not null)
+        or ${sendsMails} and ${areConfirmationsNeeded(sql)} as dispatch`;
   return row;
 }

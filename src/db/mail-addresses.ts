@@ -23,14 +23,7 @@ export function queueConfirmations(sql: Sql): Promise<number> {
       with wanted as (
         select m.id, mailbox_of(m.email) as mailbox, row_number() over (
           partition by mailbox_of(m.email) order by m.created_at, m.id) as place
-        from merchants m
-        where m.email is not null and m.mails and m.email_confirmed_at is null
-          and not exists (select from mails c
-            where c.kind = 'confirm_address' and c.about = m.id and c.open)
-          and not exists (select from suspensions s
-            where s.role = 'merchant' and s.wallet = m.wallet)
-          and not exists (select from mail_addresses a
-            where a.mailbox = mailbox_of(m.email) and a.unsubscribed_at is not null)
+        from merchants m where ${needsConfirmation(tx)}
       ), allowed as (
         select w.id, w.mailbox from wanted w
         where w.place + (select count(*) from mails c where c.mailbox = w.mailbox
@@ -45,6 +38,19 @@ export function queueConfirmations(sql: Sql): Promise<number> {
     return count;
   });
 }
+
+/** SQL condition: no confirmation was queued yet for the address of merchant `m`. */
+const needsConfirmation = (sql: Queryable) => sql`
+  m.email is not null and m.mails and m.email_confirmed_at is null
+    and not exists (select from mails c
+      where c.kind = 'confirm_address' and c.about = m.id and c.open)
+    and not exists (select from suspensions s where s.role = 'merchant' and s.wallet = m.wallet)
+    and not exists (select from mail_addresses a
+      where a.mailbox = mailbox_of(m.email) and a.unsubscribed_at is not null)`;
+
+/** SQL condition: some merchant's address needs a confirmation. */
+export const areConfirmationsNeeded = (sql: Queryable) => sql`
+  exists (select from merchants m where ${needsConfirmation(sql)})`;
 
 /** SQL condition: the confirmation `c` was made for the present address of merchant `m`. */
 const isCurrent = (sql: Queryable) => sql`

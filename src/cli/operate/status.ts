@@ -166,6 +166,7 @@ async function readStatus(
       chainNow: chain?.time ?? null,
       encryptionKeys: config.encryptionKeys,
       sponsorLimits: sponsorLimits(config),
+      sendsMails: config.smtpUrl !== undefined,
       byEndpoint,
     }),
   );

@@ -123,11 +123,13 @@ export async function queueStatus(
     chainNow,
     encryptionKeys,
     sponsorLimits,
+    sendsMails,
     byEndpoint,
   }: {
     chainNow: Date | null;
     encryptionKeys: readonly string[] | undefined;
     sponsorLimits: SponsorLimits | undefined;
+    sendsMails: boolean;
     byEndpoint: boolean;
   },
 ): Promise<QueueStatus> {
@@ -146,7 +148,7 @@ export async function queueStatus(
     const errors = await listRecentErrors(tx, ERRORS_SHOWN);
     const sponsoring = await sponsoringStatus(tx, sponsorLimits);
     const daemons = await listDaemons(tx);
-    const work = await readWork(tx);
+    const work = await readWork(tx, { sendsMails });
     const undecipherableSecrets =
       encryptionKeys === undefined
         ? null
