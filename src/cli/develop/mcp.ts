@@ -61,7 +61,7 @@ function mcp(flags: McpFlags): Promise<number> {
         running.add(call);
         return call.finally(() => running.delete(call));
       });
-      const messages = wellFormed();
+      const messages = wellFormed((value) => types.JSONRPCMessageSchema.safeParse(value).success);
       const ended = new Promise<void>((resolve) => {
         messages.once('end', resolve);
         server.onclose = resolve;
@@ -80,29 +80,37 @@ function mcp(flags: McpFlags): Promise<number> {
 }
 
 /**
- * Passes on the lines of stdin that are JSON-RPC messages, with null in place of params left out.
- * Answers every other line with the error of JSON-RPC, because the SDK's transport drops it and its
- * sender would wait.
+ * Passes on the lines of stdin that are messages by the SDK's schema, with null in place of params
+ * left out. Answers every other line with the error of JSON-RPC, because the SDK's transport drops
+ * it and its sender would wait. Only a notification is never answered.
  */
-function wellFormed(): PassThrough {
+function wellFormed(isMessage: (value: unknown) => boolean): PassThrough {
   const messages = new PassThrough();
-  const refuse = (code: number, message: string, id: unknown) =>
-    process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } })}\n`);
   const lines = createInterface({ input: process.stdin, crlfDelay: Infinity });
   lines.on('line', (line) => {
     if (line.trim() === '') return;
-    const message = parsed(line);
-    if (message === undefined) refuse(-32_700, 'Parse error: a line is one JSON object', null);
-    else if (message.jsonrpc !== '2.0' || !('method' in message || 'id' in message))
-      refuse(-32_600, 'Invalid Request: this is no message of JSON-RPC 2.0', message.id ?? null);
-    else {
-      const { params, ...rest } = message;
-      const isGiven = params !== null && params !== undefined;
-      messages.write(`${JSON.stringify(isGiven ? { ...rest, params } : rest)}\n`);
-    }
+    const found = parsed(line);
+    const { params, ...rest } = found ?? {};
+    const isGiven = params !== null && params !== undefined;
+    const message = isGiven ? { ...rest, params } : rest;
+    if (isMessage(message)) messages.write(`${JSON.stringify(message)}\n`);
+    else if ('id' in rest || !isMessage(rest)) refuse(found, isMessage(rest));
   });
   lines.once('close', () => messages.end());
   return messages;
+}
+
+/** `isCall`: the message would be one without its params. */
+function refuse(message: Record<string, unknown> | undefined, isCall: boolean): void {
+  const [code, text] =
+    message === undefined
+      ? [-32_700, 'Parse error: a line is one JSON object']
+      : isCall
+        ? [-32_602, 'Invalid params: params is an object, and its _meta is one']
+        : [-32_600, 'Invalid Request: this is no message of JSON-RPC 2.0 as MCP has it'];
+  const id = typeof message?.id === 'string' || typeof message?.id === 'number' ? message.id : null;
+  const answer = { jsonrpc: '2.0', id, error: { code, message: text } };
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
 }
 
 function parsed(line: string): Record<string, unknown> | undefined {

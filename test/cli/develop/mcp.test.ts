@@ -172,6 +172,69 @@ void t.test(
   },
 );
 
+void t.test('mcp answers each line that breaks the schema of messages', async (t) => {
+  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
+  const child = spawn(process.execPath, [program, 'mcp'], {
+    env,
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const [ended, out] = [once(child, 'exit'), text(child.stdout)];
+  const [invalidRequest, invalidParams] = [-32_600, -32_602];
+  const lines: [object, object][] = [
+    [
+      { id: 1, method: 'ping', params: [1] },
+      { id: 1, error: { code: invalidParams } },
+    ],
+    [
+      { id: 'two', method: 'ping', params: 'x' },
+      { id: 'two', error: { code: invalidParams } },
+    ],
+    [
+      { id: 3, method: 'ping', params: { _meta: 1 } },
+      { id: 3, error: { code: invalidParams } },
+    ],
+    [
+      { id: 4, method: 5 },
+      { id: 4, error: { code: invalidRequest } },
+    ],
+    [
+      { id: null, method: 'ping' },
+      { id: null, error: { code: invalidRequest } },
+    ],
+    [
+      { id: {}, method: 'ping' },
+      { id: null, error: { code: invalidRequest } },
+    ],
+    [
+      { id: 1.5, method: 'ping' },
+      { id: 1.5, error: { code: invalidRequest } },
+    ],
+    [
+      { id: 5, method: 'ping', more: 1 },
+      { id: 5, error: { code: invalidRequest } },
+    ],
+    [{ id: 6 }, { id: 6, error: { code: invalidRequest } }],
+    [
+      { id: 7, result: 1 },
+      { id: 7, error: { code: invalidRequest } },
+    ],
+    [{ method: 5 }, { id: null, error: { code: invalidRequest } }],
+  ];
+  const notification = { method: 'notifications/initialized', params: [1] };
+  const last = { id: 8, method: 'ping' };
+  const messages = [...lines.map(([message]) => message), notification, last];
+  child.stdin.end(
+    messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join(''),
+  );
+  t.same(await ended, [0, null]);
+  const answers = (await out).trim().split('\n');
+  t.equal(answers.length, lines.length + 1, 'a notification is never answered');
+  const expected = [...lines.map(([, answer]) => answer), { id: 8, result: {} }];
+  for (const [n, answer] of expected.entries())
+    t.match(JSON.parse(answers[n] ?? 'null'), answer, JSON.stringify(messages[n]));
+});
+
 void t.test('mcp passes no secret to a model, and says that texts are data', async (t) => {
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
   const { call } = await connect(t, env, '--write');
