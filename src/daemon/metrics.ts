@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ObservedRequest } from '../chain/rpc/call-errors.ts';
-import { messageOf } from '../errors.ts';
+import { messageOf, OperatorError } from '../errors.ts';
 import { droppedLines } from '../log.ts';
 
 /** Returns the reason why the daemon is not ready, or undefined when the daemon is ready. */
@@ -86,7 +86,8 @@ async function reasonWithin(ready: Readiness): Promise<string | undefined> {
 /**
  * Starts the metrics server. If `port` is taken, the server uses the next free port of the 100
  * ports above `port`, so several daemons can share a machine. Port 0 means any free port. While the
- * daemon is ready, /readyz shows the text that `note` returns.
+ * daemon is ready, /readyz shows the text that `note` returns. Throws an OperatorError if it cannot
+ * listen.
  */
 export async function serveMetrics(
   registry: Registry,
@@ -148,7 +149,12 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
       return typeof address === 'object' && address !== null ? address.port : candidate;
     } catch (error) {
       const taken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
-      if (!taken || port === 0 || candidate >= port + 100) throw error;
+      if (taken && port !== 0 && candidate < port + 100) continue;
+      throw new OperatorError(
+        `The metrics cannot be served on ${host}:${port}: ${messageOf(error)}. Set METRICS_HOST or METRICS_PORT.`,
+        1,
+        { cause: error },
+      );
     }
   }
 }

@@ -95,9 +95,8 @@ export async function runDaemon(
     const signalled = firstSignal(log);
     observeLoops(health);
     const start = await loading;
-    const trouble = () => health.trouble();
-    const parts = { ...resources, registry, trouble, isStopping: () => isStopping };
-    const daemon = await started(start(parts), health);
+    const states = { trouble: () => health.trouble(), isStopping: () => isStopping };
+    const daemon = await endingHealth(health, start({ ...resources, registry, ...states }));
     const secrets = watchSecrets(resources, registry);
     const works = async () =>
       health.trouble() ??
@@ -113,11 +112,15 @@ export async function runDaemon(
       chainTime: () => daemon.chainTime?.() ?? null,
     });
     heartbeat = beating.loop;
-    const metrics = await serveMetrics(registry, ready, {
+    const listening = serveMetrics(registry, ready, {
       host: config.metricsHost,
       port: config.metricsPort,
       note: () => daemon.note?.(),
+    }).catch(async (error: unknown) => {
+      await Promise.all([within(GRACE_MS, daemon.stop()), beating.stop(), secrets.stop()]);
+      throw error;
     });
+    const metrics = await endingHealth(health, listening);
     const supervisor = supervision();
     const notifying =
       supervisor &&
@@ -138,12 +141,12 @@ export async function runDaemon(
 }
 
 /**
- * Returns the daemon. If it refuses to start, its loops find their connections closed, which is not
- * logged.
+ * Awaits a step of the start. If it fails, the daemon's loops find their connections closed, which
+ * is not logged.
  */
-async function started(start: Promise<Daemon>, health: Health): Promise<Daemon> {
+async function endingHealth<T>(health: Health, step: Promise<T>): Promise<T> {
   try {
-    return await start;
+    return await step;
   } catch (error) {
     health.ended();
     throw error;
