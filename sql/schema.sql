@@ -734,6 +734,7 @@ create table offered_transactions (
   relayed_at timestamp with time zone,
   reserved_height bigint,
   trial_hours integer,
+  look_at timestamp with time zone,
   constraint offer_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
   constraint offered_transactions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
@@ -757,6 +758,7 @@ comment on column offered_transactions.relayed_blockhash is 'the blockhash of th
 comment on column offered_transactions.relayed_at is 'when the relay first took a transaction that the wallet had signed for this offer';
 comment on column offered_transactions.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
 comment on column offered_transactions.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither, or is older than this column';
+comment on column offered_transactions.look_at is 'time before which a keeper does not read the account at subscription_pda again for this offer; null: no keeper has read it';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
@@ -1047,6 +1049,7 @@ create table replays (
   created_at timestamp with time zone not null default now(),
   finished_at timestamp with time zone,
   finished_before integer not null default 0,
+  worked_at timestamp with time zone,
   constraint replays_finished_before_check CHECK ((finished_before >= 0)),
   constraint replays_queued_check CHECK ((queued >= 0)),
   constraint replays_stage_check CHECK ((stage = ANY (ARRAY['deliveries'::text, 'events'::text]))),
@@ -1059,6 +1062,7 @@ comment on column replays.app_id is 'the app of a run requested over the API, wh
 comment on column replays.selection is 'the filters or ids as canonical JSON, by which the same command finds its interrupted run';
 comment on column replays.until is 'upper bound of the creation time, which excludes later rows and those of the run itself';
 comment on column replays.finished_before is 'finished runs of the same selection when this one was planned: with more of them, another run has queued what it counted';
+comment on column replays.worked_at is 'when a batch of the run was last queued; the run that waited longest is next';
 CREATE INDEX replays_requested ON public.replays USING btree (id) WHERE ((finished_at IS NULL) AND (app_id IS NOT NULL));
 CREATE UNIQUE INDEX one_open_replay_per_selection ON public.replays USING btree (md5(selection)) WHERE (finished_at IS NULL);
 
@@ -1433,12 +1437,14 @@ create table unregistered_subscriptions (
   subscription_pda text not null,
   subscriber_wallet text not null,
   created_at timestamp with time zone not null default now(),
+  look_at timestamp with time zone,
   constraint unregistered_subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint unregistered_subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint unregistered_subscriptions_pkey PRIMARY KEY (id),
   constraint unregistered_subscriptions_subscription_pda_key UNIQUE (subscription_pda)
 );
 comment on table unregistered_subscriptions is 'live accounts on chain of registered plans that no wallet has registered';
+comment on column unregistered_subscriptions.look_at is 'time before which a keeper does not read the account again; null: no keeper has read it since it was listed';
 CREATE INDEX unregistered_by_app ON public.unregistered_subscriptions USING btree (app_id, id);
 
 create table webhook_endpoints (

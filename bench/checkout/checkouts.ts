@@ -47,17 +47,22 @@ interface Sent {
 
 export interface Checkouts {
   readonly url: string;
+  readonly planId: string;
   readonly serveMetricsPort: number;
   /** Creates wallets with the USDC of one payment and without SOL. */
   fund(count: number): Promise<Wallet[]>;
   offer(wallet: Wallet, planId?: string): Promise<Offer>;
   /** Sends a request from a network address, whatever its answer. */
   request(from: string, method: 'GET' | 'POST', path: string, sent?: Sent): Promise<Answer>;
-  /** Posts a signed transaction and reads its progress until it is final. */
+  /**
+   * Posts a signed transaction and reads its progress until it is final. `onConfirmed` is called
+   * once it is confirmed.
+   */
   post(
     wallet: Wallet,
     offer: Offer,
     transaction: string,
+    onConfirmed?: () => Promise<void>,
   ): Promise<{ confirmedAt: number; confirmedMs: number; finalMs: number }>;
   /**
    * Returns the milliseconds until the chain confirms a plain transfer, which is sent to it
@@ -129,6 +134,7 @@ export async function startCheckouts(
   let funded = 0;
   return {
     url: serve.url,
+    planId,
     serveMetricsPort: serve.metricsPort,
     request: (from, method, path, sent) => ask(others, from, method, path, sent),
     async fund(count) {
@@ -156,7 +162,7 @@ export async function startCheckouts(
       if (offer === null) throw new Error(`not sponsored: ${JSON.stringify(notSponsored)}`);
       return offer;
     },
-    async post(wallet, { offerId, secret }, transaction) {
+    async post(wallet, { offerId, secret }, transaction, onConfirmed) {
       const startedAt = performance.now();
       const path = `/checkout/offers/${offerId}`;
       let { state } = await call<{ state: string }>(wallet, 'POST', `${path}/transaction`, {
@@ -169,8 +175,10 @@ export async function startCheckouts(
           secret,
         }));
         if (['refused', 'failed', 'lapsed'].includes(state)) throw new Error(state);
-        if (confirmedAt === 0 && ['confirmed', 'final'].includes(state))
+        if (confirmedAt === 0 && ['confirmed', 'final'].includes(state)) {
           confirmedAt = performance.now();
+          await onConfirmed?.();
+        }
       }
       return {
         confirmedAt,

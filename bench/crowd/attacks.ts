@@ -1,28 +1,30 @@
-// Sponsored checkouts and a renewal while a stranger holds the heads of all queues: long polls and
-// wallets of one address behind the proxy, signed offers and refunds of one merchant. What a buyer
-// waits for is counted in requests and decisions that are not its own, not in time.
+// Checkouts and a renewal while a stranger holds the heads of all queues: long polls and wallets of
+// one address behind the proxy, signed offers, offers that stay put off, and refunds of one
+// merchant. What a buyer waits for is counted in requests and decisions that are not its own, not
+// in time.
 import { setTimeout as pause } from 'node:timers/promises';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { timeOf } from '../../src/chain/time.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
-import { createTokens } from '../../src/domain/accounts/tokens.ts';
 import { crowdMerchants } from '../../test/fixtures/crowd.ts';
 import { type Checkouts, startCheckouts, type Wallet } from '../checkout/checkouts.ts';
 import { type Database, startServer } from '../dispatch/harness.ts';
-import { register } from '../keeper/collect.ts';
 import { rpcRequests } from '../keeper/keeper-process.ts';
-import { type Chain, openPlan, startChain } from '../keeper/scene.ts';
+import { type Chain, startChain } from '../keeper/scene.ts';
+import { Stranger, tokensOf } from './stranger.ts';
 
-const BUYERS = 3;
-const [POLLS, WALLETS, OFFERS, REFUNDS] = [200, 100, 12, 50];
+/** Buyers that are sponsored, and buyers that pay with their own SOL. */
+const [BUYERS, OWN] = [3, 2];
+const [POLLS, WALLETS, OFFERS] = [200, 100, 12];
 /** RPC requests a second of `serve`, so that its callers wait for turns. */
 const SERVE_RATE = '10';
-/** The address of the long polls and reads, and that of the signed offers. */
-const [STRANGER, SIGNER] = ['203.0.113.7', '203.0.113.8'];
+/** The address of the long polls and reads. */
+const STRANGER = '203.0.113.7';
+/** At most as many of these are not the buyer's own (bench/README.md). */
+const [MAX_TURNS, MAX_DECISIONS] = [20, 1];
 
 /** What one buyer had to wait for. */
 interface Waited {
-  /** Requests of `serve` to the chain, from the request for the offer until its answer. */
+  /** Requests of `serve` to the chain, from the request for the offer until it is confirmed. */
   requests: number;
   /** Decisions about others' offers, from the hand-over until a keeper took the buyer's offer. */
   decisions: number;
@@ -49,7 +51,7 @@ async function floods(checkouts: Checkouts, { sql }: Database, planId: string) {
       return { key, path: `${path}?wait=15&after=${encodeURIComponent(data.cursor)}` };
     }),
   );
-  const tokens = createTokens(['j'.repeat(32)], checkouts.url);
+  const tokens = tokensOf(checkouts);
   const wallets = await Promise.all(
     Array.from({ length: WALLETS }, async () => {
       const wallet = generateKeypair().address;
@@ -83,48 +85,57 @@ async function decisionsBefore({ sql }: Database, offerId: string): Promise<numb
   return row?.count ?? NaN;
 }
 
-/** Subscribes a buyer. Throws if one of its requests is refused. */
+/** Subscribes a buyer without SOL. Throws if one of its requests is refused. */
 async function buy(checkouts: Checkouts, database: Database, wallet: Wallet): Promise<Waited> {
-  const before = await rpcRequests(checkouts.serveMetricsPort);
+  const count = () => rpcRequests(checkouts.serveMetricsPort);
+  const before = await count();
+  let requests = 0;
   const offer = await checkouts.offer(wallet);
-  const requests = (await rpcRequests(checkouts.serveMetricsPort)) - before;
   const signed = addSignature(wallet.keypair, offer.transaction);
-  const { confirmedMs } = await checkouts.post(wallet, offer, signed);
+  const { confirmedMs } = await checkouts.post(wallet, offer, signed, async () => {
+    requests = (await count()) - before;
+  });
   return { requests, confirmedMs, decisions: await decisionsBefore(database, offer.offerId) };
 }
 
-/** Makes offers of the stranger's plan, all for one address. Returns what hands them over. */
-async function offers(checkouts: Checkouts, planId: string): Promise<() => Promise<void>> {
-  const wallets = (await checkouts.fund(OFFERS)).map((one) => ({ ...one, address: SIGNER }));
-  const made = await Promise.all(
-    wallets.map(async (wallet) => ({ wallet, offer: await checkouts.offer(wallet, planId) })),
-  );
-  return async () => {
-    await Promise.all(
-      made.map(({ wallet, offer: { offerId, secret, transaction } }) => {
-        const body = { transaction: addSignature(wallet.keypair, transaction) };
-        return checkouts.request(SIGNER, 'POST', `/checkout/offers/${offerId}/transaction`, {
-          ...{ secret, body },
-        });
-      }),
-    );
+/** Subscribes a buyer that pays the SOL, through the relay. Throws if a request is refused. */
+async function buyWithSol(
+  checkouts: Checkouts,
+  { keypair, address }: Wallet,
+): Promise<Omit<Waited, 'decisions'>> {
+  const { token } = await tokensOf(checkouts).issue({
+    ...{ wallet: keypair.address, role: 'subscriber', page: null },
+  });
+  const post = async <T>(path: string, body: unknown) => {
+    const answer = await checkouts.request(address, 'POST', path, { secret: token, body });
+    if (answer.status !== 200) throw new Error(`${path}: ${JSON.stringify(answer)}`);
+    return (answer.body as { data: T }).data;
   };
-}
-
-/** Refunds of the stranger's payments that nobody signs. */
-async function refunds({ sql }: Database, planId: string): Promise<void> {
-  await sql`
-    insert into refunds (app_id, payment_id, subscription_id, amount, reference)
-    select p.app_id, p.id, p.subscription_id, 1, md5(random()::text) || n from payments p
-      cross join generate_series(1, ${REFUNDS}) as n
-    where p.plan_id = ${planId} limit ${REFUNDS}`;
+  const before = await rpcRequests(checkouts.serveMetricsPort);
+  const startedAt = performance.now();
+  const { transaction, offerId } = await post<{ transaction: string; offerId: string }>(
+    `/subscriber/plans/${checkouts.planId}/subscribe`,
+    {},
+  );
+  const signed = { transaction: addSignature(keypair, transaction), offerId };
+  for (;;) {
+    const { status, reason } = await post<{ status: string; reason: string | null }>(
+      '/subscriber/transactions',
+      signed,
+    );
+    if (status === 'confirmed') break;
+    if (status !== 'pending') throw new Error(`${status}: ${reason}`);
+  }
+  const confirmedMs = performance.now() - startedAt;
+  return { requests: (await rpcRequests(checkouts.serveMetricsPort)) - before, confirmedMs };
 }
 
 /** Moves the chain to the next period. Resolves with the seconds until the renewal is committed. */
-async function renew({ sql }: Database, chain: Chain): Promise<number> {
+async function renew({ sql }: Database, chain: Chain, planId: string): Promise<number> {
   const count = async () => {
     const [row] = await sql<{ count: number }[]>`
-      select count(*)::int as count from payment_attempts where offer_id is null`;
+      select count(*)::int as count from payment_attempts p
+        join subscriptions s on s.id = p.subscription_id where s.plan_id = ${planId}`;
     return row?.count ?? 0;
   };
   const before = await count();
@@ -134,61 +145,83 @@ async function renew({ sql }: Database, chain: Chain): Promise<number> {
   return (performance.now() - startedAt) / 1000;
 }
 
-/** Publishes the stranger's plan; returns its id. */
-async function strangersPlan(chain: Chain, { sql }: Database): Promise<string> {
-  const stranger = { ...chain, merchant: generateKeypair() };
-  const { address } = stranger.merchant;
-  await chain.call('requestAirdrop', address, 1_000_000_000);
-  await chain.call('localnet_faucet', address, '1');
-  await chain.call('localnet_mineBlocks', 2);
-  const plan = await openPlan(stranger, 0, 0);
-  await register(sql, stranger, plan, timeOf(BigInt(await chain.now())));
-  const [found] = await sql<{ id: string }[]>`select id from plans where plan_pda = ${plan.pda}`;
-  if (found === undefined) throw new Error('the plan is not registered');
-  return found.id;
+/** Buys while the attacks are under way. `left`: offers that stayed put off, at least. */
+async function attacked(
+  { checkouts, database, chain }: { checkouts: Checkouts; database: Database; chain: Chain },
+  stranger: Stranger,
+  { sponsored, own }: { sponsored: readonly Wallet[]; own: readonly Wallet[] },
+) {
+  await (
+    await stranger.signUps(OFFERS)
+  )();
+  const refunds = await stranger.askRefunds();
+  const stop = await floods(checkouts, database, stranger.planId);
+  const waited: Waited[] = [];
+  const relayed: Omit<Waited, 'decisions'>[] = [];
+  const left: number[] = [];
+  const besideOffers = async <T>(work: () => Promise<T>): Promise<T> => {
+    const handOver = await stranger.signUps(OFFERS);
+    const putOff = await stranger.putOff();
+    const [, found] = await Promise.all([handOver(), work()]);
+    left.push(await putOff());
+    return found;
+  };
+  for (const wallet of own) relayed.push(await besideOffers(() => buyWithSol(checkouts, wallet)));
+  for (const wallet of sponsored)
+    waited.push(await besideOffers(() => buy(checkouts, database, wallet)));
+  const renewalSeconds = await besideOffers(() => renew(database, chain, checkouts.planId));
+  stop();
+  return { waited, relayed, refunds, left: Math.min(...left.slice(0, -1)), renewalSeconds };
 }
 
-/** The figures of buyers and a renewal under attack, beside those of a buyer alone. */
+/**
+ * The figures of buyers and a renewal under attack, beside those of a buyer alone. Throws if a
+ * buyer has waited for more turns or decisions than the bounds allow.
+ */
 export async function underAttack(): Promise<Record<string, number>> {
   const server = await startServer();
   const chain = await startChain(400);
   const database = await server.database('attacks');
   const more = { SOLANA_SERVE_RATE: SERVE_RATE };
   const checkouts = await startCheckouts(chain, database, { more, renewals: 1 });
-  const planId = await strangersPlan(chain, database);
-  const [warm, alone, ...buyers] = await checkouts.fund(BUYERS + 2);
-  if (warm === undefined || alone === undefined) throw new Error('there are no buyers');
+  const stranger = await Stranger.open(chain, database, checkouts, BUYERS + OWN + 1);
+  const [warm, alone, ...sponsored] = (await checkouts.fund(BUYERS + 2)) as [Wallet, Wallet];
+  const [first, ...own] = (await checkouts.fund(OWN + 1)) as [Wallet];
+  for (const { keypair } of [first, ...own])
+    await chain.call('requestAirdrop', keypair.address, 1_000_000_000);
+  await chain.call('localnet_mineBlocks', 2);
   // The first checkout is not measured: the processes then load modules on demand.
-  const first = await checkouts.offer(warm);
-  await checkouts.post(warm, first, addSignature(warm.keypair, first.transaction));
-  const own = await buy(checkouts, database, alone);
-  await (
-    await offers(checkouts, planId)
-  )();
-  await pause(20_000);
-  await refunds(database, planId);
-  const stop = await floods(checkouts, database, planId);
-  const waited: Waited[] = [];
-  const [, renewalSeconds] = await Promise.all([
-    (await offers(checkouts, planId))(),
-    renew(database, chain),
-  ]);
-  for (const buyer of buyers) {
-    const handOver = await offers(checkouts, planId);
-    const [, one] = await Promise.all([handOver(), buy(checkouts, database, buyer)]);
-    waited.push(one);
-  }
-  stop();
+  await buy(checkouts, database, warm);
+  const unattacked = await buy(checkouts, database, alone);
+  const relayedAlone = await buyWithSol(checkouts, first);
+  const found = await attacked({ checkouts, database, chain }, stranger, { sponsored, own });
   await checkouts.stop();
   chain.stop();
   await database.drop();
   await server.stop();
-  const most = (pick: (one: Waited) => number) => Math.max(...waited.map(pick));
-  return {
-    attackedTurnsMost: most(({ requests }) => requests) - own.requests,
+  const most = (pick: (one: Waited) => number) => Math.max(...found.waited.map(pick));
+  const figures = {
+    attackedTurnsMost: most(({ requests }) => requests) - unattacked.requests,
+    attackedOwnSolTurnsMost:
+      Math.max(...found.relayed.map(({ requests }) => requests)) - relayedAlone.requests,
+    attackedOwnSolConfirmedMs: Math.max(...found.relayed.map(({ confirmedMs }) => confirmedMs)),
+    aloneOwnSolConfirmedMs: relayedAlone.confirmedMs,
+    aloneOwnSolRequests: relayedAlone.requests,
     attackedDecisionsMost: most(({ decisions }) => decisions),
     attackedConfirmedMs: most(({ confirmedMs }) => confirmedMs),
-    aloneConfirmedMs: own.confirmedMs,
-    attackedRenewalSeconds: renewalSeconds,
+    aloneConfirmedMs: unattacked.confirmedMs,
+    attackedRenewalSeconds: found.renewalSeconds,
+    putOffLeast: found.left,
+    openRefunds: found.refunds,
   };
+  refuseSlow(figures);
+  return figures;
+}
+
+function refuseSlow(figures: Readonly<Record<string, number>>): void {
+  const { attackedTurnsMost = NaN, attackedOwnSolTurnsMost = NaN, putOffLeast = 0 } = figures;
+  if (putOffLeast === 0) throw new Error('no offer stayed put off');
+  const turns = Math.max(attackedTurnsMost, attackedOwnSolTurnsMost);
+  if (!(turns <= MAX_TURNS && (figures['attackedDecisionsMost'] ?? NaN) <= MAX_DECISIONS))
+    throw new Error(`a buyer has waited too long: ${JSON.stringify(figures)}`);
 }

@@ -169,14 +169,15 @@ export async function openPlan(
   count: number,
   payments: number | ((number: number) => number),
   periodHours = PERIOD_HOURS,
+  { planId = PLAN_ID, amount = AMOUNT } = {},
 ): Promise<Plan> {
   const paymentsOf = typeof payments === 'number' ? () => payments : payments;
   const { call, merchant, keeper, treasury } = chain;
-  const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, PLAN_ID);
+  const { address: pda, bump } = planAddress(SUBSCRIPTIONS_PROGRAM, merchant.address, planId);
   const terms = {
-    planId: PLAN_ID,
+    planId,
     mint: LOCALNET_MINT,
-    amount: AMOUNT,
+    amount,
     periodHours: BigInt(periodHours),
     endTs: 0n,
     destinations: [merchant.address, treasury],
@@ -204,12 +205,12 @@ export async function openPlan(
     const wallet = generateKeypair();
     const subscription = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, pda, wallet.address).address;
     await call('requestAirdrop', wallet.address, 1_000_000_000);
-    await call('localnet_faucet', wallet.address, (AMOUNT * BigInt(paymentsOf(number))).toString());
+    await call('localnet_faucet', wallet.address, (amount * BigInt(paymentsOf(number))).toString());
     const agreed = {
-      planId: PLAN_ID,
+      planId,
       planBump: bump,
       mint: LOCALNET_MINT,
-      amount: AMOUNT,
+      amount,
       periodHours: BigInt(periodHours),
     };
     await send(chain, wallet, [

@@ -3,6 +3,7 @@
 // The outcome is written only if the number is still current, so a process whose claim has expired
 // changes nothing.
 import { isAwaited } from './mail-addresses.ts';
+import { secondsSince } from './postgres/clock.ts';
 import type { Queryable } from './postgres/connect.ts';
 
 export type FailureKind =
@@ -119,12 +120,26 @@ export async function readDay(sql: Queryable): Promise<{ hour: number; yesterday
   return row;
 }
 
-/** Claims due e-mails. A claim expires after ten minutes. */
+/**
+ * Claims due e-mails. A claim expires after ten minutes. Merchants take turns, each with the e-mail
+ * that has been due for the longest time. Confirmations, which a merchant with any address causes,
+ * take turns with all others, and fill what the others leave.
+ */
 export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
   return sql<MailRow[]>`
-    with due as (
-      select id from mails where due_at <= now() order by due_at limit ${limit}
-        for update skip locked
+    with turns as (
+      select id, due_at, kind = 'confirm_address' as confirms,
+        row_number() over (partition by kind = 'confirm_address', merchant_id
+          order by due_at, id) as turn
+      from mails where due_at <= now()
+    ), places as (
+      select id, due_at,
+        row_number() over (partition by confirms order by turn, due_at, id) as place
+      from turns
+    ), due as (
+      select id from mails where id = any(array(
+          select id from places order by place, due_at, id limit ${limit}))
+        and due_at <= now() for update skip locked
     ), taken as (
       update mails set attempts = attempts + 1,
         due_at = now() + make_interval(secs => ${LEASE_SECONDS})
@@ -141,6 +156,13 @@ export function takeMails(sql: Queryable, limit: number): Promise<MailRow[]> {
     from taken c join merchants m on m.id = c.merchant_id
       left join mail_addresses a on a.mailbox = mailbox_of(m.email)
     order by c.id`;
+}
+
+/** Returns for how many seconds the oldest e-mail has been due; 0 if none is. */
+export async function readOldestMail(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ seconds: number }[]>`
+    select ${secondsSince(sql, sql`min(due_at)`)} as seconds from mails where due_at <= now()`;
+  return row?.seconds ?? 0;
 }
 
 type Claim = Pick<MailRow, 'id' | 'attempts'>;

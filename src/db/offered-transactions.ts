@@ -82,8 +82,9 @@ export async function reserveOffer(sql: Queryable, offerId: string, height: bigi
 
 /**
  * Stores the signature (Base58) and the blockhash of the transaction that the relay takes for this
- * offer. Call it before the transaction is first sent. A later transaction of the same offer
- * replaces both. Returns false, without storing them, if the offer is a change of plan and the
+ * offer. Call it before a subscriber's transaction is first sent, and after a merchant's was sent:
+ * an open refund ends with it (countOpenRefunds). A later transaction of the same offer replaces
+ * both. Returns false, without storing them, if the offer is a change of plan and the
  * replaced subscription has ended. The lock on that subscription orders this against a forced end
  * (lockSignedChanges).
  */

@@ -39,7 +39,8 @@ const isDue = (sql: Queryable, times: WatchTimes) => sql`(
 /**
  * Returns plans that are due to be read from the chain, and sets their observed_at to the present
  * time. At most half of them are pending, because pending plans cost their merchants nothing:
- * merchants take turns with these.
+ * merchants take turns with these. The others cost their merchants rent on chain, and a keeper
+ * reads them until none is due, so they need no turns.
  */
 export function takeUnwatchedPlans(
   sql: Queryable,

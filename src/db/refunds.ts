@@ -65,8 +65,8 @@ export interface TransferLifetime {
 
 /**
  * Counts the open refunds of a payment and of all payments of its merchant: those whose transfer
- * can still land at the block height `blockHeight`, and that the relay has not taken signed. Takes
- * an advisory lock on the merchant until the transaction ends.
+ * can still land at the block height `blockHeight`, and that the relay has not sent. Takes an
+ * advisory lock on the merchant until the transaction ends.
  */
 export async function countOpenRefunds(
   tx: Transaction,

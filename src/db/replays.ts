@@ -187,13 +187,13 @@ export async function findRun(sql: Queryable, id: string): Promise<ReplayRun | u
 }
 
 /**
- * Finds the oldest unfinished run that a merchant started, skipping runs locked by other processes.
- * Locks the run until the transaction ends.
+ * Finds the unfinished run that merchants started and whose last batch is the longest ago, skipping
+ * runs locked by other processes. Locks the run until the transaction ends.
  */
 export async function lockRequestedRun(sql: Transaction): Promise<ReplayRun | undefined> {
   const [run] = await sql<ReplayRun[]>`
     select ${runFields(sql)} from replays where finished_at is null and app_id is not null
-    order by id limit 1 for update skip locked`;
+    order by coalesce(worked_at, created_at), id limit 1 for update skip locked`;
   return run;
 }
 
@@ -330,6 +330,7 @@ export async function updateRun(
 ): Promise<void> {
   await sql`
     update replays set stage = ${to.stage}, cursor = ${to.cursor}, queued = queued + ${to.queued},
+      worked_at = clock_timestamp(),
       finished_at = case when ${to.finished} then clock_timestamp() end
     where id = ${id}`;
 }

@@ -120,10 +120,10 @@ export function listUndecided(
 const TAKEN_SECONDS = 5;
 
 /**
- * SQL for the network of the client that asked for the offer `o`: its IPv4 address, or its IPv6
- * /48. One customer may have all addresses of a /48.
+ * SQL for the network of the client that asked for the offer `o`, or for that of the sponsorship
+ * `o`: its IPv4 address, or its IPv6 /48. One customer may have all addresses of a /48.
  */
-const networkOf = (sql: Queryable) => sql`
+export const networkOf = (sql: Queryable) => sql`
   coalesce(substring(o.address from '^address:[^:]*:[^:]*:[^:]*'), o.address)`;
 
 /**

@@ -3,8 +3,9 @@
 // has an open payment attempt.
 import bs58 from 'bs58';
 import { hexOf } from './payment-attempts.ts';
+import { secondsSince } from './postgres/clock.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
-import { DECISION_MINUTES, type SponsoredPurpose } from './sponsored-offers.ts';
+import { DECISION_MINUTES, networkOf, type SponsoredPurpose } from './sponsored-offers.ts';
 
 /** The period start and the amounts (base units) of a sponsored sign-up's payment. */
 export interface SponsoredPayment {
@@ -154,16 +155,31 @@ export interface OpenSponsorship extends SponsorshipTerms {
   attempt: (SponsoredPayment & { id: string }) | null;
 }
 
-/** Claims open sponsorships that have no lease or whose lease has expired. */
+/** SQL condition: the open sponsorship `o` has no lease, or its lease has expired. */
+const isOrphan = (sql: Queryable) => sql`(
+  o.state = 'open' and (o.lease_until is null or o.lease_until < now()))`;
+
+/**
+ * Claims open sponsorships that have no lease or whose lease has expired. Client networks and
+ * merchants (without a plan: wallets) take turns: the place of each is the later one of its places
+ * in its network and in its merchant.
+ */
 export async function claimSponsorships(
   sql: Queryable,
   { claimId, limit }: { claimId: string; limit: number },
 ): Promise<OpenSponsorship[]> {
   const claimed = await sql<{ offerId: string }[]>`
-    with orphans as (
-      select offer_id from sponsorships
-      where state = 'open' and (lease_until is null or lease_until < now())
-      order by offer_id limit ${limit} for update skip locked
+    with turns as (
+      select o.offer_id, row_number() over (partition by ${networkOf(sql)} order by o.offer_id)
+          as of_network,
+        row_number() over (partition by coalesce(o.merchant_id::text, o.wallet)
+          order by o.offer_id) as of_merchant
+      from sponsorships o where ${isOrphan(sql)}
+    ), orphans as (
+      select o.offer_id from sponsorships o where o.offer_id = any(array(
+          select offer_id from turns order by greatest(of_network, of_merchant), offer_id
+          limit ${limit}))
+        and ${isOrphan(sql)} for update skip locked
     )
     update sponsorships s set claim_id = ${claimId},
       lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
@@ -173,6 +189,14 @@ export async function claimSponsorships(
     sql,
     claimed.map(({ offerId }) => offerId),
   );
+}
+
+/** Returns for how many seconds the oldest open sponsorship has had no lease; 0 if all have one. */
+export async function readOldestSponsorship(sql: Queryable): Promise<number> {
+  const [row] = await sql<{ seconds: number }[]>`
+    select ${secondsSince(sql, sql`min(coalesce(o.lease_until, o.created_at))`)} as seconds
+    from sponsorships o where ${isOrphan(sql)}`;
+  return row?.seconds ?? 0;
 }
 
 export async function readOpenSponsorships(

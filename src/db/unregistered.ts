@@ -1,5 +1,6 @@
 // Live subscriptions on chain that are not registered, and the offers from which these
 // subscriptions may come.
+import { secondsSince } from './postgres/clock.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { type Fragment, type Page, pageOf } from './postgres/lists.ts';
 
@@ -58,35 +59,79 @@ export function listUnregistered(
     from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
 }
 
+/** What takeAwaited() looks at again. `t` is the row, `since` when it began to be awaited. */
+interface Queue {
+  table: Fragment;
+  since: Fragment;
+  isAwaited: Fragment;
+}
+
+/** The tables whose rows are put off after each look: unregistered subscriptions, and offers. */
+const queuesOf = (sql: Queryable): Queue[] => [
+  { table: sql`unregistered_subscriptions`, since: sql`t.created_at`, isAwaited: sql`true` },
+  {
+    table: sql`offered_transactions`,
+    since: sql`coalesce(t.relayed_at, t.created_at)`,
+    isAwaited: sql`(t.purpose = 'subscribe' and t.registered_at is null
+      or t.purpose = 'resume' and t.relayed_at is not null)`,
+  },
+];
+
 /**
  * SQL for the first `limit` addresses of `rows` (subscription_pda, plan_id, at). Merchants take
- * turns, each with its newest row, so that a stranger's many offers leave room for the others'.
+ * turns, each with its oldest `at`, so that a stranger's many rows leave room for the others'.
  */
 const inTurns = (sql: Queryable, rows: Fragment, limit: number) => sql`(
   select subscription_pda from (
     select subscription_pda, at,
-      row_number() over (partition by merchant_id order by at desc, subscription_pda) as turn
+      row_number() over (partition by merchant_id order by at, subscription_pda) as turn
     from (
       select distinct on (merchant_id, subscription_pda) merchant_id, subscription_pda, at
       from (${rows}) as r join plans p on p.id = r.plan_id join apps a on a.id = p.app_id
-      order by merchant_id, subscription_pda, at desc
+      order by merchant_id, subscription_pda, at
     ) as addresses
-  ) as turns order by turn, at desc limit ${limit})`;
+  ) as turns order by turn, at, subscription_pda limit ${limit})`;
+
+/** Takes the addresses of one queue that are due, and puts them off: by half of their age. */
+async function takeDue(
+  sql: Queryable,
+  { table, since, isAwaited }: Queue,
+  { limit, again }: { limit: number; again: boolean },
+): Promise<string[]> {
+  const rows = await sql<{ subscriptionPda: string }[]>`
+    with chosen as (${inTurns(
+      sql,
+      sql`select t.subscription_pda, t.plan_id, coalesce(t.look_at, ${since}) as at
+        from ${table} t where ${isAwaited} and (${again} or coalesce(t.look_at <= now(), true))`,
+      limit,
+    )}), free as (
+      select t.id from ${table} t
+      where t.subscription_pda = any(array(select subscription_pda from chosen)) and ${isAwaited}
+      for update skip locked
+    ), taken as (
+      update ${table} t set look_at = now() + least(interval '1 hour',
+        greatest(interval '4 minutes', (now() - ${since}) / 2))
+      from free where t.id = free.id
+    )
+    select subscription_pda from chosen`;
+  return rows.map(({ subscriptionPda }) => subscriptionPda);
+}
 
 /**
- * Returns addresses that a keeper reads again, at most `limit` of each kind: (1) of unregistered
- * subscriptions, (2) of offers whose subscription is not registered, (3) of offers to resume that a
- * wallet has handed over, (4) of subscriptions that their merchant reinstated in the last day, (5)
- * of subscriptions that a change of plan replaced in the last hour. The wallet may have resumed a
- * replaced subscription before the change of plan was recorded.
+ * Takes addresses that a keeper reads again, at most `limit` of each kind. Merchants take turns.
+ * (1) Of unregistered subscriptions, and of offers whose subscription is not registered or that
+ * resume one and were handed over: those that are due, which are put off, or with `again` also
+ * those that are not due. (2) Of sponsored offers to resume that a wallet has handed over, of
+ * subscriptions that their merchant reinstated in the last day, and of those that a change of plan
+ * replaced in the last hour: their wallet may have resumed one before the change was recorded.
  */
-export async function readAwaited(sql: Queryable, limit: number): Promise<string[]> {
+export async function takeAwaited(
+  sql: Queryable,
+  { limit, again }: { limit: number; again: boolean },
+): Promise<string[]> {
+  const due: string[][] = [];
+  for (const queue of queuesOf(sql)) due.push(await takeDue(sql, queue, { limit, again }));
   const kinds = [
-    sql`select subscription_pda, plan_id, created_at as at from unregistered_subscriptions`,
-    sql`select subscription_pda, plan_id, created_at as at from offered_transactions
-      where purpose = 'subscribe' and registered_at is null`,
-    sql`select subscription_pda, plan_id, relayed_at as at from offered_transactions
-      where purpose = 'resume' and relayed_at is not null`,
     sql`select subscription_pda, plan_id, signed_at as at from sponsored_offers
       where purpose = 'resume' and signed is not null`,
     sql`select subscription_pda, plan_id, reinstated_at as at from subscriptions
@@ -97,7 +142,20 @@ export async function readAwaited(sql: Queryable, limit: number): Promise<string
   ].map((rows) => inTurns(sql, rows, limit));
   const found = kinds.reduce((some, kind) => sql`${some} union ${kind}`);
   const rows = await sql<{ subscriptionPda: string }[]>`${found}`;
-  return rows.map(({ subscriptionPda }) => subscriptionPda);
+  return [...new Set([...due.flat(), ...rows.map(({ subscriptionPda }) => subscriptionPda)])];
+}
+
+/** Returns for how many seconds the oldest awaited subscription has been due; 0 if none is. */
+export async function readOldestAwaited(sql: Queryable): Promise<number> {
+  const ages = queuesOf(sql).map(
+    ({ table, since, isAwaited }) => sql`
+      select min(coalesce(t.look_at, ${since})) as at from ${table} t
+      where ${isAwaited} and coalesce(t.look_at <= now(), true)`,
+  );
+  const both = ages.reduce((some, one) => sql`${some} union all ${one}`);
+  const [row] = await sql<{ seconds: number }[]>`
+    select ${secondsSince(sql, sql`min(at)`)} as seconds from (${both}) as oldest`;
+  return row?.seconds ?? 0;
 }
 
 /**

@@ -15,6 +15,7 @@ import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
 import { type RateShare, startRateShare } from '../daemon/rate-share.ts';
 import { countDue } from '../db/delivery-queue.ts';
+import { readOldestMail } from '../db/mails.ts';
 import { connect, type Sql } from '../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../db/postgres/notify.ts';
 import { findDefaultRows } from '../db/postgres/partitions.ts';
@@ -230,9 +231,11 @@ export class Dispatcher {
       name: 'measuring',
       idleMs: GAUGE_MS,
       turn: async () => {
-        const { due, oldestDueSeconds, defaultRows } = this.#metrics;
+        const { due, oldestDueSeconds, defaultRows, queueOldest } = this.#metrics;
         due.set(await countDue(this.#queue, MAX_DUE_COUNTED));
         oldestDueSeconds.set(this.#poller.oldestMs / 1000);
+        if (this.#config.smtpUrl !== undefined)
+          queueOldest.set({ queue: 'mails' }, await readOldestMail(this.#queue));
         const tables = await findDefaultRows(this.#queue);
         for (const [table, isUsed] of Object.entries(tables))
           defaultRows.set({ table }, isUsed ? 1 : 0);

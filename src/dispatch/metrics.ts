@@ -27,6 +27,12 @@ export function createMetrics(
       help: 'How long the oldest due delivery has been due',
       registers,
     }),
+    queueOldest: new Gauge({
+      name: 'billing_queue_oldest_seconds',
+      help: 'Seconds for which the oldest row of a queue has been due, by queue: e-mails that a dispatcher sends',
+      labelNames: ['queue'],
+      registers,
+    }),
     claimsLost: new Counter({
       name: 'billing_webhook_stale_outcomes_total',
       help: 'Outcomes that were not written because another dispatcher had claimed the delivery',
@@ -50,6 +56,7 @@ export function createMetrics(
       registers,
     }),
   };
+  metrics.queueOldest.set({ queue: 'mails' }, 0);
   for (const table of ['deliveries', 'events']) metrics.monthsDropped.inc({ table }, 0);
   return metrics;
 }

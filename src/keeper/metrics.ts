@@ -12,7 +12,9 @@ import { readLastReconciliation } from '../db/reconciliation.ts';
 import { readOldestRefund } from '../db/refunds.ts';
 import { readOldestRentCheck } from '../db/sponsor-rent.ts';
 import { readOldestOffer } from '../db/sponsored-offers.ts';
+import { readOldestSponsorship } from '../db/sponsorships.ts';
 import { readBacklog } from '../db/subscription-leases.ts';
+import { readOldestAwaited } from '../db/unregistered.ts';
 import { sponsorMetrics } from './sponsor-metrics.ts';
 import { WATCH_TIMES } from './times.ts';
 
@@ -45,7 +47,7 @@ const STREAM_METHODS = ['slotSubscribe', 'logsSubscribe', 'programSubscribe', 'a
 const HELD_SCOPES = ['all', 'merchant', 'plan', 'timeline'];
 
 /** Queues that strangers can enter, of which measureQueues() measures the oldest row. */
-const QUEUES = ['offers', 'refunds', 'rent', 'plans'] as const;
+const QUEUES = ['offers', 'sponsorships', 'refunds', 'rent', 'plans', 'awaited'] as const;
 
 export type KeeperMetrics = ReturnType<typeof createMetrics>;
 
@@ -174,7 +176,7 @@ function stateMetrics(registry: Registry) {
     ),
     queueOldest: gauge(
       'billing_queue_oldest_seconds',
-      'Seconds for which the oldest row of a queue has been due, by queue: signed offers, refunds, rent and plans that a keeper looks at; without what was put off',
+      'Seconds for which the oldest row of a queue has been due, by queue: signed offers, open sponsored transactions that no keeper follows, refunds, rent, plans and awaited subscriptions that a keeper looks at; without what was put off',
       ['queue'],
     ),
     reconcileAge: gauge(
@@ -262,9 +264,11 @@ export async function measureQueues({
 }): Promise<void> {
   const ages: Record<(typeof QUEUES)[number], number> = {
     offers: await readOldestOffer(sql),
+    sponsorships: await readOldestSponsorship(sql),
     refunds: await readOldestRefund(sql),
     rent: await readOldestRentCheck(sql),
     plans: await readOldestPlan(sql, WATCH_TIMES),
+    awaited: await readOldestAwaited(sql),
   };
   for (const queue of QUEUES) metrics.queueOldest.set({ queue }, ages[queue]);
 }

@@ -17,7 +17,7 @@ import {
 import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { newestSlot } from '../chain/rpc/responses.ts';
 import { findPlansAt, listActivePlanPdas } from '../db/plans.ts';
-import { deleteUnregistered, findRegistered, readAwaited } from '../db/unregistered.ts';
+import { deleteUnregistered, findRegistered, takeAwaited } from '../db/unregistered.ts';
 import { withoutKnown } from '../domain/subscribing/ended.ts';
 import { registerSeen } from '../domain/subscribing/unregistered.ts';
 import { chunks } from '../each.ts';
@@ -58,6 +58,8 @@ export class Unregistered {
   readonly #onRegistered: () => void;
   #pending = new Map<string, bigint>();
   #readAt = -Infinity;
+  /** Whether the next read of the database includes what was put off. */
+  #readsAgain = true;
   /** The plans that the current listing has not reached yet. `#lapAt` is the listing's start. */
   #plans: string[] = [];
   #lapAt = -Infinity;
@@ -74,11 +76,12 @@ export class Unregistered {
   }
 
   /**
-   * Called after a stream was interrupted. The next turn reads addresses from the database. Listing
-   * the accounts of all plans becomes due.
+   * Called after a stream was interrupted. The next turn reads addresses from the database, those
+   * that were put off too. Listing the accounts of all plans becomes due.
    */
   gap(): void {
     this.#readAt = -Infinity;
+    this.#readsAgain = true;
     this.#isLapDue = true;
   }
 
@@ -95,8 +98,10 @@ export class Unregistered {
     try {
       if (isDue) {
         this.#readAt = performance.now();
-        for (const address of await readAwaited(this.#context.sql, MAX_READ))
+        const asked = { limit: MAX_READ, again: this.#readsAgain };
+        for (const address of await takeAwaited(this.#context.sql, asked))
           if (!taken.has(address)) taken.set(address, 0n);
+        this.#readsAgain = false;
       }
       if (taken.size > 0) await this.#read(taken);
     } catch (error) {

@@ -1,6 +1,8 @@
 // Queues that strangers can enter: what was put off is skipped, merchants take turns, and the age
 // of the oldest row that is due is measured.
+import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { readOldestMail, takeMails } from '../../src/db/mails.ts';
 import {
   putOffPlans,
   readOldestPlan,
@@ -10,9 +12,11 @@ import {
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { newId } from '../../src/db/postgres/ids.ts';
 import { readOldestRefund, takeAwaitedRefunds } from '../../src/db/refunds.ts';
+import { lockRequestedRun, updateRun } from '../../src/db/replays.ts';
 import { claimRentOut, readOldestRentCheck } from '../../src/db/sponsor-rent.ts';
 import { readOldestOffer } from '../../src/db/sponsored-offers.ts';
-import { readAwaited } from '../../src/db/unregistered.ts';
+import { claimSponsorships, readOldestSponsorship } from '../../src/db/sponsorships.ts';
+import { readOldestAwaited, takeAwaited } from '../../src/db/unregistered.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { insertMerchant, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
@@ -107,23 +111,135 @@ void t.test('rent: merchants take turns', async (t) => {
   t.equal(await readOldestRentCheck(sql), 0);
 });
 
+/** Stores `count` subscribe offers for a plan of `of`. Their addresses begin with its id. */
+async function insertOffers(
+  sql: Sql,
+  of: { id: string; wallet: string; appId: string },
+  count: number,
+) {
+  const planId = await insertPlan(sql, of);
+  for (let place = 0; place < count; place += 1)
+    await sql`
+      insert into offered_transactions (wallet, blockhash, message, last_valid_block_height,
+        purpose, plan_id, subscription_pda)
+      values (${randomAddress()}, 'hash', '\\x00', 1, 'subscribe', ${planId}, ${`${of.id}${place}`})`;
+}
+
 void t.test('awaited subscriptions: merchants take turns', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
-  const offers = async (of: typeof honest, count: number) => {
-    const planId = await insertPlan(sql, of);
-    for (let place = 0; place < count; place += 1)
-      await sql`
-        insert into offered_transactions (wallet, blockhash, message, last_valid_block_height,
-          purpose, plan_id, subscription_pda)
-        values (${randomAddress()}, 'hash', '\\x00', 1, 'subscribe', ${planId}, ${`${planId}${place}`})`;
-    return planId;
-  };
-  const own = await offers(honest, 3);
-  await offers(stranger, MANY);
-  const found = await readAwaited(sql, LIMIT);
+  await insertOffers(sql, honest, 3);
+  await insertOffers(sql, stranger, MANY);
+  const found = await takeAwaited(sql, { limit: LIMIT, again: false });
   t.equal(found.length, LIMIT);
-  t.equal(found.filter((pda) => pda.startsWith(own)).length, 3, 'older ones of another merchant');
+  t.equal(found.filter((pda) => pda.startsWith(honest.id)).length, 3, 'of another merchant');
+});
+
+void t.test('awaited subscriptions that were looked at are skipped, and due again', async (t) => {
+  const { sql } = await testDatabase(t, { max: 2 });
+  const { honest } = await twoMerchants(sql);
+  await insertOffers(sql, honest, 1);
+  await sql`update offered_transactions set created_at = now() - interval '1 hour'`;
+  // The same merchant's, which strangers asked for later.
+  await insertOffers(sql, { ...honest, id: 'stranger' }, MANY);
+  await sql`
+    insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
+    select ${honest.appId}, id, 'listed', 'wallet' from plans limit 1`;
+  t.ok((await readOldestAwaited(sql)) >= 3600);
+  const take = (again = false) => takeAwaited(sql, { limit: LIMIT, again });
+  const seen = new Set<string>();
+  for (let looks = 0; looks <= MANY / LIMIT; looks += 1)
+    for (const pda of await take()) {
+      t.notOk(seen.has(pda), 'once');
+      seen.add(pda);
+    }
+  t.equal(seen.size, MANY + 2, 'all of them, the oldest too');
+  t.same(await take(), []);
+  t.equal(await readOldestAwaited(sql), 0);
+  t.equal((await take(true)).length, LIMIT + 1, 'after a gap they are read again');
+  await sql`update unregistered_subscriptions set look_at = now() - interval '1 minute'`;
+  t.ok((await readOldestAwaited(sql)) >= 60);
+  t.same(await take(), ['listed']);
+});
+
+void t.test('e-mails: merchants take turns, and confirmations fill half of a batch', async (t) => {
+  const { sql } = await testDatabase(t, { max: 2 });
+  const { stranger, honest } = await twoMerchants(sql);
+  const other = await insertMerchant(sql);
+  const queue = (merchant: string, kind: string, age: string, count = 1) => sql`
+    insert into mails (merchant_id, kind, about, data, open, due_at, mailbox, token)
+    select ${merchant}, ${kind}, gen_random_uuid(), '{}', true, now() - ${age}::interval,
+      case when ${kind} = 'confirm_address' then sha256(${merchant}::bytea) end,
+      case when ${kind} = 'confirm_address' then gen_random_uuid() end
+    from generate_series(1, ${count})`;
+  const takeKinds = async () => {
+    const mails = await takeMails(sql, LIMIT);
+    return (wanted: string) => mails.filter(({ kind }) => kind === wanted).length;
+  };
+  for (let count = 0; count < MANY; count += 1)
+    await queue((await insertMerchant(sql)).id, 'confirm_address', '3 minutes');
+  await queue(stranger.id, 'endpoint_failing', '2 minutes', MANY);
+  await queue(honest.id, 'plan_blocked', '1 minute');
+  await queue(other.id, 'endpoint_disabled', '1 minute');
+  t.ok((await readOldestMail(sql)) >= 180);
+  const first = await takeKinds();
+  t.equal(first('confirm_address'), LIMIT / 2);
+  t.equal(first('plan_blocked'), 1);
+  t.equal(first('endpoint_disabled'), 1);
+  await sql`delete from mails where kind = 'endpoint_failing'`;
+  t.equal((await takeKinds())('confirm_address'), LIMIT, 'the rest of a batch too');
+  while ((await takeMails(sql, LIMIT)).length > 0);
+  t.equal(await readOldestMail(sql), 0, 'none is due');
+});
+
+void t.test('open sponsored transactions: networks and merchants take turns', async (t) => {
+  const { sql } = await testDatabase(t, { max: 2 });
+  const { stranger, honest } = await twoMerchants(sql);
+  const other = await insertMerchant(sql);
+  const open = async ({ id }: typeof honest, address: string, wallet: string) => {
+    const [transaction] = await sql<{ id: string }[]>`
+      insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
+      values (sha512(${randomAddress()}::bytea), '\\x00', 1, 1) returning id`;
+    await sql`
+      insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, state,
+        transaction_id, created_at)
+      values (${await newId(sql)}, 'close', ${wallet}, ${address}, 'sponsor', ${id}, 'open',
+        ${transaction!.id}, now() - interval '1 minute')`;
+  };
+  for (let count = 0; count < MANY; count += 1) {
+    await open(stranger, `address:10.0.0.${count}`, 'one merchant, many addresses');
+    const merchant = await insertMerchant(sql);
+    await open(merchant, `address:2001:db8:1:${count}00`, 'many merchants, one address');
+  }
+  await open(honest, 'address:10.1.0.1', 'honest');
+  await open(other, 'address:10.1.0.2', 'honest');
+  t.ok((await readOldestSponsorship(sql)) >= 60);
+  const claim = () => claimSponsorships(sql, { claimId: randomUUID(), limit: LIMIT });
+  const claimed = await claim();
+  t.equal(claimed.length, LIMIT);
+  t.equal(claimed.filter(({ wallet }) => wallet === 'honest').length, 2);
+  while ((await claim()).length > 0);
+  t.equal(await readOldestSponsorship(sql), 0, 'all have a lease');
+});
+
+void t.test('replays: runs take turns', async (t) => {
+  const { sql } = await testDatabase(t, { max: 2 });
+  const { stranger, honest } = await twoMerchants(sql);
+  for (const { appId } of [stranger, honest])
+    await sql`
+      insert into replays (app_id, selection, until, finished_before, total)
+      values (${appId}, ${appId}, now(), 0, 1)`;
+  const step = () =>
+    sql.begin(async (tx) => {
+      const run = await lockRequestedRun(tx);
+      const to = { stage: 'deliveries', cursor: null, queued: 1, finished: false };
+      if (run !== undefined) await updateRun(tx, run.id, to);
+      return run?.appId;
+    });
+  t.same(
+    [await step(), await step(), await step()],
+    [stranger, honest, stranger].map(({ appId }) => appId),
+  );
 });
 
 void t.test('an offer that is taken or put off does not count as late', async (t) => {

@@ -319,6 +319,7 @@ void t.test('metrics count attempts by outcome, durations and due deliveries', a
   t.match(text, 'billing_webhook_in_flight 0');
   t.match(text, /billing_webhook_due \d/);
   t.match(text, /billing_webhook_oldest_due_seconds \d/);
+  t.match(text, /billing_queue_oldest_seconds\{queue="mails"[^}]*\} \d/);
 });
 
 void t.test(

@@ -83,8 +83,8 @@ export const refundTerms = [
 ];
 
 /**
- * Columns of an offer that no update changes: all but message, registered_at, signature and
- * relayed_at.
+ * Columns of an offer that no update changes: all but message, registered_at, signature,
+ * relayed_at and look_at.
  */
 export const offerTerms = [
   'id',
@@ -100,6 +100,15 @@ export const offerTerms = [
   'replaces',
   'change_when',
   'trial_hours',
+];
+/** Every column of an unregistered subscription except look_at. */
+export const unregisteredTerms = [
+  'id',
+  'app_id',
+  'plan_id',
+  'subscription_pda',
+  'subscriber_wallet',
+  'created_at',
 ];
 export const sessionTerms = [
   'id',

@@ -16,6 +16,7 @@ import {
   sponsoredOfferTerms,
   sponsorshipTerms,
   subscriptionTerms,
+  unregisteredTerms,
 } from './fixed-columns.ts';
 
 interface Rights {
@@ -216,6 +217,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     update: {
       ...running.update,
       offered_transactions: offerTerms,
+      unregistered_subscriptions: unregisteredTerms,
       checkout_sessions: sessionTerms,
       installation: installationTerms,
       collection_holds: ['id', 'merchant_id', 'plan_id', 'reason', 'held_at'],

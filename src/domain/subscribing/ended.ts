@@ -101,7 +101,7 @@ export const isAskedBefore = (
 /**
  * Returns the addresses of these live accounts that a keeper has to look at. Leaves out accounts
  * with a live registration, and accounts that only their wallets can register again. The addresses
- * of offers are not needed here, because readAwaited() (db/unregistered.ts) returns them.
+ * of offers are not needed here, because takeAwaited() (db/unregistered.ts) returns them.
  */
 export async function withoutKnown(
   sql: Queryable,

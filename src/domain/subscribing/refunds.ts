@@ -40,7 +40,7 @@ import { type ChainReader, readAccounts, readBlockhash } from './chain-reads.ts'
 import { type Offer, offerTransaction } from './relay.ts';
 
 /**
- * Maximum numbers of open refunds. A refund is open until the relay has taken its transfer signed,
+ * Maximum numbers of open refunds. A refund is open until the relay has sent its signed transfer,
  * or its blockhash has expired. Keepers look for the transfer of each for a day.
  */
 const [MAX_OPEN_PER_PAYMENT, MAX_OPEN_PER_MERCHANT] = [3, 50];

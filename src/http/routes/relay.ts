@@ -136,8 +136,10 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     async (request) => {
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      await recordRelayed(sql, signed.offer, signed);
       const result = await relay(signed);
+      // A refund that failed in its simulation costs its wallet nothing, so it stays open.
+      if (result.status === 'confirmed' || result.status === 'pending')
+        await recordRelayed(sql, signed.offer, signed);
       const { planId } = signed.offer;
       const plan =
         result.status === 'confirmed' && planId !== null ? await findPlan(sql, planId) : undefined;

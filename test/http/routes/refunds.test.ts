@@ -17,11 +17,14 @@ interface Refund {
   offerId: string;
 }
 
-/** A payment of 10 USDC with a fee of 0.1, and a merchant with a balance of `funds` base units. */
-async function paid(t: Parameters<typeof chainApi>[0], funds = 50_000_000n) {
+/** A payment of 10 USDC with a fee of 0.1, and a merchant with these balances in base units. */
+async function paid(
+  t: Parameters<typeof chainApi>[0],
+  { usdc = 50_000_000n, lamports = 10_000_000_000n } = {},
+) {
   const api = await chainApi(t);
   const merchant = await api.merchant();
-  api.localnet.fund(merchant.wallet, { lamports: 10_000_000_000n, usdc: funds });
+  api.localnet.fund(merchant.wallet, { lamports, usdc });
   api.localnet.mineBlocks(3);
   const planId = await insertPlan(api.sql, merchant, { mint: api.localnet.mint });
   const subscriberWallet = randomAddress();
@@ -106,7 +109,7 @@ void t.test(
 );
 
 void t.test('a failed payment cannot be refunded, nor more than the merchant holds', async (t) => {
-  const { api, merchant, subscriptionId, ask } = await paid(t, 1_000_000n);
+  const { api, merchant, subscriptionId, ask } = await paid(t, { usdc: 1_000_000n });
   t.equal((await ask('1000001')).status, 409);
   t.equal((await ask('1000000')).status, 201);
   const failed = await insertPayment(api.sql, subscriptionId, '2026-02-01T00:00:00Z', {
@@ -136,6 +139,22 @@ void t.test('three refunds of a payment are open; one that the relay took is not
   api.localnet.mineBlocks(200);
   for (let count = 0; count < 3; count += 1) t.equal((await ask('1')).status, 201, 'they are dead');
   t.match(await ask('1'), refused);
+});
+
+void t.test('a refund that its wallet has signed and that fails stays open', async (t) => {
+  const { api, merchant, ask } = await paid(t, { lamports: 0n });
+  for (let count = 0; count < 3; count += 1) {
+    const { transaction, offerId } = (await ask('1')).body.data;
+    const sent = await api.call('POST', '/merchant/transactions', {
+      token: merchant.token,
+      body: { transaction: addSignature(merchant.keypair, transaction), offerId },
+    });
+    t.match(sent, { status: 200, body: { data: { status: 'failed', reason: /too little SOL/ } } });
+  }
+  t.match(await ask('1'), {
+    status: 409,
+    body: { error: { message: /^3 refunds of this payment wait/ } },
+  });
 });
 
 void t.test('fifty refunds of a merchant are open, over all its apps', async (t) => {
