@@ -88,7 +88,10 @@ void t.test(
       'prometheus',
       'serve',
     ]);
-    for (const [name, { image = '', logging, profiles }] of Object.entries(compose.services)) {
+    for (const [name, service] of Object.entries(compose.services)) {
+      const { image = '', logging, profiles, mem_limit: memory, pids_limit: pids = 0 } = service;
+      t.match(memory, /^(512m|[124]g)$/, `${name}: a limit of memory`);
+      t.ok(pids >= 64 && pids <= 512, `${name}: a limit of processes and threads`);
       if (image !== 'billing') t.match(image, /^[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}$/, name);
       t.match(logging?.options, { 'max-size': /^\d+m$/, 'max-file': /^\d$/ }, `${name}: log files`);
       t.equal(profiles !== undefined, ['prometheus', 'grafana'].includes(name), name);
