@@ -15,6 +15,7 @@ interface Service {
   volumes?: string[];
   entrypoint?: string[];
   env_file?: string;
+  configs?: string[];
   environment?: Record<string, string>;
   secrets?: string[];
   read_only?: boolean;
@@ -33,6 +34,7 @@ interface Service {
 interface Compose {
   services: Record<string, Service>;
   secrets: Record<string, { file: string }>;
+  configs: Record<string, { file: string }>;
   volumes: Record<string, null>;
 }
 
@@ -60,6 +62,7 @@ const read = async <T>(path: string) =>
   parse(await readFile(new URL(path, root), 'utf8'), { merge: true }) as T;
 const compose = await read<Compose>('deploy/compose.yaml');
 const daemons = ['serve', 'keeper', 'dispatch'];
+const isSetting = (variable: string) => ['TRUST_PROXY', 'BILLING_ENV_FILE'].includes(variable);
 
 void t.test(
   'compose starts the daemons after a migration, each with its own settings and no secret in its environment',
@@ -85,7 +88,10 @@ void t.test(
       'prometheus',
       'serve',
     ]);
-    for (const [name, { image = '', logging, profiles }] of Object.entries(compose.services)) {
+    for (const [name, service] of Object.entries(compose.services)) {
+      const { image = '', logging, profiles, mem_limit: memory, pids_limit: pids = 0 } = service;
+      t.match(memory, /^(512m|[124]g)$/, `${name}: a limit of memory`);
+      t.ok(pids >= 64 && pids <= 512, `${name}: a limit of processes and threads`);
       if (image !== 'billing') t.match(image, /^[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}$/, name);
       t.match(logging?.options, { 'max-size': /^\d+m$/, 'max-file': /^\d$/ }, `${name}: log files`);
       t.equal(profiles !== undefined, ['prometheus', 'grafana'].includes(name), name);
@@ -99,7 +105,8 @@ void t.test(
         read_only: true,
         cap_drop: ['ALL'],
         security_opt: ['no-new-privileges:true'],
-        env_file: 'billing.env',
+        configs: ['billing.env'],
+        environment: { BILLING_ENV_FILE: '/billing.env' },
         mem_limit: '1g',
         pids_limit: 64,
       });
@@ -109,7 +116,7 @@ void t.test(
         t.equal(service.depends_on?.migrate?.condition, 'service_completed_successfully');
       t.same(
         Object.entries(environment)
-          .flatMap(([variable, value]) => (variable === 'TRUST_PROXY' ? [] : [value]))
+          .flatMap(([variable, value]) => (isSetting(variable) ? [] : [value]))
           .toSorted(),
         secrets.map((secret) => `/run/secrets/${secret}`).toSorted(),
         `${name}: secrets as files`,
@@ -123,6 +130,11 @@ void t.test(
       );
       for (const variable of needed) t.ok(given.has(variable.name), `${name}: ${variable.name}`);
     }
+    t.same(compose.configs, { 'billing.env': { file: 'billing.env' } });
+    t.ok(
+      Object.values(compose.services).every((service) => service.env_file === undefined),
+      'billing reads the file by the rules of systemd; compose would read it by others',
+    );
     const defined = Object.keys(compose.secrets).toSorted();
     t.same(
       [

@@ -60,6 +60,14 @@ void t.test(
   },
 );
 
+void t.test('every unit has limits of memory and of tasks', (t) => {
+  for (const [name, text] of units) {
+    t.match(valuesOf(text, 'MemoryMax'), [/^(512M|1G)$/], name);
+    t.same(valuesOf(text, 'TasksMax'), ['64'], name);
+  }
+  t.end();
+});
+
 void t.test('every unit is hardened, and all in the same way', (t) => {
   const hardening = (text: string) =>
     text.slice(text.indexOf('# The same in every unit'), text.indexOf('\n[Install]')).trim();

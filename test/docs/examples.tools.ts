@@ -64,8 +64,9 @@ void t.test('the SaaS of examples/ sells a plan, and learns of the payment', asy
   const { status, location } = await ask('POST', '/subscribe');
   t.equal(status, 303);
   const [, session = ''] = /\/checkout\/([0-9a-f-]{36})$/.exec(location) ?? [];
-  const wallet = ['wallet', 'subscribe', env.WALLET ?? '', env.PLAN ?? '', '--session', session];
-  t.match(await run(t, wallet, { BILLING_API_URL: env.BILLING_API_URL ?? '' }), { code: 0 });
+  const wallet = ['wallet', 'subscribe', env.WALLET ?? '', env.PLAN ?? '', '--amount', '10'];
+  const inSession = [...wallet, '--session', session];
+  t.match(await run(t, inSession, { BILLING_API_URL: env.BILLING_API_URL ?? '' }), { code: 0 });
 
   await until(async () => (await ask('GET', '/reports')).status === 200);
   await until(async () => (await ask('GET', '/')).text.includes('payment_success'));

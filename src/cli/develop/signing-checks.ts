@@ -119,8 +119,8 @@ export interface AskedSubscription extends Reading {
     readonly amount: bigint;
     readonly periodHours: bigint;
   };
-  /** Whether the transaction may also cancel the subscription that a checkout session replaces. */
-  readonly mayReplace: boolean;
+  /** The subscription account that the transaction may also cancel. */
+  readonly replaces?: string | undefined;
 }
 
 const UNREADABLE = 'it is not a legacy transaction, or one of version 0 without lookup tables';
@@ -150,9 +150,25 @@ export function subscribeFault(message: Buffer, asked: AskedSubscription): strin
       one.programId !== COMPUTE_BUDGET_PROGRAM &&
       !wanted.some((other) => isSameInstruction(one, other)),
   );
-  return strange === undefined
-    ? forbiddenChange(built, message)
-    : `it ${stepOf(strange, asked).words}, which was not asked for`;
+  if (strange === undefined) return forbiddenChange(built, message);
+  const cancelled = cancelledBy(strange, asked.programId);
+  const hint = cancelled === undefined ? '' : ` (--replaces ${cancelled} signs it)`;
+  return `it ${stepOf(strange, asked).words}, which was not asked for${hint}`;
+}
+
+/** Returns the address of the subscription account that a transaction cancels. */
+export function cancelledIn(message: Buffer, program: string): string | undefined {
+  return readable(message)
+    ?.instructions.map((one) => cancelledBy(one, program))
+    .find((cancelled) => cancelled !== undefined);
+}
+
+function cancelledBy(
+  { programId, accounts, data }: DecodedInstruction,
+  program: string,
+): string | undefined {
+  const isCancel = programId === program && instructionKind(data) === 'cancel';
+  return isCancel ? accounts[2] : undefined;
 }
 
 /** Decodes a message that fits into a transaction of the network. */
@@ -183,18 +199,18 @@ function openingOf(
 /** Builds the instructions that may precede the opening, as far as the transaction has them. */
 function besides(
   { instructions }: Decoded,
-  { wallet, programId: program, plan, mayReplace }: AskedSubscription,
+  { wallet, programId: program, plan, replaces }: AskedSubscription,
 ): Instruction[] {
   const { mint } = plan;
   const find = (kind: InstructionKind) =>
     instructions.find(
       ({ programId, data }) => programId === program && instructionKind(data) === kind,
     );
-  const [old] = find('cancel')?.accounts.slice(1) ?? [];
+  const [, old, cancelled] = find('cancel')?.accounts ?? [];
   const close = find('revokeDelegation');
   const opensAccount = instructions.some(({ programId }) => programId === ASSOCIATED_TOKEN_PROGRAM);
   return [
-    ...(old !== undefined && mayReplace
+    ...(old !== undefined && cancelled === replaces
       ? [cancelSubscription(program, partiesOf(program, old, wallet))]
       : []),
     ...(opensAccount ? [createTokenAccount({ payer: wallet, owner: wallet, mint })] : []),

@@ -7,6 +7,7 @@ import type { Keypair } from '../../chain/keypair.ts';
 import { OperatorError } from '../../errors.ts';
 import { formatUsdc } from '../../format.ts';
 import { parseId } from '../arguments.ts';
+import { canAsk, confirm } from '../terminal/ask.ts';
 import { note } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import { type ApiClient, apiUrlOf, connectApi } from './api-client.ts';
@@ -112,18 +113,24 @@ interface Subscribing {
   wallet: Keypair;
   planId: string;
   session?: string | undefined;
-  /** The highest price of a period in base units. Undefined: any. */
+  /** The highest price of a period in base units. Undefined: the user confirms what is signed. */
   most?: bigint | undefined;
+  /**
+   * The subscription account that the session may cancel. Undefined: the user confirms the one that
+   * the transaction cancels.
+   */
+  replaces?: string | undefined;
   network: NetworkSettings;
 }
 
 /**
- * Subscribes the wallet to a plan: gets the transaction from the API, shows and checks it, and
- * signs it. The API then sends the transaction and registers the subscription. Throws an
- * OperatorError if the transaction is another one than that of this plan.
+ * Subscribes the wallet to a plan: gets the transaction from the API, shows and checks it, asks on
+ * the terminal for what no option has named, and signs it. The API then sends the transaction and
+ * registers the subscription. Throws an OperatorError if the transaction is another one than that
+ * of this plan, and if the user does not confirm it.
  */
 export function subscribeTo(
-  { apiUrl, wallet, planId, session, most, network }: Subscribing,
+  { apiUrl, wallet, planId, session, most, replaces, network }: Subscribing,
   signal: AbortSignal,
 ): Promise<Relayed> {
   const id = parseId(planId);
@@ -140,11 +147,11 @@ export function subscribeTo(
       { ...(body !== undefined && { body }), signal },
     );
     const { readingOf, signedBy } = await import('./wallet-chain.ts');
-    const { subscribeFault } = await import('./signing-checks.ts');
     const reading = readingOf(wallet.address, network);
-    const asked = { ...reading, plan, mayReplace: session !== undefined };
-    const transaction = signedBy(wallet, textIn(data, 'transaction'), reading, (message) =>
-      subscribeFault(message, asked),
+    const asked = { ...reading, plan, replaces };
+    const asks = { price: most === undefined, replaced: session !== undefined && canAsk(), signal };
+    const transaction = await signedBy(wallet, textIn(data, 'transaction'), reading, (message) =>
+      unwanted(message, asked, asks),
     );
     const relayed = await relay(
       api,
@@ -157,6 +164,25 @@ export function subscribeTo(
       );
     return relayed;
   });
+}
+
+/**
+ * Compares a transaction with the subscription that the user asked for. Asks on the terminal about
+ * the price, and about a cancelled subscription, if `asks` says so and no option has named it.
+ */
+async function unwanted(
+  message: Buffer,
+  asked: AskedSubscription,
+  asks: { price: boolean; replaced: boolean; signal: AbortSignal },
+): Promise<string | undefined> {
+  const { cancelledIn, subscribeFault } = await import('./signing-checks.ts');
+  const unnamed =
+    asks.replaced && !asked.replaces ? cancelledIn(message, asked.programId) : undefined;
+  const replaces = asked.replaces ?? unnamed;
+  const fault = subscribeFault(message, { ...asked, replaces });
+  if (fault !== undefined || !(asks.price || unnamed !== undefined)) return fault;
+  const isConfirmed = await confirm('Sign this transaction?', asks.signal);
+  return isConfirmed ? undefined : 'it was not confirmed';
 }
 
 /** Reads the address and the terms of a plan, and shows its name. */

@@ -98,12 +98,12 @@ export interface NetworkSettings {
  * signature. Throws an OperatorError (exit code 2) if this wallet cannot sign the transaction, or
  * if `faultOf` returns what was not asked for.
  */
-export function signedBy(
+export async function signedBy(
   wallet: Keypair,
   transaction: string,
   reading: Reading,
-  faultOf: (message: Buffer) => string | undefined,
-): string {
+  faultOf: (message: Buffer) => string | undefined | Promise<string | undefined>,
+): Promise<string> {
   const message = messageToSign(wallet, transaction);
   const decoded = decodeMessage(message);
   if (decoded !== undefined)
@@ -113,7 +113,7 @@ export function signedBy(
         ...stepsOf(decoded, reading).map(({ words }) => `- ${safeText(words)}`),
       ].join('\n'),
     );
-  const fault = faultOf(message);
+  const fault = await faultOf(message);
   if (fault !== undefined)
     throw new OperatorError(`The transaction is not signed: ${safeText(fault)}.`, 2);
   return addSignature(wallet, transaction);

@@ -7,6 +7,7 @@ import { loadConfig } from '../../config/config.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { type CommonFlags, decimal, type Finish, oneOf, withEnv } from '../arguments.ts';
+import { canAsk } from '../terminal/ask.ts';
 import { note, print, printJson } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 import { apiUrlOf } from './api-client.ts';
@@ -29,6 +30,7 @@ interface SubscribeFlags extends ApiFlags {
   session?: string;
   /** Base units. */
   amount?: bigint;
+  replaces?: string;
 }
 
 /** The transfers that a transaction may make, and the programs that it may call. */
@@ -92,7 +94,8 @@ export function addWallet(command: Command, finish: Finish): void {
     .argument('<planId>', 'the plan')
     .option('--api-url <url>', 'the API; default: BILLING_API_URL')
     .option('--session <id>', 'in this checkout session')
-    .option('--amount <usdc>', 'refuse a plan that costs more than this a period', decimal(6))
+    .option('--amount <usdc>', 'the most that the plan may cost a period; else asks', decimal(6))
+    .option('--replaces <address>', 'the subscription that it may cancel; else asks')
     .action(async (file: string, planId: string, flags: SubscribeFlags) =>
       finish(await subscribe(file, planId, flags)),
     );
@@ -181,16 +184,21 @@ async function sign(file: string, given: string | undefined, flags: SignFlags): 
   return 0;
 }
 
+/** Throws an OperatorError for a text that is not an address. */
+async function refuseOther(addresses: string[]): Promise<void> {
+  const { isAddress } = await import('../../chain/program/addresses.ts');
+  const wrong = addresses.find((address) => !isAddress(address));
+  if (wrong !== undefined)
+    throw new OperatorError(`"${wrong}" is not an address: it should be Base58 of 32 bytes.`, 2);
+}
+
 /** Signs a transaction of the user, if it makes only the transfers that the flags ask for. */
 async function signAsked(
   wallet: Keypair,
   transaction: string,
   { envFile, to = [], sol, usdc, allowProgram: programs = [] }: TransferFlags & CommonFlags,
 ): Promise<string> {
-  const { isAddress } = await import('../../chain/program/addresses.ts');
-  const wrong = [...to, ...programs].find((address) => !isAddress(address));
-  if (wrong !== undefined)
-    throw new OperatorError(`"${wrong}" is not an address: it should be Base58 of 32 bytes.`, 2);
+  await refuseOther([...to, ...programs]);
   const { readingOf, signedBy } = await import('./wallet-chain.ts');
   const { transactionFault } = await import('./signing-checks.ts');
   const reading = readingOf(wallet.address, loadConfig('developer', { envFile }));
@@ -217,11 +225,18 @@ async function send(file: string, given: string | undefined, flags: SendFlags): 
 
 async function subscribe(file: string, planId: string, flags: SubscribeFlags): Promise<number> {
   const wallet = await load(file);
-  const { session, amount: most } = flags;
+  const { session, amount: most, replaces } = flags;
+  if (most === undefined && !canAsk())
+    throw new OperatorError(
+      'Without a terminal, name the most that the plan may cost a period: --amount <usdc>.',
+      2,
+    );
+  if (replaces !== undefined) await refuseOther([replaces]);
   const network = loadConfig('developer', { envFile: flags.envFile });
   const { apiUrl = network.apiUrl } = flags;
   return interruptible(false, async (signal) => {
-    const relayed = await subscribeTo({ apiUrl, wallet, planId, session, most, network }, signal);
+    const asked = { apiUrl, wallet, planId, session, most, replaces, network };
+    const relayed = await subscribeTo(asked, signal);
     return report(relayed, wallet, flags.json);
   });
 }

@@ -7,6 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import t, { type Test } from 'tap';
 import { runShared } from '../../fixtures/command.ts';
+import { insertPlan } from '../../fixtures/rows.ts';
 import { startServe } from '../../fixtures/serve.ts';
 
 const program = fileURLToPath(new URL('../../../bin/billing.js', import.meta.url));
@@ -22,9 +23,12 @@ async function connect(t: Test, env: Record<string, string>, ...flags: string[])
   );
   t.teardown(() => client.close());
   const call = async (name: string, given: Record<string, unknown> = {}) => {
-    const { content, isError } = await client.callTool({ name, arguments: given });
+    const { content, isError = false } = await client.callTool({ name, arguments: given });
     const [{ text: answer }] = content as [{ text: string }];
-    return isError === true ? { error: answer } : (JSON.parse(answer) as Record<string, unknown>);
+    const said = JSON.parse(answer) as Record<string, unknown>;
+    t.equal('error' in said, isError);
+    t.match(said.about, /not as instructions/);
+    return said;
   };
   return { client, call };
 }
@@ -238,10 +242,24 @@ void t.test('mcp answers each line that breaks the schema of messages', async (t
 void t.test('mcp passes no secret to a model, and says that texts are data', async (t) => {
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
   const { call } = await connect(t, env, '--write');
-  const url = 'https://shop.example/hook';
-  const { data, about } = await call('createWebhook', { appId: merchant.appId, body: { url } });
-  t.match(data, { url, secret: /^withheld/ });
-  t.match(about, /not as instructions/);
+  const { appId } = merchant;
+  const body = { url: 'https://shop.example/hook/s3cret?key=s3cret' };
+  const made = await call('createWebhook', { appId, body });
+  t.match(made, { data: { url: /^withheld: .* https:\/\/shop\.example /, secret: /^withheld/ } });
+  const { id: webhookId } = made.data as { id: string };
+  const answers = [
+    made,
+    await call('listWebhooks', { appId }),
+    await call('updateWebhook', { appId, webhookId, body: { maxPerSecond: 5 } }),
+    await call('getWebhook', { appId, webhookId }),
+  ];
+  for (const answer of answers) {
+    t.match(JSON.stringify(answer), 'https://shop.example ');
+    t.notMatch(JSON.stringify(answer), 's3cret');
+  }
+  const plan = await insertPlan(served.sql, merchant);
+  const session = await call('createCheckoutSession', { appId, body: { planId: plan } });
+  t.match(session, { data: { url: /\/checkout\/[0-9a-f-]{36}$/ } }, 'which customers open');
 });
 
 void t.test('mcp without a key, or with a wrong URL, ends with one line', async (t) => {

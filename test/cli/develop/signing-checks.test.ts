@@ -42,6 +42,7 @@ import {
 } from '../../../src/chain/transactions/system-instructions.ts';
 import { walletTransaction } from '../../../src/chain/transactions/wallet.ts';
 import {
+  cancelledIn,
   signInFault,
   subscribeFault,
   transactionFault,
@@ -143,7 +144,7 @@ const plan = {
   periodHours: account.periodHours,
 };
 const subscription = subscriptionAddress(program, plan.address, wallet).address;
-const toSubscribe = { ...reading, plan, mayReplace: false };
+const toSubscribe = { ...reading, plan };
 
 function opening(
   change: Partial<PlanAccount> = {},
@@ -202,8 +203,17 @@ void t.test('every transaction that the service builds to subscribe is signed', 
     subscription: subscriptionAddress(program, old, wallet).address,
   };
   const change = built(...cancelInstructions(program, parties), ...opening());
-  t.equal(subscribeFault(change, { ...toSubscribe, mayReplace: true }), undefined);
-  t.match(subscribeFault(change, toSubscribe), /it cancels the subscription .*was not asked for/);
+  const { subscription: replaces } = parties;
+  t.equal(cancelledIn(change, program), replaces);
+  t.equal(cancelledIn(built(...opening()), program), undefined);
+  t.equal(subscribeFault(change, { ...toSubscribe, replaces }), undefined);
+  for (const named of [undefined, subscription, old])
+    t.match(
+      subscribeFault(change, { ...toSubscribe, replaces: named }),
+      new RegExp(
+        `it cancels the subscription ${replaces} .*\\(--replaces ${replaces} signs it\\)$`,
+      ),
+    );
   t.end();
 });
 

@@ -3,16 +3,18 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import { generateKeypair, keypairFromSecret } from '../../../src/chain/keypair.ts';
-import { publicKey } from '../../../src/chain/program/addresses.ts';
-import type { Instruction } from '../../../src/chain/program/instructions.ts';
+import { publicKey, subscriptionAddress } from '../../../src/chain/program/addresses.ts';
+import { cancelSubscription, type Instruction } from '../../../src/chain/program/instructions.ts';
 import { messageIn, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { decodeMessage } from '../../../src/chain/transactions/signed.ts';
 import { transferLamports } from '../../../src/chain/transactions/system-instructions.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { emptyDirectory } from '../../fixtures/directory.ts';
 import { publish, startChainServe } from '../../fixtures/serve.ts';
+import { startTerminal } from '../../fixtures/terminal.ts';
 
 /** Changes the data of a response to this path. */
 type Change = (path: string, data: Record<string, unknown>) => Record<string, unknown>;
@@ -47,7 +49,8 @@ const { chain, served } = await startChainServe(t, { PUBLIC_URL: url });
 
 const seller = chain.wallet();
 const merchant = await served.merchant(keypairFromSecret(seller.keypair.secretKey));
-const [plan, dearer] = [
+const [plan, third, dearer] = [
+  await publish(served, merchant, seller, {}),
   await publish(served, merchant, seller, {}),
   await publish(served, merchant, seller, { amount: '900000000' }),
 ];
@@ -55,6 +58,7 @@ const file = join(await emptyDirectory(t), 'mine.json');
 const { stdout: address } = await runShared(['wallet', 'new', file]);
 chain.fund(address, { lamports: 1_000_000_000n, usdc: 100_000_000n });
 const thief = generateKeypair().address;
+const most = ['--amount', '1000'];
 
 async function wallet(changed: Change, ...args: string[]) {
   [change, paths] = [changed, []];
@@ -92,6 +96,7 @@ void t.test('a sign-in text of another installation or role is not signed', asyn
       plan.id,
       '--api-url',
       url,
+      ...most,
     );
     t.match({ code, stdout, stderr }, { code: 1, stdout: '', stderr: words });
     t.notMatch(stderr, '\u001b');
@@ -107,6 +112,7 @@ void t.test('a sign-in relayed from an installation with another name is not sig
     plan.id,
     '--api-url',
     served.url,
+    ...most,
   );
   t.match({ code, stderr }, { code: 1, stderr: `it signs in to ${url}, not to ${served.url}.` });
 });
@@ -165,7 +171,7 @@ void t.test('a transaction that does more than subscribe to the plan is not sign
     ],
   ];
   for (const [changed, words] of cases) {
-    const said = await wallet(changed, 'subscribe', file, plan.id, '--api-url', url);
+    const said = await wallet(changed, 'subscribe', file, plan.id, '--api-url', url, ...most);
     t.not(said.code, 0);
     t.match(said.stderr, words);
     t.equal(said.stdout, '');
@@ -184,6 +190,84 @@ void t.test('a transaction that does more than subscribe to the plan is not sign
     code: 0,
     stdout: /^subscription /m,
   });
+});
+
+const subscribing = ['subscribe', '--api-url', url, file];
+function onTerminal(t: Test, changed: Change, ...args: string[]) {
+  [change, paths] = [changed, []];
+  return startTerminal(t, ['wallet', ...subscribing, ...args], { columns: 600 });
+}
+const wasSent = () => paths.some((path) => path.endsWith('/transactions'));
+
+void t.test('without --amount the user confirms on a terminal what is signed', async (t) => {
+  t.match(await wallet(honest, ...subscribing, plan.id), {
+    code: 2,
+    stdout: '',
+    stderr: /^billing: Without a terminal, name the most .*: --amount <usdc>\.\n$/,
+  });
+  t.same(paths, [], 'the service was not asked');
+
+  const asked = onTerminal(t, honest, dearer.id);
+  const screen = await asked.waitFor('Sign this transaction? [y/N]');
+  t.match(screen, /subscribes .*: 900\.00 USDC of the local chain every 730 hours/);
+  t.notOk(wasSent());
+  asked.press('n', 'enter');
+  t.match(await asked.ended, { code: 2 });
+  t.match(asked.screen(), 'The transaction is not signed: it was not confirmed.');
+  t.notOk(wasSent(), 'nothing was sent');
+
+  const confirmed = onTerminal(t, honest, dearer.id);
+  await confirmed.waitFor('Sign this transaction? [y/N]');
+  confirmed.press('y', 'enter');
+  await confirmed.ended;
+  t.ok(wasSent());
+});
+
+void t.test('a session cancels no subscription that was not named or confirmed', async (t) => {
+  const body = { planId: third.id };
+  const path = `/merchant/apps/${merchant.appId}/checkout-sessions`;
+  const { token } = merchant;
+  const { id } = await served.call<{ id: string }>('POST', path, { token, body });
+  const victim = subscriptionAddress(SUBSCRIPTIONS_PROGRAM, dearer.planPda, address).address;
+  const cancelling = at(/subscribe$/, (_path, data) => ({
+    ...data,
+    transaction: rebuilt(String(data.transaction), (all) => [
+      cancelSubscription(SUBSCRIPTIONS_PROGRAM, {
+        subscriber: address,
+        plan: dearer.planPda,
+        subscription: victim,
+      }),
+      ...all,
+    ]),
+  }));
+  const inSession = [...most, '--session', id];
+  const run = (...args: string[]) =>
+    wallet(cancelling, ...subscribing, third.id, ...inSession, ...args);
+  for (const named of [[], ['--replaces', thief]]) {
+    t.match(await run(...named), {
+      code: 2,
+      stdout: '',
+      stderr: new RegExp(`it cancels the subscription ${victim} .*--replaces ${victim} signs it`),
+    });
+    t.notOk(wasSent(), 'nothing was sent');
+  }
+  t.match(await run('--replaces', 'thief'), { code: 2, stderr: /"thief" is not an address/ });
+  await run('--replaces', victim);
+  t.ok(wasSent(), 'the named one is cancelled');
+
+  for (const [key, code] of [
+    ['n', 2],
+    ['y', undefined],
+  ] as const) {
+    const asked = onTerminal(t, cancelling, third.id, ...inSession);
+    t.match(
+      await asked.waitFor('Sign this transaction? [y/N]'),
+      `cancels the subscription ${victim}`,
+    );
+    asked.press(key, 'enter');
+    t.match(await asked.ended, code === undefined ? {} : { code });
+    t.equal(wasSent(), key === 'y');
+  }
 });
 
 void t.test('wallet send and sign transfer what was asked for, to whom it was', async (t) => {

@@ -16,6 +16,7 @@ const dir = await emptyDirectory(t);
 const wallet = (...args: string[]) => runShared(['wallet', ...args]);
 const rpc = ['--rpc-url', chain.rpcUrl];
 const api = ['--api-url', served.url];
+const most = [...api, '--amount', '10'];
 
 async function funded(name: string) {
   const file = join(dir, name);
@@ -110,7 +111,7 @@ void t.test(
     t.match(relayed.stdout, `plan ${second.id} is active`);
 
     const subscriber = await funded('subscriber.json');
-    const { stdout, stderr } = await wallet('subscribe', subscriber.file, second.id, ...api);
+    const { stdout, stderr } = await wallet('subscribe', subscriber.file, second.id, ...most);
     t.match(stderr, `Subscribing to the plan "Monthly" (${second.id}).\n`);
     t.match(stderr, `- approves the Subscriptions program to collect USDC of the local chain of`);
     t.match(
@@ -120,7 +121,7 @@ void t.test(
     const [, id = ''] = /^subscription (\S+)$/m.exec(stdout) ?? [];
     const [row] = await served.sql`select subscriber_wallet from subscriptions where id = ${id}`;
     t.match(row, { subscriberWallet: subscriber.address });
-    t.match(await wallet('subscribe', subscriber.file, second.id, ...api), {
+    t.match(await wallet('subscribe', subscriber.file, second.id, ...most), {
       code: 1,
       stdout: '',
       stderr: /already: it is registered, and GET \/subscriber\/subscriptions lists it\.\n$/,
@@ -129,7 +130,7 @@ void t.test(
     const emptyFile = join(dir, 'empty.json');
     const { stdout: empty } = await wallet('new', emptyFile);
     const words = `of the wallet ${empty} failed: The wallet has too little SOL for this transaction.`;
-    t.match(await wallet('subscribe', emptyFile, second.id, ...api), {
+    t.match(await wallet('subscribe', emptyFile, second.id, ...most), {
       code: 1,
       stdout: '',
       stderr: new RegExp(`^billing: The transaction \\S+ ${words.replaceAll('.', '\\.')}\n$`, 'm'),
