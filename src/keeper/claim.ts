@@ -1,9 +1,6 @@
-// Claims due subscriptions and takes over open attempts whose claim expired. If a batch fails
-// because of one row's data, splits the batch. commit.ts commits a claimed batch, and the tracker
-// sends the committed payments.
+// Claims due subscriptions and takes over open attempts whose claim expired. commit.ts commits a
+// claimed batch, and the tracker sends the committed payments.
 import { randomUUID } from 'node:crypto';
-import postgres from 'postgres';
-import { ChainDataError } from '../chain/program/layouts.ts';
 import { unixSeconds } from '../chain/time.ts';
 import { readOpenAttempts } from '../db/payment-attempts.ts';
 import {
@@ -21,9 +18,10 @@ import { ClockWitness } from './clock-witness.ts';
 import { type Closed, closeAccounts, MAX_CLOSINGS } from './close.ts';
 import { commit } from './commit.ts';
 import type { Context } from './context.ts';
-import { type InFlightPayment, newPayment } from './in-flight.ts';
+import { newPayment, type Queue } from './in-flight.ts';
 import { SideQueue, type SideWork } from './side-queue.ts';
 import type { Signer } from './signer.ts';
+import { splitBatch } from './split-batch.ts';
 
 /**
  * Maximum number of subscriptions in a claimed batch. Reading the accounts of such a batch takes
@@ -54,13 +52,6 @@ const LOOKUPS_AT_ONCE = 8;
  * subscription in time.
  */
 const MAX_TAKEN = 32;
-
-/** Receives committed payments, sends them and follows them until they are final. */
-export interface Queue {
-  /** Returns the number of payments that can be added now. */
-  room(): number;
-  add(attempts: readonly InFlightPayment[]): void;
-}
 
 /**
  * Claims due subscriptions, commits their payments and hands the payments to the queue. Look-ups of
@@ -260,41 +251,4 @@ export async function recover({ sql, log }: Context, queue: Queue): Promise<bool
     throw error;
   }
   return ids.length === limit;
-}
-
-/**
- * Whether the data of a row caused the error. A retry would then fail in the same way. False when
- * the database or the chain was unreachable.
- */
-export function isFaulty(error: unknown): boolean {
-  // Error classes of Postgres: 22 is a data exception, 23 a violated constraint, and P0 is raised
-  // by this project's own triggers.
-  if (error instanceof postgres.PostgresError) return /^(22|23|P0)/.test(error.code);
-  return (
-    error instanceof RangeError || error instanceof TypeError || error instanceof ChainDataError
-  );
-}
-
-/**
- * Calls `work` with all items. If the data of one item makes `work` fail, the list of items is
- * halved until that item is alone. `onFault` is then called with the item. Any other error is
- * thrown.
- */
-export async function splitBatch<T>(
-  items: readonly T[],
-  work: (items: readonly T[]) => Promise<void>,
-  onFault: (item: T, error: unknown) => Promise<void> | void,
-): Promise<void> {
-  try {
-    await work(items);
-  } catch (error) {
-    const [first] = items;
-    if (!isFaulty(error) || first === undefined) throw error;
-    if (items.length === 1) await onFault(first, error);
-    else {
-      const middle = Math.ceil(items.length / 2);
-      await splitBatch(items.slice(0, middle), work, onFault);
-      await splitBatch(items.slice(middle), work, onFault);
-    }
-  }
 }

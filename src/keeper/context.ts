@@ -1,5 +1,6 @@
 import type { Keypair } from '../chain/keypair.ts';
 import type { AbsenceJudge } from '../chain/rpc/absence.ts';
+import type { UnreadableTransaction } from '../chain/rpc/responses.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import type { ChainClock } from '../chain/time.ts';
 import type { Fees } from '../chain/transactions/fees.ts';
@@ -11,7 +12,9 @@ import type { Rules } from '../domain/collecting/decision.ts';
 import type { SponsorLimits } from '../domain/sponsoring/limits.ts';
 import type { Log } from '../log.ts';
 import type { KeeperMetrics } from './metrics.ts';
-import type { ReportUnreadable } from './reports.ts';
+
+/** Counts and logs unreadable transactions, each signature once. */
+export type ReportUnreadable = (found: readonly UnreadableTransaction[]) => void;
 
 /** Dependencies and settings that all steps of the keeper share. */
 export interface Context {

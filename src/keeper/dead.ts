@@ -6,7 +6,7 @@ import { newestSlot, type SignatureStatus } from '../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { blockhashOf } from '../chain/transactions/collection.ts';
 import type { AttemptRow } from '../db/payment-attempts.ts';
-import type { InFlightPayment } from './in-flight.ts';
+import type { KeeperSubscription } from '../db/subscription-work.ts';
 
 type SignedWith = Pick<
   AttemptRow,
@@ -46,7 +46,7 @@ export const soughtOf = (signed: SignedWith, needsTwo: boolean): Sought => ({
 /** A signed payment, with the plan's amount per period. */
 interface Mortal {
   readonly attempt: SignedWith & Pick<AttemptRow, 'amountGross'>;
-  readonly row: Pick<InFlightPayment['row'], 'amount'>;
+  readonly row: Pick<KeeperSubscription, 'amount'>;
 }
 
 /**

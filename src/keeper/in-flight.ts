@@ -6,6 +6,13 @@ import type { KeeperSubscriptionForEvents } from '../db/subscription-work.ts';
 import type { ClaimedRow } from '../domain/collecting/settlement.ts';
 import type { Polled } from './poll-schedule.ts';
 
+/** Receives committed payments, sends them and follows them until they are final. */
+export interface Queue {
+  /** Returns the number of payments that can be added now. */
+  room(): number;
+  add(attempts: readonly InFlightPayment[]): void;
+}
+
 /** A payment that is committed to Postgres but not settled yet. */
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;

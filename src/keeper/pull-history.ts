@@ -4,13 +4,13 @@ import { ChainDataError } from '../chain/program/layouts.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../chain/rpc/responses.ts';
 import type { Rpc } from '../chain/rpc/rpc.ts';
 import { readListed } from '../chain/rpc/transactions.ts';
+import type { AttemptRow } from '../db/payment-attempts.ts';
 import type { KeeperSubscription } from '../db/subscription-work.ts';
 import type { Pull, View } from '../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../domain/collecting/decide.ts';
 import { type PullParties, pullsIn } from '../domain/collecting/pulls.ts';
 import { chunks } from '../each.ts';
 import type { Context } from './context.ts';
-import type { InFlightPayment } from './in-flight.ts';
 import { asSigned, landedPull } from './landed-pull.ts';
 
 /** Returns the addresses and the fee rate that identify a subscription's pulls and their fees. */
@@ -139,7 +139,7 @@ export async function findPulls(
  */
 export async function pullOfLanded(
   context: Context,
-  { attempt, periodEnd }: Pick<InFlightPayment, 'attempt' | 'periodEnd'>,
+  { attempt, periodEnd }: { attempt: AttemptRow; periodEnd: bigint | null },
   row: KeeperSubscription,
   { view, at }: { view: View; at: bigint | null },
 ): Promise<Pull | undefined> {

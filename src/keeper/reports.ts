@@ -1,6 +1,6 @@
 // Metrics and log lines about payments, plans and transactions.
 import type { AbsenceAlarm } from '../chain/rpc/absence.ts';
-import type { SignatureStatus, UnreadableTransaction } from '../chain/rpc/responses.ts';
+import type { SignatureStatus } from '../chain/rpc/responses.ts';
 import { transactionFee } from '../chain/transactions/collection.ts';
 import type { Notifier } from '../db/postgres/notify.ts';
 import { isCharged } from '../domain/collecting/attempt-end.ts';
@@ -8,6 +8,7 @@ import type { BlockedPlan } from '../domain/collecting/plan-block.ts';
 import { isLive, type SubscriptionUpdate } from '../domain/collecting/transitions.ts';
 import { collectAt } from '../domain/collecting/window.ts';
 import type { Log } from '../log.ts';
+import type { ReportUnreadable } from './context.ts';
 import type { InFlight, InFlightPayment, InFlightTransaction } from './in-flight.ts';
 import type { KeeperMetrics } from './metrics.ts';
 
@@ -149,9 +150,6 @@ export function reportBlocked(
  * its transaction may be counted again.
  */
 const MAX_KNOWN = 10_000;
-
-/** Counts and logs unreadable transactions, each signature once. */
-export type ReportUnreadable = (found: readonly UnreadableTransaction[]) => void;
 
 export function createUnreadableReport(
   log: Pick<Log, 'warn'>,

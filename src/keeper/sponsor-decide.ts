@@ -56,8 +56,8 @@ import { isAllowedBudget, maxFeeOf } from '../domain/sponsoring/transaction-budg
 import { holdCancel } from '../domain/subscribing/cancel.ts';
 import { offeredTrial } from '../domain/subscribing/first-payment.ts';
 import { PaymentUnderWay, takeOver } from '../domain/subscribing/plan-credit.ts';
-import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
+import { isFaulty } from './split-batch.ts';
 import { hasLapsed, simulateOffer } from './sponsor-simulate.ts';
 
 /**

@@ -28,10 +28,10 @@ import {
 } from '../db/sponsorships.ts';
 import { PaymentUnderWay } from '../domain/subscribing/plan-credit.ts';
 import { each } from '../each.ts';
-import { isFaulty } from './claim.ts';
 import type { Context } from './context.ts';
 import { soughtOf } from './dead.ts';
 import { isOverdue, RESEND_MS } from './poll-schedule.ts';
+import { isFaulty } from './split-batch.ts';
 import { decideOffer, type Decision } from './sponsor-decide.ts';
 import { settleExpired, settleFailed, settleLanded } from './sponsor-settle.ts';
 

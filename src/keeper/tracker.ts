@@ -15,14 +15,19 @@ import { LEASE_SECONDS } from '../domain/collecting/settlement.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
 import type { PendingAttempt } from './attempt-outcome.ts';
-import { type Queue, splitBatch } from './claim.ts';
 import type { Context } from './context.ts';
 import { findExpired } from './dead.ts';
-import { InFlight, type InFlightPayment, type InFlightTransaction } from './in-flight.ts';
+import {
+  InFlight,
+  type InFlightPayment,
+  type InFlightTransaction,
+  type Queue,
+} from './in-flight.ts';
 import { isOverdue, isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
 import type { FinalAttempt, Resolver, ResolveResult } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
+import { splitBatch } from './split-batch.ts';
 
 const MAX_IN_FLIGHT = 8192;
 /**

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
-import { splitBatch } from '../../src/keeper/claim.ts';
+import { splitBatch } from '../../src/keeper/split-batch.ts';
 
 void t.test('an item that fails is reported alone, and the others are processed', async (t) => {
   const done: number[] = [];

@@ -6,11 +6,8 @@ import { playUpgrade, upgradeBreaches } from './upgrade.ts';
 
 const { values } = parseArgs({
   options: {
-    /**
-     * The commit to upgrade from, by default the last one before migration 0047. From an earlier
-     * one, 0040 holds subscriptions for some minutes at a million rows.
-     */
-    from: { type: 'string', default: 'd629d090' },
+    /** The commit to upgrade from: the last one before the migrations 0039 and above. */
+    from: { type: 'string', default: 'b049a44a' },
     rows: { type: 'string', default: '1000000' },
     rate: { type: 'string', default: '20' },
     subscribers: { type: 'string', default: '100' },

@@ -2,7 +2,13 @@ import t from 'tap';
 import { readRelease } from '../../../src/config/release.ts';
 import { connect, type Queryable } from '../../../src/db/postgres/connect.ts';
 import { assertSchema, migrate, planMigrations } from '../../../src/db/postgres/migrate.ts';
-import { listMigrations } from '../../../src/db/postgres/migration-files.ts';
+import {
+  listMigrations,
+  runsInBatches,
+  runsInSteps,
+  type Statement,
+  statementsOf,
+} from '../../../src/db/postgres/migration-files.ts';
 import { readPlanner } from '../../../src/db/postgres/migration-plan.ts';
 import { assertUsable } from '../../../src/db/postgres/readiness.ts';
 import { runShared } from '../../fixtures/command.ts';
@@ -228,6 +234,9 @@ async function scansOfTables(tx: Queryable): Promise<Map<string, number>> {
   return new Map(rows.map(({ name, scans }) => [name, scans]));
 }
 
+/** Before the ids of all rows. */
+const NO_ID = '00000000-0000-0000-0000-000000000000';
+
 /** pg_locks says AccessExclusiveLock where the manual says ACCESS EXCLUSIVE. */
 const MODES = [
   'RowExclusiveLock',
@@ -259,15 +268,24 @@ void t.test('the planned locks and scans are those of Postgres, of every migrati
       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')
         and not relispartition`;
     const names = tables.map((table) => table.name);
+    const statements = runsInSteps({ text }) ? statementsOf(text) : [{ text, form: '' }];
+    const isConcurrent = ({ form }: Statement) => form.includes(' index concurrently ');
     const { held, scanned } = await fresh.begin(async (tx) => {
       await tx`set local enable_indexscan = off`;
       await tx`set local enable_bitmapscan = off`;
       const before = await scansOfTables(tx);
-      await tx.unsafe(text);
+      for (const one of statements.filter((statement) => !isConcurrent(statement)))
+        await tx.unsafe(one.text, runsInBatches(one) ? [NO_ID] : []);
       const after = await scansOfTables(tx);
       const isScanned = (table: string) => (after.get(table) ?? 0) > (before.get(table) ?? 0);
       return { held: await heldLocks(tx, names), scanned: names.filter(isScanned).sort() };
     });
+    // Outside a transaction, Postgres shows no lock afterwards.
+    for (const one of statements.filter(isConcurrent)) {
+      await fresh.unsafe(one.text);
+      const table = / on (\w+) /.exec(one.form)?.[1];
+      if (table !== undefined) held[table] ??= 'SHARE UPDATE EXCLUSIVE';
+    }
     t.same(
       Object.fromEntries(planned?.locks.map(({ table, mode }) => [table, mode]) ?? []),
       held,
