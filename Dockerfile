@@ -32,5 +32,5 @@ USER node
 EXPOSE 3000 9464
 # One for all daemons; wget of BusyBox, because a start of Node costs a tenth of a core's second.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["sh", "-c", "wget -q -O /dev/null http://127.0.0.1:$METRICS_PORT/readyz || exit 1"]
-ENTRYPOINT ["node", "/app/bin/billing.js"]
+ENTRYPOINT ["node", "--", "/app/bin/billing.js"]
 CMD ["serve"]

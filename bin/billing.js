@@ -1,5 +1,5 @@
 #!/usr/bin/env -S node --
-// Without "--", Node 20 would take --env-file for itself.
+// Without "--", Node (20 to 24) would take --env-file for itself.
 import { closeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { main } from '../dist/cli.js';

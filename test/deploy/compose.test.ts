@@ -226,11 +226,11 @@ void t.test(
   "the keeper's settings of Node are the same in its unit and its container, and this Node knows them",
   async (t) => {
     const unit = await readFile(new URL('deploy/systemd/billing-keeper.service', root), 'utf8');
-    const settings = compose.services.keeper?.entrypoint?.slice(1, -1) ?? [];
+    const settings = compose.services.keeper?.entrypoint?.slice(1, -2) ?? [];
     t.ok(settings.length > 0);
     t.ok(
       unit.includes(
-        `\nExecStart=/usr/bin/node ${settings.join(' ')} /opt/billing/bin/billing.js keeper\n`,
+        `\nExecStart=/usr/bin/node ${settings.join(' ')} -- /opt/billing/bin/billing.js keeper\n`,
       ),
     );
     t.match(await promisify(execFile)(process.execPath, [...settings, '--version']), {

@@ -92,7 +92,7 @@ void t.test(
       final?.steps.findLast(({ instruction }) => instruction === 'ENTRYPOINT')?.text ?? '';
     t.same(
       JSON.parse(entry),
-      ['node', '/app/bin/billing.js'],
+      ['node', '--', '/app/bin/billing.js'],
       'an exec form: signals reach the daemon',
     );
     for (const path of await readdir(app, { recursive: true })) {
