@@ -1,5 +1,5 @@
-// Node (20 to 24) takes --env-file for itself, also behind the program's path: a missing file ends it
-// before the program starts. Behind "--" all options are the program's.
+// Node (20 to 24) takes --env-file for itself, also behind the program's path: a missing file ends
+// it before the program starts. Behind "--" all options are the program's.
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
 
