@@ -8,7 +8,7 @@ import { type Customer, customer, play } from '../fixtures/random-life.ts';
 const plan = { amount: 1000n, trialHours: 0, graceHours: null } as const;
 /**
  * An end of a pause in the last minute of a period, 72 hours after the paid time: the next payment
- * is tried four seconds after it is due, which is not late.
+ * is tried four seconds after it is due, and charged from then on.
  */
 const UNPAUSED_AT_THE_END: Customer = {
   plan: { ...plan, periodHours: 24, collectionWindow: 0 },

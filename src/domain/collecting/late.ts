@@ -24,8 +24,8 @@ export function promptSeconds(periodHours: bigint): bigint {
  * first time. It is late after the end of the access that a late collection keeps, but not within
  * promptSeconds of a registration. If there is no such access (before a first payment without a
  * trial, after a refunded period), it is late promptSeconds after the time from which the period is
- * charged. A renewal that is tried within promptSeconds of its time is not late. A payment after a
- * pause is not late: it is charged from the end of the pause. Times are in Unix seconds.
+ * charged. A payment after a pause is not late: it is charged from the end of the pause. Times are
+ * in Unix seconds.
  */
 export function isLate(row: KeeperSubscription, start: bigint, now: bigint): boolean {
   const { status, nextPaymentDue, paidThrough, unpausedAt, chargedFrom } = row;
@@ -33,12 +33,12 @@ export function isLate(row: KeeperSubscription, start: bigint, now: bigint): boo
   const charged = chargeStart(row, start);
   if (unpausedAt !== null && unixSeconds(unpausedAt) === charged) return false;
   const isPrompt = (from: bigint) => now - from <= promptSeconds(BigInt(row.periodHours));
+  const access = lateAccess(row);
+  if (access !== null)
+    return timeOf(now) > access.until && !(chargedFrom && isPrompt(unixSeconds(chargedFrom)));
   // A renewal waits for the end of its window, also after a refunded period.
   const collectedAt = paidThrough === null ? null : collectAt(row, row);
-  if (collectedAt && isPrompt(unixSeconds(collectedAt))) return false;
-  const access = lateAccess(row);
-  if (access === null) return !isPrompt(charged);
-  return timeOf(now) > access.until && !(chargedFrom && isPrompt(unixSeconds(chargedFrom)));
+  return !isPrompt(charged) && !(collectedAt && isPrompt(unixSeconds(collectedAt)));
 }
 
 /**
