@@ -209,24 +209,28 @@ function refusedSignIns({ ip }: FastifyRequest): string {
   return `refused sign-ins of ${addressSubject(ip)}`;
 }
 
-function refuse(
+/** Returns the error of a spent budget, and sets Retry-After; undefined while a budget is left. */
+function refusalOf(
   reply: FastifyReply,
   { allowed, limit, resetSeconds }: Allowance,
   what = 'requests in a minute',
-): void {
-  if (allowed) return;
+): ServiceError | undefined {
+  if (allowed) return undefined;
   reply.header('retry-after', resetSeconds);
-  throw new ServiceError('RATE_LIMITED', `More than ${limit} ${what}: wait ${resetSeconds} s.`);
+  return new ServiceError('RATE_LIMITED', `More than ${limit} ${what}: wait ${resetSeconds} s.`);
+}
+
+function refuse(...of: Parameters<typeof refusalOf>): void {
+  const refusal = refusalOf(...of);
+  if (refusal !== undefined) throw refusal;
 }
 
 /** Like refuse(), but where the route answers what is known, the request gets the refusal. */
 function refuseOrNote(request: FastifyRequest, reply: FastifyReply, allowance: Allowance): void {
-  try {
-    refuse(reply, allowance);
-  } catch (error) {
-    if (request.routeOptions.config.answersKnown !== true) throw error;
-    request.refusal = error as ServiceError;
-  }
+  const refusal = refusalOf(reply, allowance);
+  if (refusal === undefined) return;
+  if (request.routeOptions.config.answersKnown !== true) throw refusal;
+  request.refusal = refusal;
 }
 
 function show(reply: FastifyReply, { limit, remaining, resetSeconds }: Allowance): void {

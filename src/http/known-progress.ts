@@ -33,18 +33,12 @@ export class KnownProgress {
   /** Reads the progress of an offer for its holder. Throws NOT_FOUND if the offer is gone. */
   async read(request: FastifyRequest, id: string): Promise<OfferProgress> {
     const progress = await this.#read(id);
-    this.store(request, id, progress);
-    return progress;
-  }
-
-  /** Stores an answer to a request of the offer's holder. */
-  store(request: FastifyRequest, id: string, progress: OfferProgress): void {
     const key = this.#keyOf(request, id);
     this.#known.delete(key);
     this.#known.set(key, { progress, readAt: performance.now() });
-    if (this.#known.size <= MAX_KNOWN) return;
     const [oldest] = this.#known.keys();
-    if (oldest !== undefined) this.#known.delete(oldest);
+    if (this.#known.size > MAX_KNOWN && oldest !== undefined) this.#known.delete(oldest);
+    return progress;
   }
 
   /**

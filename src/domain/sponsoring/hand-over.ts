@@ -122,13 +122,6 @@ export interface OfferProgress {
   subscriptionId: string | null;
 }
 
-/** Reads the progress of an offer. Throws NOT_FOUND if there is no such offer. */
-export async function offerProgress(sql: Sql, id: string): Promise<OfferProgress> {
-  const [progress] = await offersProgress(sql, [id]);
-  if (progress === undefined) throw new ServiceError('NOT_FOUND', 'There is no such offer.');
-  return progress;
-}
-
 /** Reads the progress of several offers. Ids of offers that do not exist are left out. */
 export async function offersProgress(
   sql: Sql,

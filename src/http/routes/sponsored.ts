@@ -11,7 +11,6 @@ import type { Tokens } from '../../domain/accounts/tokens.ts';
 import {
   findOwnOffer,
   handOver,
-  offerProgress,
   offersProgress,
   type OfferHolder,
   type OfferProgress,
@@ -89,9 +88,7 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
       const { wallet, origin: page } = offer;
       const issued = isFirst ? await tokens.issue({ wallet, role: 'subscriber', page }) : undefined;
       const { token = null, expiresAt = null } = issued ?? {};
-      const progress = await offerProgress(sql, offer.id);
-      known.store(request, offer.id, progress);
-      return ok({ ...progress, token, expiresAt });
+      return ok({ ...(await known.read(request, offer.id)), token, expiresAt });
     },
   );
   // A browser sends the header Origin with a GET to another origin, but not with a GET to the
@@ -105,7 +102,7 @@ export function checkoutOfferRoutes(api: Api, deps: ApiDeps, tokens: Tokens): vo
 
 /** Registers the routes for the offers of a signed-in wallet. */
 export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
-  const { sql, wakeKeepers } = deps;
+  const { wakeKeepers } = deps;
   const known = knownProgress(deps);
   api.post(
     '/offers/:offerId/transaction',
@@ -125,9 +122,7 @@ export function subscriberOfferRoutes(api: Api, deps: ApiDeps): void {
     async (request) => {
       const offer = await findReached(deps, request, subscriberOf(request));
       if (await handOver(deps, offer, request.body.transaction)) wakeKeepers();
-      const progress = await offerProgress(sql, offer.id);
-      known.store(request, offer.id, progress);
-      return ok(progress);
+      return ok(await known.read(request, offer.id));
     },
   );
   progressRoute(api, deps, known, '/offers/:offerId', subscriberOf, [{ walletJwt: [] }]);
