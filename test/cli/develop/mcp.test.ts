@@ -114,7 +114,8 @@ void t.test('mcp --write offers the others too, one request each', async (t) => 
   });
 });
 
-void t.test('mcp answers each call that it has read, also when stdin ends at once', async (t) => {
+/** Starts it, closes its stdin after `input`, and returns the lines that it answers. */
+async function answersTo(t: Test, input: string): Promise<string[]> {
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
   const child = spawn(process.execPath, [program, 'mcp'], {
     env,
@@ -122,6 +123,12 @@ void t.test('mcp answers each call that it has read, also when stdin ends at onc
   });
   t.teardown(() => child.kill('SIGKILL'));
   const [ended, out] = [once(child, 'exit'), text(child.stdout)];
+  child.stdin.end(input);
+  t.same(await ended, [0, null]);
+  return (await out).trim().split('\n');
+}
+
+void t.test('mcp answers each call that it has read, also when stdin ends at once', async (t) => {
   const call = { name: 'listApps', arguments: {} };
   const initialize = {
     protocolVersion: '2025-06-18',
@@ -134,9 +141,7 @@ void t.test('mcp answers each call that it has read, also when stdin ends at onc
     { id: 2, method: 'tools/call', params: call },
     { id: 3, method: 'tools/call', params: call },
   ].map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
-  child.stdin.end(messages.join(''));
-  t.same(await ended, [0, null]);
-  const answers = (await out).trim().split('\n').slice(1);
+  const answers = (await answersTo(t, messages.join(''))).slice(1);
   t.same(answers.map((line) => (JSON.parse(line) as { id: number }).id).sort(), [2, 3]);
   for (const line of answers) t.match(line, merchant.appId);
 });
@@ -144,14 +149,8 @@ void t.test('mcp answers each call that it has read, also when stdin ends at onc
 void t.test(
   'mcp answers a line that is no message, and takes null for params left out',
   async (t) => {
-    const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
-    const child = spawn(process.execPath, [program, 'mcp'], {
-      env,
-      stdio: ['pipe', 'pipe', 'ignore'],
-    });
-    t.teardown(() => child.kill('SIGKILL'));
-    const [ended, out] = [once(child, 'exit'), text(child.stdout)];
-    child.stdin.end(
+    const answers = await answersTo(
+      t,
       [
         '{"jsonrpc":',
         '[]',
@@ -160,12 +159,8 @@ void t.test(
         '',
       ].join('\n'),
     );
-    t.same(await ended, [0, null]);
     t.match(
-      (await out)
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line) as object),
+      answers.map((line) => JSON.parse(line) as object),
       [
         { id: null, error: { code: -32_700 } },
         { id: null, error: { code: -32_700 } },
@@ -177,13 +172,6 @@ void t.test(
 );
 
 void t.test('mcp answers each line that breaks the schema of messages', async (t) => {
-  const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: served.url };
-  const child = spawn(process.execPath, [program, 'mcp'], {
-    env,
-    stdio: ['pipe', 'pipe', 'ignore'],
-  });
-  t.teardown(() => child.kill('SIGKILL'));
-  const [ended, out] = [once(child, 'exit'), text(child.stdout)];
   const [invalidRequest, invalidParams] = [-32_600, -32_602];
   const lines: [object, object][] = [
     [
@@ -228,11 +216,10 @@ void t.test('mcp answers each line that breaks the schema of messages', async (t
   const notification = { method: 'notifications/initialized', params: [1] };
   const last = { id: 8, method: 'ping' };
   const messages = [...lines.map(([message]) => message), notification, last];
-  child.stdin.end(
+  const answers = await answersTo(
+    t,
     messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join(''),
   );
-  t.same(await ended, [0, null]);
-  const answers = (await out).trim().split('\n');
   t.equal(answers.length, lines.length + 1, 'a notification is never answered');
   const expected = [...lines.map(([, answer]) => answer), { id: 8, result: {} }];
   for (const [n, answer] of expected.entries())
