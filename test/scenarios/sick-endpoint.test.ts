@@ -1,30 +1,17 @@
 // Three endpoints, of which the first, which is asked first, says something else than the chain. It
 // ends no transaction that may still land, and it stops none from being settled.
 import t, { type Test } from 'tap';
-import { createRpc } from '../../src/chain/rpc/client.ts';
 import { findDead } from '../../src/keeper/dead.ts';
 import { OVERDUE_MS } from '../../src/keeper/poll-schedule.ts';
 import { due, pullsOnChain } from '../fixtures/agreement.ts';
-import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
-import { silent, type Stage } from '../fixtures/billing.ts';
+import { type Rewrite, rewritingRpc } from '../fixtures/bad-endpoint.ts';
+import type { Stage } from '../fixtures/billing.ts';
 import { startSponsorStage } from '../fixtures/sponsor-stage.ts';
 import { revokeApproval } from '../fixtures/tokens.ts';
 
-type Rewrite = Parameters<typeof startRewritingEndpoint>[1];
-
 /** A client of a sick endpoint and two honest ones. */
-async function sickRpc(t: Test, { net }: Stage, rewrite: Rewrite) {
-  const endpoints = await Promise.all(
-    [rewrite, honest, honest].map((each) => startRewritingEndpoint(net.rpcUrl, each)),
-  );
-  const urls = endpoints.map(({ url }) => url);
-  const rpc = createRpc({ urls, log: silent, probeMs: Infinity });
-  t.teardown(async () => {
-    await rpc.close();
-    for (const endpoint of endpoints) endpoint.close();
-  });
-  return rpc;
-}
+const sickRpc = (t: Test, { net }: Stage, rewrite: Rewrite) =>
+  rewritingRpc(t, net.rpcUrl, [rewrite, honest, honest]);
 
 const honest: Rewrite = (_method, _params, result) => result;
 

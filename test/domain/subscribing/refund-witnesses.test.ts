@@ -1,11 +1,9 @@
 // Endpoints that show different things about one transaction of a refund's reference. A transfer
 // that any endpoint shows is recorded. A transaction counts as another one only if two endpoints
 // show it as such.
-import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { recordRefunds } from '../../../src/domain/subscribing/refunds.ts';
-import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
+import { rewritingRpc } from '../../fixtures/bad-endpoint.ts';
 import type { Stage } from '../../fixtures/billing.ts';
 import { ask, flood, lookNow, refunds, send, startPaid } from '../../fixtures/refund-stage.ts';
 
@@ -49,16 +47,13 @@ const honest: Rewrite = (_method, result) => result;
 
 /** A keeper's context whose endpoints rewrite the answers of the stage's chain, in this order. */
 async function seenBy(t: Test, stage: Stage, endpoints: readonly Rewrite[]) {
-  const urls: string[] = [];
-  for (const rewrite of endpoints) {
-    const endpoint = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
-      rewrite(method, result),
-    );
-    t.teardown(() => endpoint.close());
-    urls.push(endpoint.url);
-  }
-  const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
-  t.teardown(() => rpc.close());
+  const rpc = await rewritingRpc(
+    t,
+    stage.net.rpcUrl,
+    endpoints.map(
+      (rewrite) => (method: string, _params: unknown, result: unknown) => rewrite(method, result),
+    ),
+  );
   return stage.parts(rpc).context;
 }
 

@@ -1,12 +1,10 @@
 // The relay's answer where one of two endpoints is wrong about the transaction.
-import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { generateKeypair, type Keypair, signatureOf } from '../../../src/chain/keypair.ts';
 import { initAuthority } from '../../../src/chain/program/instructions.ts';
-import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { addSignature, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { relay, type SignedOffer } from '../../../src/domain/subscribing/relay.ts';
-import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
+import { rewritingRpc } from '../../fixtures/bad-endpoint.ts';
 import { type Stage, startStage } from '../../fixtures/billing.ts';
 
 type Rewrite = (method: string, result: unknown) => unknown;
@@ -59,18 +57,11 @@ async function signed(stage: Stage, wallet: Keypair): Promise<SignedOffer> {
 }
 
 /** The relay's client, whose first endpoint rewrites the answers of the stage's chain. */
-async function client(t: Test, stage: Stage, rewrite: Rewrite) {
-  const urls: string[] = [];
-  for (const change of [rewrite, (_: string, result: unknown) => result]) {
-    const endpoint = await startRewritingEndpoint(stage.net.rpcUrl, (method, _params, result) =>
-      change(method, result),
-    );
-    t.teardown(() => endpoint.close());
-    urls.push(endpoint.url);
-  }
-  const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
-  t.teardown(() => rpc.close());
-  return rpc;
+function client(t: Test, stage: Stage, rewrite: Rewrite) {
+  return rewritingRpc(t, stage.net.rpcUrl, [
+    (method, _params, result) => rewrite(method, result),
+    (_method, _params, result) => result,
+  ]);
 }
 
 void t.test('what one endpoint says is not what became of the transaction', async (t) => {
