@@ -55,14 +55,14 @@ export interface Checkouts {
   /** Sends a request from a network address, whatever its answer. */
   request(from: string, method: 'GET' | 'POST', path: string, sent?: Sent): Promise<Answer>;
   /**
-   * Posts a signed transaction and reads its progress until it is final. `onConfirmed` is called
-   * once it is confirmed.
+   * Posts a signed transaction and reads its progress until it is final. `onTaken` is called once
+   * the service has taken it.
    */
   post(
     wallet: Wallet,
     offer: Offer,
     transaction: string,
-    onConfirmed?: () => Promise<void>,
+    onTaken?: () => Promise<void>,
   ): Promise<{ confirmedAt: number; confirmedMs: number; finalMs: number }>;
   /**
    * Returns the milliseconds until the chain confirms a plain transfer, which is sent to it
@@ -162,13 +162,14 @@ export async function startCheckouts(
       if (offer === null) throw new Error(`not sponsored: ${JSON.stringify(notSponsored)}`);
       return offer;
     },
-    async post(wallet, { offerId, secret }, transaction, onConfirmed) {
+    async post(wallet, { offerId, secret }, transaction, onTaken) {
       const startedAt = performance.now();
       const path = `/checkout/offers/${offerId}`;
       let { state } = await call<{ state: string }>(wallet, 'POST', `${path}/transaction`, {
         secret,
         body: { transaction },
       });
+      await onTaken?.();
       let confirmedAt = 0;
       while (state !== 'final') {
         ({ state } = await call<{ state: string }>(wallet, 'GET', `${path}?wait=8&known=${state}`, {
@@ -177,7 +178,6 @@ export async function startCheckouts(
         if (['refused', 'failed', 'lapsed'].includes(state)) throw new Error(state);
         if (confirmedAt === 0 && ['confirmed', 'final'].includes(state)) {
           confirmedAt = performance.now();
-          await onConfirmed?.();
         }
       }
       return {

@@ -1,8 +1,10 @@
 // Checkouts and a renewal while a stranger holds the heads of all queues: long polls and wallets of
 // one address behind the proxy, signed offers, offers that stay put off, and refunds of one
 // merchant. What a buyer waits for is counted in requests and decisions that are not its own, not
-// in time.
+// in time. What others do while the buyer waits for blocks delays nobody, and is not counted.
 import { setTimeout as pause } from 'node:timers/promises';
+import { VersionedTransaction } from '@solana/web3.js';
+import bs58 from 'bs58';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { crowdMerchants } from '../../test/fixtures/crowd.ts';
@@ -24,9 +26,9 @@ const [MAX_TURNS, MAX_DECISIONS] = [20, 1];
 
 /** What one buyer had to wait for. */
 interface Waited {
-  /** Requests of `serve` to the chain, from the request for the offer until it is confirmed. */
+  /** Requests of `serve` to the chain, while the buyer waited for `serve`. */
   requests: number;
-  /** Decisions about others' offers, from the hand-over until a keeper took the buyer's offer. */
+  /** Offers of others that a keeper took from the hand-over until it took the buyer's. */
   decisions: number;
   confirmedMs: number;
 }
@@ -74,33 +76,86 @@ async function floods(checkouts: Checkouts, { sql }: Database, planId: string) {
   };
 }
 
-/** Counts the others' offers that were decided between the hand-over of an offer and its turn. */
-async function decisionsBefore({ sql }: Database, offerId: string): Promise<number> {
-  // A keeper takes an offer for five seconds (look_at).
-  const [row] = await sql<{ count: number }[]>`
-    select count(s.offer_id)::int as count
-    from sponsored_offers own left join sponsorships s on s.offer_id <> own.id
-      and s.created_at > own.signed_at and s.created_at < own.look_at - interval '5 seconds'
-    where own.id = ${offerId}`;
+/**
+ * Records the transactions of Postgres that hand an offer over or take it for a decision: its
+ * look_at is then five seconds ahead.
+ */
+async function recordSteps({ sql }: Database): Promise<void> {
+  await sql`create table bench_steps (offer_id uuid, step text, xid xid)`;
+  await sql`
+    create function bench_step() returns trigger security definer language plpgsql as $$
+    begin
+      if old.signed is null or new.look_at - now() = interval '5 seconds' then
+        insert into bench_steps values (new.id,
+          case when old.signed is null then 'handed over' else 'taken' end,
+          pg_current_xact_id()::xid);
+      end if;
+      return null;
+    end $$`;
+  await sql`
+    create trigger bench_step after update of signed, look_at on sponsored_offers
+    for each row execute function bench_step()`;
+}
+
+/** Counts the others' offers that a keeper took from the hand-over of an offer to its turn. */
+async function takesBefore({ sql }: Database, offerId: string): Promise<number> {
+  const [row] = await sql<{ count: number | null }[]>`
+    with steps as (
+      select offer_id, step, pg_xact_commit_timestamp(xid) as at from bench_steps
+    ), own as (
+      select min(at) filter (where step = 'handed over') as handed_over,
+        min(at) filter (where step = 'taken') as taken
+      from steps where offer_id = ${offerId}
+    )
+    select case when own.taken is not null then (
+        select count(*)::int from steps
+        where step = 'taken' and at > own.handed_over and at < own.taken
+      ) end as count
+    from own`;
   return row?.count ?? NaN;
+}
+
+/** Runs `work`. Adds the requests of `serve` to the chain meanwhile to `waited`. */
+async function counting<T>(
+  { serveMetricsPort }: Checkouts,
+  waited: { requests: number },
+  work: () => Promise<T>,
+): Promise<T> {
+  const before = await rpcRequests(serveMetricsPort);
+  const result = await work();
+  waited.requests += (await rpcRequests(serveMetricsPort)) - before;
+  return result;
 }
 
 /** Subscribes a buyer without SOL. Throws if one of its requests is refused. */
 async function buy(checkouts: Checkouts, database: Database, wallet: Wallet): Promise<Waited> {
-  const count = () => rpcRequests(checkouts.serveMetricsPort);
-  const before = await count();
-  let requests = 0;
-  const offer = await checkouts.offer(wallet);
+  const waited = { requests: 0 };
+  const offer = await counting(checkouts, waited, () => checkouts.offer(wallet));
   const signed = addSignature(wallet.keypair, offer.transaction);
+  // A keeper sends it: from the answer to the hand-over on, nothing of `serve` is waited for.
+  const before = await rpcRequests(checkouts.serveMetricsPort);
   const { confirmedMs } = await checkouts.post(wallet, offer, signed, async () => {
-    requests = (await count()) - before;
+    waited.requests += (await rpcRequests(checkouts.serveMetricsPort)) - before;
   });
-  return { requests, confirmedMs, decisions: await decisionsBefore(database, offer.offerId) };
+  return { ...waited, confirmedMs, decisions: await takesBefore(database, offer.offerId) };
+}
+
+/** Resolves when the chain has the transaction with one of the commitments. */
+async function onChain(chain: Chain, signature: string, commitments: readonly string[]) {
+  for (;;) {
+    const { value } = await chain.call<{ value: [{ confirmationStatus: string } | null] }>(
+      'getSignatureStatuses',
+      [signature],
+    );
+    if (commitments.includes(value[0]?.confirmationStatus ?? '')) return;
+    await pause(5);
+  }
 }
 
 /** Subscribes a buyer that pays the SOL, through the relay. Throws if a request is refused. */
 async function buyWithSol(
   checkouts: Checkouts,
+  chain: Chain,
   { keypair, address }: Wallet,
 ): Promise<Omit<Waited, 'decisions'>> {
   const { token } = await tokensOf(checkouts).issue({
@@ -111,23 +166,35 @@ async function buyWithSol(
     if (answer.status !== 200) throw new Error(`${path}: ${JSON.stringify(answer)}`);
     return (answer.body as { data: T }).data;
   };
-  const before = await rpcRequests(checkouts.serveMetricsPort);
+  const relayed = async (signed: { transaction: string; offerId: string }) => {
+    for (;;) {
+      const { status, reason } = await post<{ status: string; reason: string | null }>(
+        '/subscriber/transactions',
+        signed,
+      );
+      if (status === 'confirmed') return;
+      if (status !== 'pending') throw new Error(`${status}: ${reason}`);
+    }
+  };
+  const waited = { requests: 0 };
   const startedAt = performance.now();
-  const { transaction, offerId } = await post<{ transaction: string; offerId: string }>(
-    `/subscriber/plans/${checkouts.planId}/subscribe`,
-    {},
+  const { transaction, offerId } = await counting(checkouts, waited, () =>
+    post<{ transaction: string; offerId: string }>(
+      `/subscriber/plans/${checkouts.planId}/subscribe`,
+      {},
+    ),
   );
-  const signed = { transaction: addSignature(keypair, transaction), offerId };
-  for (;;) {
-    const { status, reason } = await post<{ status: string; reason: string | null }>(
-      '/subscriber/transactions',
-      signed,
-    );
-    if (status === 'confirmed') break;
-    if (status !== 'pending') throw new Error(`${status}: ${reason}`);
-  }
-  const confirmedMs = performance.now() - startedAt;
-  return { requests: (await rpcRequests(checkouts.serveMetricsPort)) - before, confirmedMs };
+  const signed = addSignature(keypair, transaction);
+  const [first] = VersionedTransaction.deserialize(Buffer.from(signed, 'base64')).signatures;
+  const signature = bs58.encode(first ?? Buffer.alloc(0));
+  const { answer } = await counting(checkouts, waited, async () => {
+    const relaying = relayed({ transaction: signed, offerId });
+    await Promise.race([relaying, onChain(chain, signature, ['processed', 'confirmed'])]);
+    return { answer: relaying };
+  });
+  await onChain(chain, signature, ['confirmed']);
+  await counting(checkouts, waited, () => answer);
+  return { ...waited, confirmedMs: performance.now() - startedAt };
 }
 
 /** Moves the chain to the next period. Resolves with the seconds until the renewal is committed. */
@@ -166,7 +233,8 @@ async function attacked(
     left.push(await putOff());
     return found;
   };
-  for (const wallet of own) relayed.push(await besideOffers(() => buyWithSol(checkouts, wallet)));
+  for (const wallet of own)
+    relayed.push(await besideOffers(() => buyWithSol(checkouts, chain, wallet)));
   for (const wallet of sponsored)
     waited.push(await besideOffers(() => buy(checkouts, database, wallet)));
   const renewalSeconds = await besideOffers(() => renew(database, chain, checkouts.planId));
@@ -179,11 +247,12 @@ async function attacked(
  * buyer has waited for more turns or decisions than the bounds allow.
  */
 export async function underAttack(): Promise<Record<string, number>> {
-  const server = await startServer();
+  const server = await startServer({ track_commit_timestamp: 'on' });
   const chain = await startChain(400);
   const database = await server.database('attacks');
   const more = { SOLANA_SERVE_RATE: SERVE_RATE };
   const checkouts = await startCheckouts(chain, database, { more, renewals: 1 });
+  await recordSteps(database);
   const stranger = await Stranger.open(chain, database, checkouts, BUYERS + OWN + 1);
   const [warm, alone, ...sponsored] = (await checkouts.fund(BUYERS + 2)) as [Wallet, Wallet];
   const [first, ...own] = (await checkouts.fund(OWN + 1)) as [Wallet];
@@ -193,7 +262,7 @@ export async function underAttack(): Promise<Record<string, number>> {
   // The first checkout is not measured: the processes then load modules on demand.
   await buy(checkouts, database, warm);
   const unattacked = await buy(checkouts, database, alone);
-  const relayedAlone = await buyWithSol(checkouts, first);
+  const relayedAlone = await buyWithSol(checkouts, chain, first);
   const found = await attacked({ checkouts, database, chain }, stranger, { sponsored, own });
   await checkouts.stop();
   chain.stop();
