@@ -26,6 +26,15 @@ const apart = ['client', 'pages'];
 const inPages = ['client', 'format.ts', 'explorer.ts'];
 /** Rooms of a folder that others below it do not know, in the same way. */
 const rooms = {
+  keeper: [
+    ['keeper.ts'],
+    ['sponsor'],
+    ['collect', 'follow', 'guard'],
+    ['track'],
+    ['read'],
+    ['base'],
+  ],
+  http: [['serve.ts'], ['app.ts'], ['routes'], ['site'], ['door'], ['shapes']],
   chain: [['transactions', 'streams'], ['rpc'], ['program']],
   db: [['*.ts'], ['postgres']],
   cli: [['local'], ['operate'], ['develop'], ['arguments.ts'], ['terminal']],
@@ -162,7 +171,7 @@ export default tseslint.config(
     },
   },
   {
-    // The other files that wait. Their routes have config.waits: test/http/waiting.test.ts.
+    // The other files that wait. Their routes have config.waits: test/http/door/waiting.test.ts.
     files: ['src/http/**', 'src/domain/**'],
     ignores: [
       'src/http/routes/sponsored.ts',

@@ -23,7 +23,7 @@ import {
   Pda,
   Time,
   Wallet,
-} from '../src/http/fields.ts';
+} from '../src/http/shapes/fields.ts';
 
 const planName = Type.String({ description: 'The plan’s name.', examples: ['Coffee club'] });
 const test = Type.Optional(

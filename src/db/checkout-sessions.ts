@@ -3,7 +3,7 @@
 import type { ChangeWhen } from './offered-transactions.ts';
 import type { Queryable } from './postgres/connect.ts';
 import { type Page, pageOf } from './postgres/lists.ts';
-import type { DiscountTerms } from './subscription-changes.ts';
+import type { DiscountTerms } from './terms.ts';
 
 export interface CheckoutSessionRow extends DiscountTerms {
   id: string;

@@ -1,7 +1,7 @@
 // Detects data loss in Postgres: a changed WAL timeline after a failover, and transactions on chain
 // that the database lacks.
 import bs58 from 'bs58';
-import { hexOf } from './payment-attempts.ts';
+import { hexOf } from './postgres/signatures.ts';
 import { paidBy } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
 

@@ -1,7 +1,7 @@
 // Sponsored sign-ups that landed without a subscription: an earlier release ended a sign-up in this
 // way if its account was gone before a keeper settled it. `billing reconcile --repair` registers
 // such a sign-up.
-import { hexOf } from './payment-attempts.ts';
+import { hexOf } from './postgres/signatures.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { SponsoredPayment, SponsorshipTerms } from './sponsorships.ts';
 

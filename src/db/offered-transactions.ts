@@ -1,5 +1,5 @@
 import type { Queryable } from './postgres/connect.ts';
-import type { DiscountTerms } from './subscription-changes.ts';
+import type { DiscountTerms } from './terms.ts';
 
 export type Purpose =
   | 'subscribe'

@@ -2,9 +2,7 @@
 // committed before the transaction is first sent.
 import bs58 from 'bs58';
 import type { Queryable } from './postgres/connect.ts';
-
-/** Converts a Base58 signature to hex, for decode(..., 'hex'). */
-export const hexOf = (signature: string) => Buffer.from(bs58.decode(signature)).toString('hex');
+import { hexOf } from './postgres/signatures.ts';
 
 export interface AttemptRow {
   id: string;

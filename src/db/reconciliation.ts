@@ -2,7 +2,7 @@
 // finding the registration of a missing payment.
 import bs58 from 'bs58';
 import { stoppedAt } from './account-registrations.ts';
-import { hexOf } from './payment-attempts.ts';
+import { hexOf } from './postgres/signatures.ts';
 import { paidBy, type PaymentRow } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
 

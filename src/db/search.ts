@@ -1,6 +1,6 @@
 // Searches an app's records for the dashboard's search box. Each statement uses its own index, so a
 // search reads few rows of large tables.
-import { hexOf } from './payment-attempts.ts';
+import { hexOf } from './postgres/signatures.ts';
 import { paidBy } from './payments.ts';
 import type { Queryable } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';

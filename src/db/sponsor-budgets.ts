@@ -66,7 +66,7 @@ const NO_STANDING: MerchantStanding = { vouched: null, isApproved: false, fees: 
 
 /**
  * Returns the text with which the names of all addresses of the same IPv6 /48 begin. Returns null
- * for an IPv4 address. `address` is the name of a /56 (http/addresses.ts).
+ * for an IPv4 address. `address` is the name of a /56 (http/door/addresses.ts).
  */
 function siteOf(address: string): string | null {
   return /^address:(?:[\da-f]{1,4}:){3}(?=[\da-f]{1,4}::\/\d+$)/.exec(address)?.[0] ?? null;

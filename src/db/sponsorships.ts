@@ -2,7 +2,7 @@
 // transaction that a keeper sends and tracks. An open sponsorship with the purpose `subscribe` also
 // has an open payment attempt.
 import bs58 from 'bs58';
-import { hexOf } from './payment-attempts.ts';
+import { hexOf } from './postgres/signatures.ts';
 import { secondsSince } from './postgres/clock.ts';
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import { DECISION_MINUTES, networkOf, type SponsoredPurpose } from './sponsored-offers.ts';

@@ -1,6 +1,7 @@
 // A merchant's changes to a subscription: the merchant's own ids, a discount, a pause or a
 // cancellation. subscriptions.ts registers and lists subscriptions.
 import type { Queryable, Transaction } from './postgres/connect.ts';
+import type { DiscountTerms } from './terms.ts';
 
 /** The merchant's own identifiers for a subscription. */
 export interface OwnIds {
@@ -29,15 +30,6 @@ export async function updateOwnIds(
         metadata),
       own_ids_from = ${source}, updated_at = now()
     where id = ${id}`;
-}
-
-/** A discount on each payment: a percentage or an amount. Both are null without a discount. */
-export interface DiscountTerms {
-  discountPercent: number | null;
-  /** Discount per payment in base units. */
-  discountAmount: bigint | null;
-  /** Number of payments left with the discount. null means unlimited; 0 means used up. */
-  discountPeriods: number | null;
 }
 
 /**

@@ -2,13 +2,8 @@
 // subscription-work.ts has the keeper's statements.
 import type { Queryable, Transaction } from './postgres/connect.ts';
 import type { Fragment } from './postgres/lists.ts';
-import {
-  type CancelRequester,
-  type DiscountTerms,
-  endedNow,
-  type OwnIds,
-  type OwnIdsSource,
-} from './subscription-changes.ts';
+import { type CancelRequester, endedNow, type OwnIds, type OwnIdsSource } from './subscription-changes.ts';
+import type { DiscountTerms } from './terms.ts';
 
 export type SubscriptionStatus = 'active' | 'past_due' | 'cancelled' | 'expired';
 

@@ -1,6 +1,7 @@
 // Registrations that a keeper made from the chain and that their wallet has not claimed yet.
 import type { Queryable, Transaction } from './postgres/connect.ts';
-import type { DiscountTerms, OwnIds, OwnIdsSource } from './subscription-changes.ts';
+import type { OwnIds, OwnIdsSource } from './subscription-changes.ts';
+import type { DiscountTerms } from './terms.ts';
 import { type TrialTaker, trialsOf } from './subscriptions.ts';
 
 /** The terms of a checkout session, as a registration stores them. */

@@ -1,6 +1,6 @@
 // The next payments of all live subscriptions of a wallet.
 import type { Queryable } from './postgres/connect.ts';
-import type { DiscountTerms } from './subscription-changes.ts';
+import type { DiscountTerms } from './terms.ts';
 
 /** A subscription's next payment, with the fields that decide its amount. */
 export interface WalletDue extends DiscountTerms {

@@ -4,54 +4,21 @@ import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { LogController, type FastifyBaseLogger, type FastifyRequest } from 'fastify';
-import { createCursors } from '../domain/accounts/cursors.ts';
-import { createTokens, type Tokens } from '../domain/accounts/tokens.ts';
+import { createTokens } from '../domain/accounts/tokens.ts';
 import { ServiceError } from '../errors.ts';
-import { createTrust } from './addresses.ts';
-import { addAnonymousRoutes } from './anonymous-routes.ts';
-import type { Admission } from './auth.ts';
-import { connectionLimits, type ConnectionOptions, Connections } from './connections.ts';
-import { type Api, type ApiDeps, callerPath } from './context.ts';
-import { bodyText, brokenQuery } from './encoding.ts';
-import { onClientError, onError, refuseRoute } from './errors.ts';
-import { trimExternalId } from './external-id.ts';
-import { createGate, type Gate } from './gate.ts';
-import { unusedKey } from './idempotency.ts';
-import { createLimiter } from './limits.ts';
-import { createPages } from './pages.ts';
-import { accessRoutes } from './routes/access.ts';
-import { analyticsRoutes } from './routes/analytics.ts';
-import { apiKeyRoutes } from './routes/api-keys.ts';
-import { appLogoRoutes, publicLogoRoutes } from './routes/app-logo.ts';
-import { appWebsiteRoutes } from './routes/app-website.ts';
-import { appRoutes } from './routes/apps.ts';
-import { checkoutRoutes, publicCheckoutRoutes } from './routes/checkout.ts';
-import { deliveryRoutes } from './routes/deliveries.ts';
-import { deskRoutes } from './routes/desk.ts';
-import { eventFeedRoutes } from './routes/event-feed.ts';
-import { eventRoutes } from './routes/events.ts';
-import { createExports, exportRoutes } from './routes/export.ts';
-import { healthRoutes } from './routes/health.ts';
-import { pauseRoutes } from './routes/pause.ts';
-import { planRoutes } from './routes/plans.ts';
-import { profileRoutes } from './routes/profile.ts';
-import { publicPlanRoutes } from './routes/public-plan.ts';
-import { refundRoutes } from './routes/refunds.ts';
-import { merchantRelayRoutes } from './routes/relay.ts';
-import { replayRoutes } from './routes/replays.ts';
-import { statementRoutes } from './routes/statements.ts';
-import { subscriptionRoutes } from './routes/subscriptions.ts';
-import { transactionRoutes } from './routes/transactions.ts';
-import { unregisteredRoutes } from './routes/unregistered.ts';
-import { webhookSettingsRoutes } from './routes/webhook-settings.ts';
-import { webhookRoutes } from './routes/webhooks.ts';
-import { serializerCompiler, validatorCompiler } from './schemas.ts';
-import { actingFor } from './shared-chain.ts';
-import { siteRoutes } from './site.ts';
-import { staticFiles } from './static-files.ts';
-import { addSubscriberRoutes } from './subscriber-routes.ts';
-import { traceRequests } from './tracing.ts';
-import { Places, takePlace } from './waiting.ts';
+import { createTrust } from './door/addresses.ts';
+import { connectionLimits, type ConnectionOptions, Connections } from './door/connections.ts';
+import { type Api, type ApiDeps, callerPath } from './door/context.ts';
+import { bodyText, brokenQuery } from './door/encoding.ts';
+import { onClientError, onError, refuseRoute } from './door/errors.ts';
+import { createGate, type Gate } from './door/gate.ts';
+import { unusedKey } from './door/idempotency.ts';
+import { createLimiter } from './door/limits.ts';
+import { actingFor } from './door/shared-chain.ts';
+import { traceRequests } from './door/tracing.ts';
+import { Places, takePlace } from './door/waiting.ts';
+import { addRoutes } from './routes/register.ts';
+import { serializerCompiler, validatorCompiler } from './shapes/schemas.ts';
 
 const exposedHeaders = [
   'content-disposition',
@@ -304,60 +271,6 @@ function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions
   };
 }
 
-function addRoutes(app: Api, deps: ApiDeps, gate: Gate, tokens: Tokens): void {
-  const cursors = createCursors(deps.jwtSecrets);
-  const pages = createPages(cursors, deps.publicUrl);
-  const forCallers = (prefix: string, admission: Admission, register: (api: Api) => void) => {
-    void app.register(
-      async (scope: Api) => {
-        scope.addHook('onRequest', (request, reply) => gate.caller(request, reply, admission));
-        register(scope);
-      },
-      { prefix },
-    );
-  };
-  void app.register(async (scope: Api) => healthRoutes(scope, deps));
-  addAnonymousRoutes(app, deps, gate, tokens);
-  void app.register(async (scope: Api) => {
-    scope.addHook('onRequest', (request, reply) => gate.publicRead(request, reply));
-    publicPlanRoutes(scope, deps);
-    publicCheckoutRoutes(scope, deps);
-    publicLogoRoutes(scope, deps);
-  });
-  void app.register(async (scope: Api) => siteRoutes(scope, deps, gate));
-  void app.register(async (scope: Api) => staticFiles(scope));
-  forCallers('/merchant', 'merchant wallet', (api) => apiKeyRoutes(api, deps, pages));
-  forCallers('/merchant', 'merchant', (api) => {
-    profileRoutes(api, deps);
-    appRoutes(api, deps, pages);
-    appLogoRoutes(api, deps);
-    appWebsiteRoutes(api, deps);
-    planRoutes(api, deps, pages);
-    subscriptionRoutes(api, deps, pages);
-    unregisteredRoutes(api, deps, pages);
-    pauseRoutes(api, deps);
-    refundRoutes(api, deps, pages);
-    accessRoutes(api, deps);
-    checkoutRoutes(api, deps, pages);
-    transactionRoutes(api, deps, pages);
-    const exports = createExports();
-    exportRoutes(api, deps, exports);
-    statementRoutes(api, deps, exports);
-    analyticsRoutes(api, deps);
-    webhookRoutes(api, deps, pages);
-    webhookSettingsRoutes(api, deps);
-    deliveryRoutes(api, deps, pages);
-    replayRoutes(api, deps);
-    eventRoutes(api, deps, pages);
-    eventFeedRoutes(api, deps, cursors);
-    merchantRelayRoutes(api, deps);
-    deskRoutes(api, deps);
-  });
-  forCallers('/subscriber', 'subscriber', (api) => {
-    addSubscriberRoutes(api, deps, pages);
-  });
-}
-
 /**
  * Returns the client's X-Request-Id if it is a plain token, so that the logs of client and service
  * share an id. Otherwise returns a new UUID.
@@ -396,3 +309,16 @@ function watchMethods(api: Api): (url: string) => string[] {
 function literal(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 }
+
+/**
+ * Trims externalId in the request's body and query, before they are validated: a customer is one
+ * person whatever spaces stand around its id.
+ */
+function trimExternalId({ body, query }: Pick<FastifyRequest, 'body' | 'query'>): void {
+  for (const fields of [body, query])
+    if (isNamed(fields) && typeof fields.externalId === 'string')
+      fields.externalId = fields.externalId.trim();
+}
+
+const isNamed = (fields: unknown): fields is { externalId?: unknown } =>
+  typeof fields === 'object' && fields !== null;

@@ -33,9 +33,9 @@ import type { Log } from '../log.ts';
 import { startLoop, type Loop } from '../loop.ts';
 import { createSsrfGuard, guardOptions } from '../webhooks/ssrf-guard.ts';
 import { buildApp } from './app.ts';
-import type { Api, ApiDeps } from './context.ts';
-import { requestsPerMinute } from './limits.ts';
-import { shareChain } from './shared-chain.ts';
+import type { Api, ApiDeps } from './door/context.ts';
+import { requestsPerMinute } from './door/limits.ts';
+import { shareChain } from './door/shared-chain.ts';
 
 const SWEEP_MS = 60_000;
 const REPLAYS_MS = 10_000;

@@ -27,12 +27,18 @@ import { recordRefunds } from '../domain/subscribing/refunds.ts';
 import { OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Loop, startLoop } from '../loop.ts';
-import { type Balance, createBalance } from './balance.ts';
-import { Collector, recover } from './claim.ts';
-import type { Context } from './context.ts';
-import { History } from './history.ts';
-import { createMetrics, measure, measureQueues } from './metrics.ts';
-import { PlanWatch } from './plan-watch.ts';
+import type { Context } from './base/context.ts';
+import { createMetrics, measure, measureQueues } from './base/metrics.ts';
+import { measureSponsoring } from './base/sponsor-metrics.ts';
+import { Collector, recover } from './collect/claim.ts';
+import { Signer } from './collect/signer.ts';
+import { PlanWatch } from './follow/plan-watch.ts';
+import { StreamCheck } from './follow/stream-check.ts';
+import { followsOf, Notifications } from './follow/streams.ts';
+import { Sweep } from './follow/sweep.ts';
+import { Unregistered } from './follow/unregistered.ts';
+import { type Balance, createBalance } from './guard/balance.ts';
+import { History } from './guard/history.ts';
 import {
   absenceJudge,
   type Installation,
@@ -40,20 +46,14 @@ import {
   type Rates,
   readInstallation,
   verifyChain,
-} from './preflight.ts';
-import { createUnreadableReport } from './reports.ts';
-import { Resolver } from './resolve.ts';
-import { Signer } from './signer.ts';
-import { type SponsorLoops, startSponsorLoops } from './sponsor-loops.ts';
-import { measureSponsoring } from './sponsor-metrics.ts';
-import { takeRentBack } from './sponsor-rent.ts';
-import { keepUp } from './sponsor-upkeep.ts';
-import { Sponsor } from './sponsor.ts';
-import { StreamCheck } from './stream-check.ts';
-import { followsOf, Notifications } from './streams.ts';
-import { Sweep } from './sweep.ts';
-import { Tracker } from './tracker.ts';
-import { Unregistered } from './unregistered.ts';
+} from './guard/preflight.ts';
+import { type SponsorLoops, startSponsorLoops } from './sponsor/loops.ts';
+import { takeRentBack } from './sponsor/rent.ts';
+import { Sponsor } from './sponsor/sponsor.ts';
+import { keepUp } from './sponsor/upkeep.ts';
+import { createUnreadableReport } from './track/reports.ts';
+import { Resolver } from './track/resolve.ts';
+import { Tracker } from './track/tracker.ts';
 
 /**
  * At a stop the keeper waits this long (ms) for payments in flight. Another keeper takes over the

@@ -8,7 +8,7 @@ import {
   type Client,
   type ClientOptions,
 } from '../../src/client/client.ts';
-import type { ApiDeps } from '../../src/http/context.ts';
+import type { ApiDeps } from '../../src/http/door/context.ts';
 import { testApi, type TestApi } from '../fixtures/http.ts';
 import { startReceiver } from '../fixtures/receiver.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { createClient } from '../../src/client/client.ts';
-import { requestsPerMinute } from '../../src/http/limits.ts';
+import { requestsPerMinute } from '../../src/http/door/limits.ts';
 import { testApi, type Answer } from '../fixtures/http.ts';
 import { rulesIn } from './rules.ts';
 

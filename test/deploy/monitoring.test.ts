@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
-import { createMetrics } from '../../src/keeper/metrics.ts';
+import { createMetrics } from '../../src/keeper/base/metrics.ts';
 import { daemonEnv, daemons, startReady } from '../fixtures/daemons.ts';
 import {
   deploy,
@@ -79,7 +79,7 @@ const added = ['instance', 'job'];
 /** Values that a healthy service does not show. */
 const unseen: Partial<Record<string, string[]>> = { status: ['500'] };
 
-/** The series that start with a merchant's first payment (src/keeper/metrics.ts). */
+/** The series that start with a merchant's first payment (src/keeper/base/metrics.ts). */
 const withPayments: Sample[] = [
   ...['landed', 'failed'].map((outcome) => ({
     metric: 'billing_merchant_lamports_total',

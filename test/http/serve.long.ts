@@ -17,7 +17,7 @@ import { insertPlan, insertSubscription } from '../fixtures/rows.ts';
 const revocations = Number(process.env.REVOCATIONS ?? 100);
 const exportRows = Number(process.env.EXPORT_ROWS ?? 40_000);
 /**
- * Waits for the 20 s that a request may take; test/http/errors.test.ts has the short form.
+ * Waits for the 20 s that a request may take; test/http/door/errors.test.ts has the short form.
  */
 const patient = process.env.PATIENCE === '1';
 /** Requests for each public file on one connection. */

@@ -3,9 +3,9 @@ import { initAuthority } from '../../src/chain/program/instructions.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { amountPastDue } from '../../src/domain/collecting/price.ts';
-import { PlanWatch } from '../../src/keeper/plan-watch.ts';
-import { Notifications } from '../../src/keeper/streams.ts';
-import { Sweep } from '../../src/keeper/sweep.ts';
+import { PlanWatch } from '../../src/keeper/follow/plan-watch.ts';
+import { Notifications } from '../../src/keeper/follow/streams.ts';
+import { Sweep } from '../../src/keeper/follow/sweep.ts';
 import { startStage, type Stage, type Subscription } from '../fixtures/billing.ts';
 import { payTokens, revokeApproval } from '../fixtures/tokens.ts';
 

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import type { Locator, Page } from 'playwright-core';
 import t from 'tap';
 import type { components } from '../../src/client/openapi.ts';
-import { refusal } from '../../src/http/envelope.ts';
+import { refusal } from '../../src/http/shapes/envelope.ts';
 import { closeBrowser, inspect, startStage, tile } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';

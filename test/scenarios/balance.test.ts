@@ -2,9 +2,9 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { createBalance } from '../../src/keeper/balance.ts';
-import type { Context } from '../../src/keeper/context.ts';
-import { createMetrics } from '../../src/keeper/metrics.ts';
+import type { Context } from '../../src/keeper/base/context.ts';
+import { createMetrics } from '../../src/keeper/base/metrics.ts';
+import { createBalance } from '../../src/keeper/guard/balance.ts';
 
 /** A wallet whose balance the test sets, and the log messages about it. */
 function walletWith(lamports: bigint) {

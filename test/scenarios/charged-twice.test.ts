@@ -10,7 +10,7 @@ import {
   readRefundGround,
   recordRefunds,
 } from '../../src/domain/subscribing/refunds.ts';
-import type { InFlightPayment } from '../../src/keeper/in-flight.ts';
+import type { InFlightPayment } from '../../src/keeper/track/in-flight.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 

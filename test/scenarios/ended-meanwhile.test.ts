@@ -6,7 +6,7 @@ import { closeAuthority, revokeAbandoned } from '../../src/chain/program/instruc
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { resumeInstructions } from '../../src/chain/transactions/subscriptions.ts';
 import { holdCancel } from '../../src/domain/subscribing/cancel.ts';
-import { Unregistered } from '../../src/keeper/unregistered.ts';
+import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
 

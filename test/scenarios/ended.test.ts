@@ -14,7 +14,7 @@ import { resumeInstructions } from '../../src/chain/transactions/subscriptions.t
 import { recordRelayed } from '../../src/db/offered-transactions.ts';
 import { holdCancel } from '../../src/domain/subscribing/cancel.ts';
 import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
-import { Unregistered } from '../../src/keeper/unregistered.ts';
+import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
 

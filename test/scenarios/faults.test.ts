@@ -12,7 +12,7 @@ import {
 } from '../../src/chain/transactions/system-instructions.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { claimDue } from '../../src/db/subscription-leases.ts';
-import { recover } from '../../src/keeper/claim.ts';
+import { recover } from '../../src/keeper/collect/claim.ts';
 import { agree, arrived, due, knownElsewhere, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR } from '../fixtures/billing.ts';
 import { payTokens } from '../fixtures/tokens.ts';

@@ -13,8 +13,8 @@ import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { endReplacedRegistration } from '../../src/db/subscriptions.ts';
 import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
-import { Sweep } from '../../src/keeper/sweep.ts';
-import { Tracker } from '../../src/keeper/tracker.ts';
+import { Sweep } from '../../src/keeper/follow/sweep.ts';
+import { Tracker } from '../../src/keeper/track/tracker.ts';
 import { AMOUNT, due, pullsOnChain, withoutStatuses } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 

@@ -10,7 +10,7 @@ import {
 } from '../../src/chain/transactions/collection.ts';
 import { expireKeeperLeases } from '../../src/db/sandbox.ts';
 import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
-import { recover } from '../../src/keeper/claim.ts';
+import { recover } from '../../src/keeper/collect/claim.ts';
 import { arrived, pullsOnChain } from '../fixtures/agreement.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../fixtures/billing.ts';

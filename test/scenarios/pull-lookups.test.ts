@@ -9,7 +9,7 @@ import { claimDue } from '../../src/db/subscription-leases.ts';
 import { readSubscriptions } from '../../src/db/subscription-work.ts';
 import { LEASE_SECONDS, settle } from '../../src/domain/collecting/settlement.ts';
 import { updateOf } from '../../src/domain/collecting/transitions.ts';
-import { SideQueue } from '../../src/keeper/side-queue.ts';
+import { SideQueue } from '../../src/keeper/collect/side-queue.ts';
 import { AMOUNT } from '../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 

@@ -4,8 +4,8 @@ import t, { type Test } from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { updateDiscount } from '../../src/db/subscription-changes.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
-import { newPayment } from '../../src/keeper/in-flight.ts';
-import { Sweep } from '../../src/keeper/sweep.ts';
+import { Sweep } from '../../src/keeper/follow/sweep.ts';
+import { newPayment } from '../../src/keeper/track/in-flight.ts';
 import { agree, AMOUNT, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 

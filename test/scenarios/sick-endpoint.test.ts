@@ -1,8 +1,8 @@
 // Three endpoints, of which the first, which is asked first, says something else than the chain. It
 // ends no transaction that may still land, and it stops none from being settled.
 import t, { type Test } from 'tap';
-import { findDead } from '../../src/keeper/dead.ts';
-import { OVERDUE_MS } from '../../src/keeper/poll-schedule.ts';
+import { findDead } from '../../src/keeper/read/dead.ts';
+import { OVERDUE_MS } from '../../src/keeper/track/poll-schedule.ts';
 import { due, pullsOnChain } from '../fixtures/agreement.ts';
 import { type Rewrite, rewritingRpc } from '../fixtures/bad-endpoint.ts';
 import type { Stage } from '../fixtures/billing.ts';

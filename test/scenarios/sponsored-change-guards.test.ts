@@ -4,7 +4,7 @@ import t from 'tap';
 import { resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { listCreditFaults } from '../../src/db/reconciliation.ts';
-import { Unregistered } from '../../src/keeper/unregistered.ts';
+import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { asRole } from '../fixtures/postgres.ts';
 import {
   asks,

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { RpcUnreachable } from '../../src/chain/rpc/errors.ts';
 import type { Rpc } from '../../src/chain/rpc/rpc.ts';
 import { transactionFee } from '../../src/chain/transactions/collection.ts';
-import { Sweep } from '../../src/keeper/sweep.ts';
+import { Sweep } from '../../src/keeper/follow/sweep.ts';
 import { startStage, HOUR } from '../fixtures/billing.ts';
 
 const AMOUNT = 5_000_000;

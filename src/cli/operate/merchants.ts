@@ -15,7 +15,7 @@ import {
 import { readMerchantOut } from '../../db/sponsor-budgets.ts';
 import { OperatorError } from '../../errors.ts';
 import { formatUsdcExact } from '../../format.ts';
-import { requestsPerMinute } from '../../http/limits.ts';
+import { requestsPerMinute } from '../../http/door/limits.ts';
 import { type CommonFlags, type Finish, oneOf, wholeNumber, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { print, printJson, painter } from '../terminal/print.ts';

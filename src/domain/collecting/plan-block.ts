@@ -1,7 +1,8 @@
 // Blocks a plan when an obstacle prevents all payments of the plan.
 //
 //   collected --a payment meets an obstacle to all payments--> blocked (settlement.ts)
-//   blocked --a read of the plan finds no obstacle any more--> collected (keeper/plan-watch.ts)
+//   blocked --a read of the plan finds no obstacle any more--> collected
+//     (keeper/follow/plan-watch.ts)
 //
 // A subscription of a blocked plan waits for its next period. When the plan is unblocked, its
 // waiting subscriptions are due at once.

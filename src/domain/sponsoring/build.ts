@@ -16,7 +16,7 @@ import {
 } from '../../chain/transactions/subscriptions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { SponsoredPurpose } from '../../db/sponsored-offers.ts';
-import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import type { DiscountTerms } from '../../db/terms.ts';
 import { creditFor } from '../collecting/credit.ts';
 import { feeReceiver, planObstacle, pullerAmong } from '../collecting/obstacles.ts';
 import { priceOf } from '../collecting/price.ts';

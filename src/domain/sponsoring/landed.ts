@@ -1,4 +1,4 @@
-// Reads and registers a sponsored sign-up that has landed. keeper/sponsor-settle.ts stores one
+// Reads and registers a sponsored sign-up that has landed. keeper/sponsor/settle.ts stores one
 // whose account exists. If the wallet closed the account before a keeper settled the sign-up,
 // storeGone() registers the subscription as ended, with its payment.
 import { randomUUID } from 'node:crypto';

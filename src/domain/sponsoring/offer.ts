@@ -47,7 +47,7 @@ export interface OfferRequest {
   readonly subscriptionPda: string | null;
   readonly withdraws?: boolean;
   readonly session?: CheckoutSessionRow | undefined;
-  /** The client's network address (http/addresses.ts). */
+  /** The client's network address (http/door/addresses.ts). */
   readonly address: string;
   /** The web page that asked, if the wallet has not signed in. Undefined for a signed-in wallet. */
   readonly page?: { readonly origin: string | null };

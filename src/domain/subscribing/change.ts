@@ -7,7 +7,7 @@ import type { ChangeWhen } from '../../db/offered-transactions.ts';
 import { readRunning } from '../../db/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import type { DiscountTerms } from '../../db/terms.ts';
 import { findSubscription, type SubscriptionRow, type TakenTerms } from '../../db/subscriptions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { NO_DISCOUNT } from '../collecting/price.ts';

@@ -7,7 +7,7 @@ import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { OpenOffer } from '../../db/offered-transactions.ts';
 import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import type { DiscountTerms } from '../../db/subscription-changes.ts';
+import type { DiscountTerms } from '../../db/terms.ts';
 import { hadTrial } from '../../db/subscriptions.ts';
 import { amountDue, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
 import type { ChargeStart } from './charge-start.ts';

@@ -2,10 +2,10 @@ import { Type } from '@sinclair/typebox';
 import { type AccessQuestion, type AccessRecord, readAccess } from '../../db/access.ts';
 import { accessReasons, judgeAccess } from '../../domain/accounts/access.ts';
 import { invalidField } from '../../errors.ts';
-import { createBatch } from '../batch.ts';
-import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { ExternalId, Id, nullable, oneOf, PathId, Time, Wallet } from '../fields.ts';
+import { createBatch } from '../door/batch.ts';
+import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { ExternalId, Id, nullable, oneOf, PathId, Time, Wallet } from '../shapes/fields.ts';
 
 const Access = Type.Object(
   {

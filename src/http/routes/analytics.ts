@@ -4,9 +4,9 @@ import { readClock } from '../../db/postgres/clock.ts';
 import { readAppSponsoring } from '../../db/sponsor-budgets.ts';
 import { reportOf } from '../../domain/accounts/analytics.ts';
 import { invalidField } from '../../errors.ts';
-import { type Api, type ApiDeps, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, Lamports, nullable, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
+import { type Api, type ApiDeps, ownApp } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, Lamports, nullable, PathId, Time, TimeInput, timeOrNull } from '../shapes/fields.ts';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 30;

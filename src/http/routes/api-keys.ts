@@ -2,11 +2,11 @@ import { Type } from '@sinclair/typebox';
 import { findKeyOwner, insertApiKey, listApiKeys, revokeApiKey } from '../../db/api-keys.ts';
 import { generateKey } from '../../domain/accounts/keys.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
-import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, NoBody, nullable, Time, PathId } from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, NoBody, nullable, Time, PathId } from '../shapes/fields.ts';
 
 const prefix = Type.String({
   description: 'The prefix and six more characters.',

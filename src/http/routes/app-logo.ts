@@ -4,10 +4,10 @@ import { deleteLogo, findLogo, storeLogo } from '../../db/app-logos.ts';
 import { findApp } from '../../db/apps.ts';
 import { checkLogo, logoType, MAX_LOGO_BYTES, versionOf } from '../../domain/accounts/logo.ts';
 import { invalidField } from '../../errors.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
-import { encodingFault } from '../encoding.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { PathId } from '../fields.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
+import { encodingFault } from '../door/encoding.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { PathId } from '../shapes/fields.ts';
 import { App, appView } from './apps.ts';
 
 const params = Type.Object({ appId: PathId });

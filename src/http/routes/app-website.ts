@@ -2,9 +2,9 @@ import { Type } from '@sinclair/typebox';
 import { markWebsiteProven } from '../../db/apps.ts';
 import { checkProof } from '../../domain/accounts/website.ts';
 import { ServiceError } from '../../errors.ts';
-import { type Api, type ApiDeps, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { NoBody, PathId } from '../fields.ts';
+import { type Api, type ApiDeps, ownApp } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { NoBody, PathId } from '../shapes/fields.ts';
 import { App, appView } from './apps.ts';
 
 const PROOF_PATH = '/.well-known/billing.json';

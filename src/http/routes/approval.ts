@@ -1,12 +1,17 @@
 import { Type } from '@sinclair/typebox';
 import { revokingTransaction } from '../../domain/subscribing/approval.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
-import { addressSubject } from '../addresses.ts';
-import { assertReachesAll } from '../bound.ts';
-import { type Api, type ApiDeps, subscriberOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { nullable, offerFields } from '../fields.ts';
-import { askSponsor, paidByWallet, sponsored, sponsoredFields } from '../sponsored-schemas.ts';
+import { addressSubject } from '../door/addresses.ts';
+import { assertReachesAll } from '../door/bound.ts';
+import { type Api, type ApiDeps, subscriberOf } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { nullable, offerFields } from '../shapes/fields.ts';
+import {
+  askSponsor,
+  paidByWallet,
+  sponsored,
+  sponsoredFields,
+} from '../shapes/sponsored-schemas.ts';
 
 export function approvalRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;

@@ -2,12 +2,12 @@ import { Type } from '@sinclair/typebox';
 import { type AppFields, type AppRow, insertApp, listApps, updateApp } from '../../db/apps.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { invalidField } from '../../errors.ts';
-import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, Name, NameInput, nullable, oneOf, Time, PathId } from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { logoUrlOf } from '../logo-url.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, Name, NameInput, nullable, oneOf, Time, PathId } from '../shapes/fields.ts';
+import { logoUrlOf } from '../shapes/logo-url.ts';
 
 const description = Type.String({
   format: 'text',

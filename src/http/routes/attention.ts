@@ -4,10 +4,10 @@ import { listEndpoints } from '../../db/endpoints.ts';
 import { readMerchantOut } from '../../db/sponsor-budgets.ts';
 import { blockReasons } from '../../domain/reasons.ts';
 import { isNearLimit, mayBeOut } from '../../domain/sponsoring/limits.ts';
-import { type Api, type ApiDeps, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, Lamports, meaning, PathId } from '../fields.ts';
-import { Endpoint } from '../webhook-schemas.ts';
+import { type Api, type ApiDeps, ownApp } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, Lamports, meaning, PathId } from '../shapes/fields.ts';
+import { Endpoint } from '../shapes/webhook-schemas.ts';
 
 const Attention = Type.Object(
   {

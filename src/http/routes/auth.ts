@@ -15,9 +15,9 @@ import {
 import { type Role as RoleName, roles, type Tokens } from '../../domain/accounts/tokens.ts';
 import { readBlockhash, reaching } from '../../domain/subscribing/chain-reads.ts';
 import { ServiceError } from '../../errors.ts';
-import type { Api, ApiDeps } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { oneOf, Time, UnsignedTransaction, Wallet } from '../fields.ts';
+import type { Api, ApiDeps } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { oneOf, Time, UnsignedTransaction, Wallet } from '../shapes/fields.ts';
 
 const Role = oneOf(roles, 'The role of the session.');
 const AskedRole = oneOf(

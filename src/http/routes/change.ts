@@ -11,12 +11,12 @@ import {
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
-import { addressSubject } from '../addresses.ts';
-import { changeFields, ChangePreview, changeView, changeWhen } from '../change-schemas.ts';
-import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
-import { discountQuery, discountTermsOf } from '../discount.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, nullable, offerFields, PathId, Pda, Time } from '../fields.ts';
+import { addressSubject } from '../door/addresses.ts';
+import { absent, type Api, type ApiDeps, idOf } from '../door/context.ts';
+import { changeFields, ChangePreview, changeView, changeWhen } from '../shapes/change-schemas.ts';
+import { discountQuery, discountTermsOf } from '../shapes/discount.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Amount, Id, nullable, offerFields, PathId, Pda, Time } from '../shapes/fields.ts';
 import {
   askChange,
   paidByWallet,
@@ -25,7 +25,7 @@ import {
   shownAsOf,
   sponsored,
   sponsoredFields,
-} from '../sponsored-schemas.ts';
+} from '../shapes/sponsored-schemas.ts';
 import { ownSubscription } from './subscriber.ts';
 import { ownSubscription as merchantsSubscription } from './subscriptions.ts';
 

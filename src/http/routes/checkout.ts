@@ -15,10 +15,12 @@ import { trialOf } from '../../domain/subscribing/first-payment.ts';
 import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { invalidField } from '../../errors.ts';
-import { changeWhen } from '../change-schemas.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
-import { Discount, DiscountInput, discountTermsOf, discountView } from '../discount.ts';
-import { failures, ok, success } from '../envelope.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { changeWhen } from '../shapes/change-schemas.ts';
+import { Discount, DiscountInput, discountTermsOf, discountView } from '../shapes/discount.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   ExternalId,
   Id,
@@ -30,10 +32,8 @@ import {
   refuseLongMetadata,
   Time,
   Wallet,
-} from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
-import { TrialHours } from '../plan-schemas.ts';
+} from '../shapes/fields.ts';
+import { TrialHours } from '../shapes/plan-schemas.ts';
 import { PublicPlan, publicPlanView, WITHHELD } from './public-plan.ts';
 
 const returnUrl = Type.String({

@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import { readCustomer } from '../../db/customers.ts';
 import { invalidField } from '../../errors.ts';
-import { absent, type Api, type ApiDeps, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Amount, ExternalId, PathId, Time, Wallet } from '../fields.ts';
+import { absent, type Api, type ApiDeps, ownApp } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Amount, ExternalId, PathId, Time, Wallet } from '../shapes/fields.ts';
 
 const Customer = Type.Object(
   {

@@ -21,8 +21,10 @@ import {
   ownApp,
   ownEndpoint,
   requesterOf,
-} from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
+} from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   Id,
   meaning,
@@ -34,9 +36,7 @@ import {
   Time,
   TimeInput,
   timeOrNull,
-} from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+} from '../shapes/fields.ts';
 
 const statuses = ['pending', 'delivered', 'failed', 'cancelled'] as const;
 const fields = {

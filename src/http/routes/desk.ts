@@ -1,5 +1,5 @@
 // Routes that were made for the dashboard.
-import type { Api, ApiDeps } from '../context.ts';
+import type { Api, ApiDeps } from '../door/context.ts';
 import { attentionRoutes } from './attention.ts';
 import { merchantChangeRoutes } from './change.ts';
 import { customerRoutes } from './customer.ts';

@@ -13,9 +13,9 @@ import { EventFeed, startFeed, type FeedPage } from '../../domain/outbox/event-f
 import { createSample, sampleTypes } from '../../domain/outbox/samples.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
-import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, meaning, nullable, oneOf, PathId, Time } from '../fields.ts';
+import { type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, meaning, nullable, oneOf, PathId, Time } from '../shapes/fields.ts';
 
 /** Maximum time in seconds that a request waits for events. Common proxies time out later. */
 const MAX_WAIT_SECONDS = 15;

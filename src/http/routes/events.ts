@@ -6,10 +6,19 @@ import {
   listEvents,
   listEventsOfMerchant,
 } from '../../db/events.ts';
-import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, nullable, oneOf, PathId, several, Time, TimeInput, timeOrNull } from '../fields.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import {
+  Id,
+  nullable,
+  oneOf,
+  PathId,
+  several,
+  Time,
+  TimeInput,
+  timeOrNull,
+} from '../shapes/fields.ts';
 
 const fields = {
   id: Id,

@@ -6,10 +6,10 @@ import {
   type TransactionRow,
 } from '../../db/payments.ts';
 import { ServiceError } from '../../errors.ts';
-import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
-import { bom, csvHead, csvLines } from '../csv.ts';
-import { failures } from '../envelope.ts';
-import { PathId } from '../fields.ts';
+import { type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';
+import { bom, csvHead, csvLines } from '../shapes/csv.ts';
+import { failures } from '../shapes/envelope.ts';
+import { PathId } from '../shapes/fields.ts';
 import { transactionFilters, transactionFiltersOf } from './transactions.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { databaseTrouble } from '../../db/postgres/readiness.ts';
-import type { Api, ApiDeps } from '../context.ts';
-import { failures, ok, refusal, success } from '../envelope.ts';
+import type { Api, ApiDeps } from '../door/context.ts';
+import { failures, ok, refusal, success } from '../shapes/envelope.ts';
 
 /** Registers the routes for liveness (/healthz) and readiness (/readyz). */
 export function healthRoutes(api: Api, { sql, trouble, isStopping }: ApiDeps): void {

@@ -2,11 +2,11 @@ import { Type } from '@sinclair/typebox';
 import { findSubscription } from '../../db/subscriptions.ts';
 import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
 import { pause, unpause } from '../../domain/subscribing/pausing.ts';
-import type { Api, ApiDeps } from '../context.ts';
-import { failures, success } from '../envelope.ts';
-import { NoBody, PathId } from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { subscriptionView } from '../subscription-view.ts';
+import type { Api, ApiDeps } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { failures, success } from '../shapes/envelope.ts';
+import { NoBody, PathId } from '../shapes/fields.ts';
+import { subscriptionView } from '../shapes/subscription-view.ts';
 import { ownSubscription, Subscription } from './subscriptions.ts';
 
 const pausing = {

@@ -21,11 +21,11 @@ import {
 import { priceWarnings } from '../../domain/subscribing/price-warnings.ts';
 import { offerTransaction } from '../../domain/subscribing/relay.ts';
 import { ServiceError } from '../../errors.ts';
-import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { NameInput, NoBody, Offer, oneOf, PathId } from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { NameInput, NoBody, Offer, oneOf, PathId } from '../shapes/fields.ts';
 import {
   draftOf,
   NewPlan,
@@ -37,7 +37,7 @@ import {
   refuseMixture,
   refuseSmall,
   refuseUnordered,
-} from '../plan-schemas.ts';
+} from '../shapes/plan-schemas.ts';
 
 const params = Type.Object({ appId: PathId, planId: PathId });
 const tags = ['plans'];

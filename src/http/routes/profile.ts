@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import { updateMerchant } from '../../db/merchants.ts';
 import { deleteBuyerDetails } from '../../db/receipts.ts';
-import { absent, type Api, type ApiDeps, merchantOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, Name, NameInput, nullable, oneOf, Time, Wallet } from '../fields.ts';
+import { absent, type Api, type ApiDeps, merchantOf } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, Name, NameInput, nullable, oneOf, Time, Wallet } from '../shapes/fields.ts';
 
 const Email = Type.String({
   format: 'email',

@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox';
 import { findPublicPlan, type PublicPlanRow } from '../../db/plans.ts';
 import type { SessionTerms } from '../../domain/subscribing/first-payment.ts';
-import { absent, type Api, type ApiDeps, idOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../fields.ts';
-import { logoUrlOf } from '../logo-url.ts';
-import { Schedule, scheduleView } from '../schedule.ts';
+import { absent, type Api, type ApiDeps, idOf } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../shapes/fields.ts';
+import { logoUrlOf } from '../shapes/logo-url.ts';
+import { Schedule, scheduleView } from '../shapes/schedule.ts';
 import { ownSubscription } from './subscriber.ts';
 
 const text = (description: string) => Type.String({ description });

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { publishingCost } from '../../domain/subscribing/publishing-cost.ts';
-import { type Api, type ApiDeps, merchantOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
+import { type Api, type ApiDeps, merchantOf } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
 
 const Lamports = Type.String({ pattern: '^[0-9]+$', examples: ['4308360'] });
 const PublishingCost = Type.Object(

@@ -4,8 +4,10 @@ import { findTransaction, type TransactionRow } from '../../db/payments.ts';
 import { findPlan } from '../../db/plans.ts';
 import { listRefunds, listRefundsOfApp } from '../../db/refunds.ts';
 import { askRefund, readRefundGround } from '../../domain/subscribing/refunds.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
-import { failures, success } from '../envelope.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, success } from '../shapes/envelope.ts';
 import {
   Amount,
   AmountInput,
@@ -20,9 +22,7 @@ import {
   timeOrNull,
   offerFields,
   Wallet,
-} from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+} from '../shapes/fields.ts';
 
 const statuses = ['pending', 'succeeded', 'expired'] as const;
 

@@ -10,12 +10,12 @@ import { checkRegistration, storeRegistration } from '../../domain/subscribing/r
 import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/subscribing/relay.ts';
 import { relayOnce } from '../../domain/subscribing/relayed-once.ts';
 import { ServiceError } from '../../errors.ts';
-import { assertReachesPlan } from '../bound.ts';
-import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, nullable, oneOf } from '../fields.ts';
-import { Plan, planView } from '../plan-schemas.ts';
-import { subscriptionView } from '../subscription-view.ts';
+import { assertReachesPlan } from '../door/bound.ts';
+import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, nullable, oneOf } from '../shapes/fields.ts';
+import { Plan, planView } from '../shapes/plan-schemas.ts';
+import { subscriptionView } from '../shapes/subscription-view.ts';
 import { OwnSubscription } from './subscriptions.ts';
 
 // A transaction has at most 1,232 bytes, which are 1,644 characters in Base64.

@@ -12,10 +12,19 @@ import {
   requestReplay,
 } from '../../domain/outbox/replay.ts';
 import { ServiceError } from '../../errors.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp, requesterOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, NoBody, nullable, oneOf, PathId, Time, TimeInput, timeOrNull } from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp, requesterOf } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import {
+  Id,
+  NoBody,
+  nullable,
+  oneOf,
+  PathId,
+  Time,
+  TimeInput,
+  timeOrNull,
+} from '../shapes/fields.ts';
 import { Delivery } from './deliveries.ts';
 
 const statuses = ['pending', 'delivered', 'failed', 'cancelled', 'unsent'] as const;

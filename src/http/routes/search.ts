@@ -1,8 +1,8 @@
 import { Type } from '@sinclair/typebox';
 import { search } from '../../domain/accounts/search.ts';
-import { type Api, type ApiDeps, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { ExternalId, Id, nullable, oneOf, PathId, Time, Wallet } from '../fields.ts';
+import { type Api, type ApiDeps, ownApp } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { ExternalId, Id, nullable, oneOf, PathId, Time, Wallet } from '../shapes/fields.ts';
 
 const SearchHit = Type.Object(
   {

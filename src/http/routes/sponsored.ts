@@ -19,11 +19,12 @@ import { offerSponsored } from '../../domain/sponsoring/offer.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { ServiceError } from '../../errors.ts';
-import { addressSubject } from '../addresses.ts';
-import { createBatch } from '../batch.ts';
-import { assertReachesPlan } from '../bound.ts';
-import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
+import { addressSubject } from '../door/addresses.ts';
+import { createBatch } from '../door/batch.ts';
+import { assertReachesPlan } from '../door/bound.ts';
+import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../door/context.ts';
+import { KnownProgress } from '../door/known-progress.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   Id,
   nullable,
@@ -33,15 +34,14 @@ import {
   replacedApproval,
   Time,
   Wallet,
-} from '../fields.ts';
-import { KnownProgress } from '../known-progress.ts';
+} from '../shapes/fields.ts';
 import {
   notSponsored,
   Progress,
   progressQuery,
   SignedTransaction,
   sponsoredFields,
-} from '../sponsored-schemas.ts';
+} from '../shapes/sponsored-schemas.ts';
 
 const POLL_MS = 250;
 const params = Type.Object({ offerId: PathId });

@@ -7,10 +7,10 @@ import { sessionChange } from '../../domain/subscribing/change.ts';
 import { checkoutSessionOf } from '../../domain/subscribing/checkout.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { readStanding } from '../../domain/subscribing/standing.ts';
-import { assertReaches } from '../bound.ts';
-import { ChangePreview, changeView } from '../change-schemas.ts';
-import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
+import { assertReaches } from '../door/bound.ts';
+import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../door/context.ts';
+import { ChangePreview, changeView } from '../shapes/change-schemas.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   Amount,
   Id,
@@ -22,9 +22,9 @@ import {
   replacedApproval,
   Time,
   Wallet,
-} from '../fields.ts';
-import { Schedule, scheduleView } from '../schedule.ts';
-import { previewChange, previewsSponsored } from '../sponsored-schemas.ts';
+} from '../shapes/fields.ts';
+import { Schedule, scheduleView } from '../shapes/schedule.ts';
+import { previewChange, previewsSponsored } from '../shapes/sponsored-schemas.ts';
 
 const Lamports = Type.Unsafe<bigint>({
   type: 'string',

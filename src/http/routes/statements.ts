@@ -9,11 +9,11 @@ import {
   type StatementLine,
 } from '../../db/statements.ts';
 import { monthRange, statementOf } from '../../domain/accounts/statement.ts';
-import { type Api, type ApiDeps, merchantOf, ownApp } from '../context.ts';
-import { bom, csvHead, csvLines } from '../csv.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, PathId, Time } from '../fields.ts';
-import { statementEnd, statementHead, statementRows } from '../statement-page.ts';
+import { type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';
+import { bom, csvHead, csvLines } from '../shapes/csv.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, PathId, Time } from '../shapes/fields.ts';
+import { statementEnd, statementHead, statementRows } from '../site/statement-page.ts';
 import type { Exports } from './export.ts';
 
 const LINES_AT_ONCE = 200;

@@ -16,13 +16,13 @@ import { type Opening, openingTransaction } from '../../domain/subscribing/openi
 import { observePlan } from '../../domain/subscribing/plans.ts';
 import { lastHeightOfNew, type Offer, offerTransaction } from '../../domain/subscribing/relay.ts';
 import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
-import { addressSubject } from '../addresses.ts';
-import { assertReaches } from '../bound.ts';
-import { ChangePreview, changeView } from '../change-schemas.ts';
-import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../fields.ts';
-import { Plan, planView } from '../plan-schemas.ts';
+import { addressSubject } from '../door/addresses.ts';
+import { assertReaches } from '../door/bound.ts';
+import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../door/context.ts';
+import { ChangePreview, changeView } from '../shapes/change-schemas.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Amount, Id, meaning, nullable, PathId, Pda, offerFields } from '../shapes/fields.ts';
+import { Plan, planView } from '../shapes/plan-schemas.ts';
 import {
   askChange,
   askSponsor,
@@ -30,7 +30,7 @@ import {
   shownAsOf,
   sponsored,
   sponsoredFields,
-} from '../sponsored-schemas.ts';
+} from '../shapes/sponsored-schemas.ts';
 import { WITHHELD } from './public-plan.ts';
 
 const tags = ['subscriber'];

@@ -20,22 +20,29 @@ import {
   resumingTransaction,
 } from '../../domain/subscribing/subscribing.ts';
 import { ServiceError } from '../../errors.ts';
-import { addressSubject } from '../addresses.ts';
-import { assertReaches } from '../bound.ts';
-import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { ExternalId, Id, MetadataInput, PathId, Pda, refuseLongMetadata } from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
-import { withReceipts } from '../receipt-urls.ts';
+import { addressSubject } from '../door/addresses.ts';
+import { assertReaches } from '../door/bound.ts';
+import { absent, type Api, type ApiDeps, foreign, idOf, subscriberOf } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import {
+  ExternalId,
+  Id,
+  MetadataInput,
+  PathId,
+  Pda,
+  refuseLongMetadata,
+} from '../shapes/fields.ts';
 import {
   askSponsor,
   notSponsored,
   paidByWallet,
   SponsoredInput,
   SponsoredOffer,
-} from '../sponsored-schemas.ts';
-import { subscriptionView } from '../subscription-view.ts';
+} from '../shapes/sponsored-schemas.ts';
+import { subscriptionView } from '../shapes/subscription-view.ts';
+import { withReceipts } from '../site/receipt-urls.ts';
 import { OwnSubscription } from './subscriptions.ts';
 import { OwnTransaction } from './transactions.ts';
 

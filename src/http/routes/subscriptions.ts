@@ -17,9 +17,11 @@ import {
 } from '../../domain/subscribing/cancel.ts';
 import { readKnownChanges } from '../../domain/subscribing/signed-changes.ts';
 import { ServiceError } from '../../errors.ts';
-import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
-import { Discount, DiscountInput, discountTermsOf } from '../discount.ts';
-import { failures, ok, success } from '../envelope.ts';
+import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { Discount, DiscountInput, discountTermsOf } from '../shapes/discount.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   Amount,
   AmountOrNull,
@@ -40,11 +42,9 @@ import {
   TimeInput,
   timeOrNull,
   Wallet,
-} from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
-import { Plan, planView } from '../plan-schemas.ts';
-import { subscriptionView } from '../subscription-view.ts';
+} from '../shapes/fields.ts';
+import { Plan, planView } from '../shapes/plan-schemas.ts';
+import { subscriptionView } from '../shapes/subscription-view.ts';
 
 const statuses = ['active', 'past_due', 'cancelled', 'expired'] as const;
 

@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import { findSubscription } from '../../db/subscriptions.ts';
 import { listTimeline } from '../../db/timeline.ts';
-import { absent, type Api, type ApiDeps, idOf, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { Id, nullable, oneOf, PathId, Time } from '../fields.ts';
+import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { Id, nullable, oneOf, PathId, Time } from '../shapes/fields.ts';
 
 const TimelineEntry = Type.Object(
   {

@@ -6,8 +6,9 @@ import {
   type TransactionFilters,
 } from '../../db/payments.ts';
 import { failureReasons } from '../../domain/reasons.ts';
-import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
+import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
 import {
   Amount,
   ExternalId,
@@ -22,9 +23,8 @@ import {
   TimeInput,
   timeOrNull,
   Wallet,
-} from '../fields.ts';
-import { pageQuery, type Pages } from '../pages.ts';
-import { withReceipt, withReceipts } from '../receipt-urls.ts';
+} from '../shapes/fields.ts';
+import { withReceipt, withReceipts } from '../site/receipt-urls.ts';
 
 const statuses = ['succeeded', 'failed'] as const;
 

@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import { listUnregistered } from '../../db/unregistered.ts';
-import { type Api, type ApiDeps, ownApp } from '../context.ts';
-import { failures, success } from '../envelope.ts';
-import { Id, PathId, Pda, Time, Wallet } from '../fields.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+import { type Api, type ApiDeps, ownApp } from '../door/context.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, success } from '../shapes/envelope.ts';
+import { Id, PathId, Pda, Time, Wallet } from '../shapes/fields.ts';
 
 const Unregistered = Type.Object(
   {

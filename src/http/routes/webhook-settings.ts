@@ -2,10 +2,10 @@ import { Type } from '@sinclair/typebox';
 import { disableEndpoint, findEndpoint, updateEndpoint } from '../../db/endpoints.ts';
 import { sealHeaders } from '../../domain/outbox/endpoints.ts';
 import { enableWithReplay } from '../../domain/outbox/replay.ts';
-import { absent, type Api, type ApiDeps, ownEndpoint, requesterOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { PathId } from '../fields.ts';
-import { ChangedEndpoint, headersOf, settingsInput } from '../webhook-schemas.ts';
+import { absent, type Api, type ApiDeps, ownEndpoint, requesterOf } from '../door/context.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { PathId } from '../shapes/fields.ts';
+import { ChangedEndpoint, headersOf, settingsInput } from '../shapes/webhook-schemas.ts';
 
 /**
  * Registers the route that disables or enables an endpoint and changes its headers and rate limit.

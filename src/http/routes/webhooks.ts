@@ -13,11 +13,18 @@ import {
 import { requeueForNext } from '../../domain/outbox/replay.ts';
 import { invalidField, messageOf, ServiceError } from '../../errors.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
-import { absent, type Api, type ApiDeps, ownApp, ownEndpoint, requesterOf } from '../context.ts';
-import { failures, ok, success } from '../envelope.ts';
-import { meaning, NoBody, nullable, PathId } from '../fields.ts';
-import { respondOnce, idempotencyHeaders } from '../idempotency.ts';
-import { pageQuery, type Pages } from '../pages.ts';
+import {
+  absent,
+  type Api,
+  type ApiDeps,
+  ownApp,
+  ownEndpoint,
+  requesterOf,
+} from '../door/context.ts';
+import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
+import { pageQuery, type Pages } from '../door/pages.ts';
+import { failures, ok, success } from '../shapes/envelope.ts';
+import { meaning, NoBody, nullable, PathId } from '../shapes/fields.ts';
 import {
   Endpoint,
   extraEvents,
@@ -26,7 +33,7 @@ import {
   RotatedEndpoint,
   settingsInput,
   url,
-} from '../webhook-schemas.ts';
+} from '../shapes/webhook-schemas.ts';
 
 const DEFAULT_OVERLAP_HOURS = 24;
 const PingAnswer = Type.Object(

@@ -8,7 +8,7 @@ import {
 } from '../../../src/chain/rpc/errors.ts';
 import type { Rpc } from '../../../src/chain/rpc/rpc.ts';
 import { watchRpc } from '../../../src/chain/rpc/watched.ts';
-import { createMetrics } from '../../../src/keeper/metrics.ts';
+import { createMetrics } from '../../../src/keeper/base/metrics.ts';
 import type { Log } from '../../../src/log.ts';
 
 const unreachable = (...faults: EndpointFault[]) =>

@@ -21,7 +21,7 @@ import {
   updateOf,
   isLive,
 } from '../../../src/domain/collecting/transitions.ts';
-import { asSigned, landedPull } from '../../../src/keeper/landed-pull.ts';
+import { asSigned, landedPull } from '../../../src/keeper/read/landed-pull.ts';
 import {
   keeperSubscription,
   planAccount,

@@ -1,7 +1,7 @@
 // Every catalogue has every text of the English one, with the same placeholders. So have the texts
 // that the server writes into pages.
 import t, { type Test } from 'tap';
-import { siteWords } from '../../../src/http/site-words.ts';
+import { siteWords } from '../../../src/http/site/site-words.ts';
 import { en } from '../../../src/pages/words/en.ts';
 import { languages } from '../../../src/pages/words/languages.ts';
 

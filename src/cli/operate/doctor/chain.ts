@@ -7,7 +7,7 @@ import { followProgram, websocketUrl } from '../../../chain/streams/program.ts';
 import type { Config } from '../../../config/config.ts';
 import { keeperAddressOf } from '../../../domain/accounts/keeper-address.ts';
 import { OperatorError } from '../../../errors.ts';
-import { examineAccounts, readInstallation } from '../../../keeper/preflight.ts';
+import { examineAccounts, readInstallation } from '../../../keeper/guard/preflight.ts';
 import { askEndpoint } from '../status/chain.ts';
 import { type Check, check, unchecked } from './check.ts';
 

@@ -1,0 +1,54 @@
+// The reach of a subscriber's token. The token that a page of CORS_ORIGINS got is bound to the apps
+// whose returnOrigins have the page's origin, because one installation serves the shops of many
+// merchants, and a shop must not read or change what its buyer has elsewhere.
+import type { FastifyRequest } from 'fastify';
+import { findPlan } from '../../db/plans.ts';
+import { ServiceError } from '../../errors.ts';
+import { type ApiDeps, findAppIn, subscriberOf } from './context.ts';
+
+/**
+ * Throws FORBIDDEN if the caller's token is bound to other apps than this one. An app that does not
+ * exist passes: the caller's own look-up refuses it.
+ */
+export async function assertReaches(
+  { sql }: Pick<ApiDeps, 'sql'>,
+  request: FastifyRequest,
+  appId: string,
+): Promise<void> {
+  const { boundTo } = subscriberOf(request);
+  if (boundTo === null) return;
+  const app = await findAppIn(sql)({ id: appId.toLowerCase() });
+  if (app === undefined || app.returnOrigins.includes(boundTo)) return;
+  throw new ServiceError(
+    'FORBIDDEN',
+    `A token that a page of ${boundTo} got reaches only apps that have this origin in their returnOrigins. The merchant adds it to the app, or the wallet signs in on the service’s own page.`,
+  );
+}
+
+/**
+ * Throws FORBIDDEN if the caller's token is bound to other apps than the plan's. `planId` is null
+ * for the revocation of an approval.
+ */
+export async function assertReachesPlan(
+  deps: Pick<ApiDeps, 'sql'>,
+  request: FastifyRequest,
+  planId: string | null,
+): Promise<void> {
+  if (planId === null) {
+    assertReachesAll(request);
+    return;
+  }
+  if (subscriberOf(request).boundTo === null) return;
+  const plan = await findPlan(deps.sql, planId);
+  if (plan !== undefined) await assertReaches(deps, request, plan.appId);
+}
+
+/** Throws FORBIDDEN if the caller's token is bound to some apps. */
+export function assertReachesAll(request: FastifyRequest): void {
+  const { boundTo } = subscriberOf(request);
+  if (boundTo === null) return;
+  throw new ServiceError(
+    'FORBIDDEN',
+    `A token that a page of ${boundTo} got reaches only apps that have this origin in their returnOrigins, and the approval is shared by all apps. Revoke it on the service’s own page.`,
+  );
+}

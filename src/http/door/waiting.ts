@@ -1,0 +1,96 @@
+// Places for requests that wait, so that most connections stay free for other requests. Each kind
+// of waiting has places of its own: long polls for events leave those of payments free.
+import { finished } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { ServiceError } from '../../errors.ts';
+import { networksOf } from './addresses.ts';
+
+/**
+ * - `paying`: sends a signed transaction and waits until it is confirmed.
+ * - `polling`: waits for the progress of a sponsored transaction, if the query asks for it.
+ * - `events`: waits for events, if the query asks for it.
+ * - `servers`: waits for a merchant's server.
+ */
+export type PlaceKind = 'paying' | 'polling' | 'events' | 'servers';
+
+/** The places of each kind, as a part of the process's connections. */
+const PARTS: Record<PlaceKind, number> = {
+  paying: 1 / 8,
+  polling: 1 / 8,
+  events: 1 / 4,
+  servers: 1 / 16,
+};
+/** The places of one address, as a part of those of a kind. */
+const PART_OF_ADDRESS = 1 / 4;
+
+export class Places {
+  readonly #limits: { connections: number; perAddress: number };
+  /** Places taken, by kind, and by kind and network. */
+  readonly #taken = new Map<string, number>();
+
+  /**
+   * `connections`: the process's connections. `perAddress`: connections of one address, half of
+   * which may wait in each kind of places.
+   */
+  constructor(limits: { connections: number; perAddress: number }) {
+    this.#limits = limits;
+  }
+
+  /**
+   * Takes a place for a client's address. Returns the function that gives it back. Returns
+   * undefined if the process or a network of the address has no place left. An IPv6 /56 counts as
+   * one address, its /48 as two.
+   */
+  take(kind: PlaceKind, ip: string): (() => void) | undefined {
+    const { connections, perAddress } = this.#limits;
+    const all = connections * PARTS[kind];
+    const ofAddress = Math.max(1, Math.floor(Math.min(perAddress / 2, all * PART_OF_ADDRESS)));
+    const networks = networksOf(ip);
+    const wanted = [
+      [kind, Math.max(1, Math.floor(all))] as const,
+      ...networks.map(
+        (network, place) => [`${kind} ${network}`, ofAddress * (networks.length - place)] as const,
+      ),
+    ];
+    const taken = (name: string) => this.#taken.get(name) ?? 0;
+    if (wanted.some(([name, max]) => taken(name) >= max)) return undefined;
+    for (const [name] of wanted) this.#taken.set(name, taken(name) + 1);
+    return () => {
+      for (const [name] of wanted) {
+        const left = taken(name) - 1;
+        if (left > 0) this.#taken.set(name, left);
+        else this.#taken.delete(name);
+      }
+    };
+  }
+}
+
+/**
+ * If the route lets the request wait, takes a place until its response closes. Without a place a
+ * `polling` request is answered at once with what is known; for any other, returns RATE_LIMITED.
+ */
+export function takePlace(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  places: Places,
+): ServiceError | undefined {
+  const { waits } = request.routeOptions.config;
+  const { wait = 0 } = request.query as { wait?: number };
+  const isAsked = waits === 'polling' || waits === 'events';
+  if (waits === undefined || (isAsked && wait === 0)) return undefined;
+  const release = places.take(waits, request.ip);
+  if (release !== undefined) {
+    // finished() calls `release` even if the client has disconnected before this call.
+    finished(reply.raw, release);
+    return undefined;
+  }
+  reply.header('retry-after', 1);
+  if (waits === 'polling') {
+    request.mayWait = false;
+    return undefined;
+  }
+  return new ServiceError(
+    'RATE_LIMITED',
+    'Too many requests of this address or server wait: try again in a moment.',
+  );
+}

@@ -1,0 +1,107 @@
+// A wrong clock of one endpoint could move a payment into the period before or after its own. The
+// program limits the sum of a period, so this is harmless for a payment of the plan's whole amount.
+// A smaller payment may fit beside another pull of that period. Therefore such a payment is signed
+// only if no endpoint contradicts the clock that it was decided by.
+import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import type { Rpc } from '../../chain/rpc/rpc.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { View } from '../../domain/collecting/chain-view.ts';
+import { type Decision, keeperFailure } from '../../domain/collecting/decision.ts';
+import type { Context } from '../base/context.ts';
+import { fitsBeside } from '../read/dead.ts';
+import { alarm } from '../track/reports.ts';
+
+/** Maximum difference (s) between the clocks of two endpoints. */
+const MAX_SECONDS_OFF = 30;
+/** Time (ms) for which the readings of all endpoints are used, while they contradict nothing. */
+const RECENT_MS = 10_000;
+/** Time (ms) for which endpoints may contradict each other without an alarm. */
+const DISPUTE_MS = 60_000;
+const ALARM_MS = 3_600_000;
+
+/**
+ * Compares a clock with the clocks of all endpoints that respond, or with the newest block of one
+ * that does not return its clock. An endpoint whose clock is not
+ * believed (chain/rpc/trusted-clock.ts) counts as one that does not respond.
+ */
+export class ClockWitness {
+  readonly #parts: Pick<Context, 'rpc' | 'log' | 'metrics'>;
+  #readings: readonly number[] = [];
+  #readAt = -Infinity;
+  #disputedSince: number | undefined;
+  #alarmedAt = -Infinity;
+
+  constructor(parts: Pick<Context, 'rpc' | 'log' | 'metrics'>) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Returns the latest clock of all endpoints (Unix seconds) if one of them contradicts `seconds`,
+   * else undefined. Readings from before `startedAt` (ms of performance.now()) contradict nothing:
+   * the clocks are read again first.
+   */
+  async contradiction(seconds: bigint, startedAt: number): Promise<bigint | undefined> {
+    const passed = performance.now() - this.#readAt;
+    const isFar = (reading: number) => Math.abs(reading - Number(seconds)) > MAX_SECONDS_OFF;
+    if (passed < RECENT_MS && !this.#readings.some((one) => isFar(one + passed / 1000)))
+      return undefined;
+    if (this.#readAt < startedAt) {
+      this.#readings = await readClocks(this.#parts.rpc);
+      this.#readAt = performance.now();
+    }
+    const other = this.#readings.find(isFar);
+    if (other === undefined) {
+      this.#disputedSince = undefined;
+      return undefined;
+    }
+    this.#report(Number(seconds), other);
+    return BigInt(Math.max(Number(seconds), ...this.#readings));
+  }
+
+  #report(seconds: number, expected: number): void {
+    const now = performance.now();
+    this.#disputedSince ??= now;
+    if (now - this.#disputedSince < DISPUTE_MS || now - this.#alarmedAt < ALARM_MS) return;
+    this.#alarmedAt = now;
+    alarm(this.#parts, 'clock_not_believed', { seconds, expected });
+  }
+}
+
+async function readClocks(rpc: Pick<Rpc, 'getTimesEverywhere'>): Promise<number[]> {
+  try {
+    return (await rpc.getTimesEverywhere()).map(Number);
+  } catch (error) {
+    if (error instanceof RpcError || error instanceof RpcUnreachable) return [];
+    throw error;
+  }
+}
+
+/**
+ * Puts off the payments that fit beside another pull and whose clock an endpoint contradicts. This
+ * counts as a failure of the keeper. The clocks are read only for such payments. `viewOf` returns
+ * the accounts that a payment was decided from.
+ */
+export async function withWitnessedClock<Row extends KeeperSubscription>(
+  witness: ClockWitness,
+  decided: readonly { readonly row: Row; readonly decision: Decision }[],
+  viewOf: (row: Row) => View,
+): Promise<{ row: Row; decision: Decision }[]> {
+  const startedAt = performance.now();
+  const checked: { row: Row; decision: Decision }[] = [];
+  for (const { row, decision } of decided) {
+    const { collect, update, alert } = decision;
+    const view = viewOf(row);
+    const isAtRisk = collect !== undefined && fitsBeside(collect.amounts.gross, row);
+    const latest =
+      isAtRisk && !(view instanceof Error)
+        ? await witness.contradiction(view.now, startedAt)
+        : undefined;
+    if (latest === undefined || view instanceof Error) checked.push({ row, decision });
+    else {
+      // The delay counts from the latest clock, so that the payment is not due again at once.
+      const putOff = keeperFailure(update, { ...view, now: latest });
+      checked.push({ row, decision: { ...putOff, ...(alert && { alert }) } });
+    }
+  }
+  return checked;
+}

@@ -1,0 +1,114 @@
+// Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. Closings
+// run outside the collect loop. A closing only returns the keeper's own rent, and the program
+// refuses a second closing, so these transactions are not written to Postgres before they are sent.
+// sponsor-rent.ts also closes sponsored accounts. A keeper therefore claims the closing of such an
+// account first, so that only one keeper sends the closing.
+import { setTimeout as pause } from 'node:timers/promises';
+import { subscriptionIn } from '../../chain/program/accounts.ts';
+import { describeTransactionError } from '../../chain/program/errors.ts';
+import { type Instruction, revokeDelegation } from '../../chain/program/instructions.ts';
+import { STATUSES_AT_ONCE } from '../../chain/rpc/transactions.ts';
+import { networkFee } from '../../chain/transactions/network-fee.ts';
+import { signTransaction } from '../../chain/transactions/subscriptions.ts';
+import {
+  computeUnitLimit,
+  computeUnitPrice,
+} from '../../chain/transactions/system-instructions.ts';
+import { claimClosings } from '../../db/sponsor-rent.ts';
+import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
+import type { Context } from '../base/context.ts';
+
+const CLOSING_UNITS = 50_000;
+/**
+ * Returns the instructions of a transaction that closes one account. `price` is in micro-lamports
+ * per compute unit.
+ */
+export const closingInstructions = (closing: Instruction, price: bigint): Instruction[] => [
+  computeUnitLimit(CLOSING_UNITS),
+  computeUnitPrice(price),
+  closing,
+];
+
+/**
+ * Claims closings of subscription accounts. Returns the addresses that this keeper may close
+ * (claimClosings in db/sponsor-rent.ts).
+ */
+export const mayClose = (
+  { sql, closingBudget: budget }: Pick<Context, 'sql' | 'closingBudget'>,
+  addresses: readonly string[],
+  price: bigint,
+): Promise<ReadonlySet<string>> => {
+  const fee = networkFee(1n, BigInt(CLOSING_UNITS), price);
+  return sql.begin((tx) => claimClosings(tx, addresses, { fee, budget }));
+};
+
+const POLL_MS = 400;
+const RESEND_MS = 2000;
+const PATIENCE_MS = 20_000;
+/** Maximum number of batches of accounts that this keeper closes at the same time. */
+export const MAX_CLOSINGS = 4;
+
+/** The slot in which each closed account was closed, by subscription id. */
+export type Closed = ReadonlyMap<string, bigint>;
+
+/**
+ * Tries to close the on-chain accounts of `rows` and logs failures. Leaves out accounts that this
+ * keeper may not close, for example because another keeper is closing them. Returns the accounts
+ * that were closed. Throws RpcUnreachable or RpcError, and throws when `signal` aborts.
+ */
+export async function closeAccounts(
+  context: Context,
+  rows: readonly KeeperSubscriptionForEvents[],
+  signal: AbortSignal,
+): Promise<Closed> {
+  const { rpc, fees, keypairs, programId, log } = context;
+  const { accounts } = await rpc.getMultipleAccounts(rows.map((row) => row.subscriptionPda));
+  const { blockhash } = await rpc.getLatestBlockhash();
+  const price = await fees.price();
+  const own = rows.flatMap((row, place) => {
+    // Only the wallet that paid the rent may close the account.
+    const payer = subscriptionIn(accounts[place] ?? null, programId)?.payer ?? '';
+    const keypair = keypairs.get(payer);
+    return keypair === undefined ? [] : [{ row, keypair }];
+  });
+  const addresses = own.map(({ row }) => row.subscriptionPda);
+  const claimed = await mayClose(context, addresses, price);
+  let open = own.flatMap(({ row, keypair }) => {
+    const { planPda: plan, subscriptionPda: subscription } = row;
+    if (!claimed.has(subscription)) return [];
+    const close = revokeDelegation(programId, { authority: keypair.address, plan, subscription });
+    return [{ row, ...signTransaction(keypair, closingInstructions(close, price), blockhash) }];
+  });
+  const closed = new Map<string, bigint>();
+  const deadline = performance.now() + PATIENCE_MS;
+  let sentAt = -Infinity;
+  while (open.length > 0 && performance.now() < deadline) {
+    if (performance.now() - sentAt >= RESEND_MS) {
+      sentAt = performance.now();
+      // A failed send is ignored, because only the status of the signature shows whether the
+      // account was closed.
+      await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
+    }
+    // The endpoint that is polled may lack a closing that landed, so the last poll asks all. A
+    // closing that no endpoint has is not taken for dead: its account is read again a day later.
+    const everywhere = performance.now() + POLL_MS >= deadline;
+    const { statuses } = await rpc.getSignatureStatuses(
+      open.slice(0, STATUSES_AT_ONCE).map(({ signature }) => signature),
+      { everywhere },
+    );
+    open = open.filter(({ row, signature }, place) => {
+      const status = statuses[place] ?? null;
+      if (status === null || status.commitment === 'processed') return true;
+      const reason = describeTransactionError(status.err);
+      if (status.err === null) closed.set(row.id, status.slot);
+      else
+        log.warn(
+          { subscription: row.id, signature, reason },
+          'subscription account could not be closed',
+        );
+      return false;
+    });
+    if (open.length > 0) await pause(POLL_MS, undefined, { signal });
+  }
+  return closed;
+}

@@ -1,0 +1,249 @@
+// Commits one batch of claimed subscriptions: reads their accounts, decides about each subscription
+// and signs the due payments. The signed transactions and all decisions are written to Postgres
+// before the first send.
+import { newestSlot } from '../../chain/rpc/responses.ts';
+import { timeOf } from '../../chain/time.ts';
+import { readBrake } from '../../db/collection-holds.ts';
+import { claimKeysOf, releaseClaims } from '../../db/subscription-leases.ts';
+import {
+  type KeeperSubscription,
+  type KeeperSubscriptionForEvents,
+} from '../../db/subscription-work.ts';
+import type { Books } from '../../domain/collecting/books.ts';
+import { isBraked } from '../../domain/collecting/brake.ts';
+import type { Collectable, Decision } from '../../domain/collecting/decision.ts';
+import { heldUntil } from '../../domain/collecting/keeper-backoff.ts';
+import {
+  type Assessment,
+  type ClaimedAssessment,
+  type ClaimedRow,
+  type Settled,
+  settleRows,
+} from '../../domain/collecting/settlement.ts';
+import type { Context } from '../base/context.ts';
+import type { Snapshot } from '../read/snapshot.ts';
+import { type InFlightPayment, newPayment } from '../track/in-flight.ts';
+import { report, reportBlocked } from '../track/reports.ts';
+import { assess, assessAll, withBooks } from './assess.ts';
+import { type ClockWitness, withWitnessedClock } from './clock-witness.ts';
+import type { Closed } from './close.ts';
+import { withinFunds } from './shared-funds.ts';
+import type { Signer, SigningTerms } from './signer.ts';
+import { afterSimulation } from './simulate.ts';
+
+/** The result of committing a batch. */
+export interface Committed {
+  /** Payments that were signed and written to Postgres. */
+  payments: InFlightPayment[];
+  /**
+   * Subscriptions whose on-chain account must be closed before the keeper can decide about them.
+   */
+  closable: KeeperSubscriptionForEvents[];
+  /**
+   * Subscriptions whose pulls must be looked up on chain before the keeper can decide about them.
+   */
+  lookups: KeeperSubscriptionForEvents[];
+  /** The subscription rows as they were written to Postgres. */
+  written: KeeperSubscription[];
+}
+
+/**
+ * Reads, decides, signs and commits one claimed batch. `closed` lists the accounts that the keeper
+ * has just closed. With `history`, past pulls are also looked up on chain. Throws when the chain or
+ * the database cannot be reached; the batch then stays claimed.
+ */
+export async function commit(
+  context: Context,
+  { signer, clocks }: { signer: Signer; clocks: ClockWitness },
+  lease: { claimId: string; leasedAt: number },
+  batch: readonly KeeperSubscriptionForEvents[],
+  how: { closed?: Closed; history: boolean },
+): Promise<Committed> {
+  const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
+  context.clock.observe(snapshot.now);
+  const stopped = batch.filter((row) => isStopped(row, decisions.get(row)));
+  const rowsThat = (need: Decision['needs']) =>
+    batch.filter((row) => decisions.get(row)?.needs === need && !stopped.includes(row));
+  const payments: InFlightPayment[] = [];
+  const written: KeeperSubscription[] = [];
+  const notices = new Map(batch.map((row) => [row.id, row.notices]));
+  const claimOf = ({ id }: { id: string }): ClaimedRow => ({
+    id,
+    claimId: lease.claimId,
+    notices: notices.get(id) ?? 0,
+  });
+  let terms: SigningTerms | undefined;
+  const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
+    const alone = rows
+      .map((row) => ({ row, decision: decide(row, books) }))
+      .filter(({ row, decision }) => !isStopped(row, decision));
+    const viewOf = (row: KeeperSubscription) => snapshot.of(row);
+    const timely = await withWitnessedClock(clocks, alone, viewOf);
+    const decided = withinFunds(timely, payments, viewOf);
+    const due = decided.flatMap(({ row, decision: { collect } }) =>
+      collect === undefined ? [] : [{ row, collect }],
+    );
+    if (due.length > 0) terms ??= await signer.terms(due);
+    const attempts = terms && attemptsOf(signer.sign(due, terms), terms, snapshot.slot);
+    const simulated = await afterSimulation(context, decided, snapshot, attempts);
+    return simulated.flatMap(({ row, decision }) => {
+      // A subscription that changed after it was claimed may now need a look-up of pulls. The
+      // look-up is made when the subscription is claimed the next time.
+      if (decision.needs !== undefined) return [];
+      const attempt = decision.collect && attempts?.get(row.id);
+      return [{ claim: claimOf(row), row, decision, ...assessmentOf(decision, attempt) }];
+    });
+  };
+  const onSettled = (settled: Settled<ClaimedAssessment & { decision: Decision }>) => {
+    context.deliveries.notify(settled.queued);
+    for (const one of settled.written) {
+      const row = { ...one.row, ...one.update.state };
+      written.push(row);
+      report(context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
+      payments.push(
+        ...inFlightPayment({ ...one, row }, settled.attempts, snapshot, lease.leasedAt),
+      );
+    }
+    for (const one of settled.blocked) reportBlocked(context, one);
+  };
+  const decidable = rowsThat(undefined);
+  try {
+    const chainNow = timeOf(snapshot.now);
+    await settleRows(context.sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
+  } catch (error) {
+    // Payments that were committed before the error are returned and sent. The claims of the other
+    // rows are released, so that these rows can be claimed again.
+    if (payments.length === 0) throw error;
+    context.log.warn({ err: error }, 'part of a batch was not signed');
+  }
+  const isWritten = new Set(written.map(({ id }) => id));
+  const unwritten = decidable.filter(({ id }) => !isWritten.has(id));
+  await release(context, lease.claimId, unwritten);
+  await release(context, lease.claimId, stopped, heldUntil(snapshot.now));
+  return { payments, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };
+}
+
+/** Releases the claims of these rows. With `until`, they are due again at that time. */
+async function release(
+  { sql }: Context,
+  claimId: string,
+  rows: readonly KeeperSubscriptionForEvents[],
+  until?: Date,
+): Promise<void> {
+  if (rows.length > 0)
+    await releaseClaims(sql, claimKeysOf(claimId, rows), { ...(until && { until }) });
+}
+
+/**
+ * Reads the accounts and decides about the batch. The result has two functions. `decide` repeats
+ * the decision about one subscription with the pulls that the database has recorded by now.
+ * `isStopped` tells whether a hold on collection or a suspension forbids a payment.
+ */
+async function read(
+  context: Context,
+  batch: readonly KeeperSubscriptionForEvents[],
+  how: { closed?: Closed; history: boolean },
+) {
+  // The timeline of Postgres is read before the accounts. A payment decided from these accounts is
+  // committed only if Postgres is still on the same timeline.
+  const brake = await readBrake(context.sql, batch);
+  const minSlot = brake.readsFromSlot;
+  const {
+    snapshot,
+    lookups: lookups,
+    decisions,
+  } = await assessAll(context, batch, { ...how, minSlot });
+  const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
+    decision !== undefined && isBraked(brake, decision, row);
+  const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
+    const known = lookups.get(row.id);
+    // A decision that used lookup results is repeated, because the database may have recorded more
+    // pulls since. A decision without lookup results is still valid.
+    const earlier = known === undefined ? decisions.get(row) : undefined;
+    return earlier ?? assess(context, row, snapshot, withBooks(known, row, books));
+  };
+  return { snapshot, decisions, decide, timeline: brake.timeline, isStopped };
+}
+
+type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
+
+/** Returns the changes to write. A payment counts as tried only with its committed attempt. */
+function assessmentOf({ update, blocks, collect }: Decision, attempt?: NewAttempt): Assessment {
+  if (attempt === undefined || collect === undefined) return { update, blocks };
+  const state = { ...update.state, chargedFrom: collect.chargedFrom };
+  return { update: { ...update, state }, blocks, attempt };
+}
+
+/**
+ * Returns the attempts to write for the signed transactions, by subscription id. `readAt` is the
+ * slot of the accounts. Nothing was signed before it, so it corrects a blockhash slot that an
+ * endpoint named too low.
+ */
+function attemptsOf(
+  transactions: ReturnType<Signer['sign']>,
+  { blockhash }: SigningTerms,
+  readAt: bigint,
+): Map<string, NewAttempt> {
+  return new Map(
+    transactions.flatMap(({ payments, signed }) =>
+      payments.map(({ row, collect }, position): [string, NewAttempt] => [
+        row.id,
+        {
+          position,
+          payments: payments.length,
+          periodStart: timeOf(collect.periodStart),
+          signature: signed.signature,
+          transaction: signed.bytes,
+          lastValidBlockHeight: blockhash.lastValidBlockHeight,
+          blockhashSlot: newestSlot([blockhash.slot, readAt]),
+          amountGross: collect.amounts.gross,
+          platformFee: collect.amounts.fee,
+          amountNet: collect.amounts.net,
+          feeOwed: collect.feeOwed,
+          creditSpent: collect.creditSpent,
+        },
+      ]),
+    ),
+  );
+}
+
+/**
+ * Returns the payment that was committed for this assessment, or an empty list when no payment was
+ * committed. `row` is the subscription row as it was written to Postgres.
+ */
+function inFlightPayment(
+  { row, decision, attempt, claim }: ClaimedAssessment & { decision: Decision },
+  ids: ReadonlyMap<string, string>,
+  snapshot: Snapshot,
+  leasedAt: number,
+): InFlightPayment[] {
+  const id = ids.get(row.id);
+  if (attempt === undefined || decision.collect === undefined || id === undefined) return [];
+  return [
+    newPayment({
+      ...claim,
+      leasedAt,
+      row,
+      periodEnd: decision.collect.periodEnd,
+      expectedAccount: expectedAccountOf(row, snapshot, decision.collect),
+      attempt: { id, subscriptionId: row.id, ...attempt },
+    }),
+  ];
+}
+
+/**
+ * Returns the on-chain subscription as it will be after this payment if nothing else changes the
+ * account.
+ */
+function expectedAccountOf(
+  row: KeeperSubscription,
+  snapshot: Snapshot,
+  { periodStart, amounts }: Collectable,
+): InFlightPayment['expectedAccount'] {
+  const view = snapshot.of(row);
+  if (view instanceof Error || view.subscription === null) return null;
+  return {
+    address: row.subscriptionPda,
+    account: { ...view.subscription, periodStart, amountPulled: amounts.gross },
+  };
+}

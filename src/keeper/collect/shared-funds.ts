@@ -1,0 +1,49 @@
+// Limits the payments of one batch to the funds of each subscriber's wallet. Each payment is
+// decided on its own, but several payments of one wallet may together exceed the wallet's balance
+// or approval.
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { View } from '../../domain/collecting/chain-view.ts';
+import { type Decision, retrySoon } from '../../domain/collecting/decision.ts';
+import type { InFlightPayment } from '../track/in-flight.ts';
+
+/**
+ * Delay (seconds) of a payment that the wallet cannot afford now. After this delay the earlier
+ * payments have landed, and the chain shows the remaining balance.
+ */
+const PUT_OFF_SECONDS = 20n;
+
+interface Decided<Row> {
+  readonly row: Row;
+  readonly decision: Decision;
+}
+
+/**
+ * Reschedules the payments that a wallet cannot afford. The wallet must first pay its payments in
+ * `signed`, then its payments in `decided` in their order. A rescheduled payment does not count as
+ * failed. The keeper decides about this payment again after the other payments have landed.
+ */
+export function withinFunds<Row extends KeeperSubscription>(
+  decided: readonly Decided<Row>[],
+  signed: readonly Pick<InFlightPayment, 'row' | 'attempt'>[],
+  viewOf: (row: Row) => View,
+): Decided<Row>[] {
+  const taken = new Map<string, bigint>();
+  const take = (wallet: string, gross: bigint) =>
+    taken.set(wallet, (taken.get(wallet) ?? 0n) + gross);
+  for (const { row, attempt } of signed) take(row.subscriberWallet, attempt.amountGross);
+  return decided.map((one) => {
+    const { row, decision } = one;
+    const { collect, update, alert } = decision;
+    const view = viewOf(row);
+    if (collect === undefined || view instanceof Error) return one;
+    const { amount = 0n, delegatedAmount = 0n } = view.subscriberTokens ?? {};
+    const all = (taken.get(row.subscriberWallet) ?? 0n) + collect.amounts.gross;
+    if (all > amount || all > delegatedAmount)
+      return {
+        row,
+        decision: { ...retrySoon(update, view, PUT_OFF_SECONDS), ...(alert && { alert }) },
+      };
+    take(row.subscriberWallet, collect.amounts.gross);
+    return one;
+  });
+}

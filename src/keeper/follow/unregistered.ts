@@ -1,0 +1,217 @@
+// Finds live subscriptions on chain that are not registered. There are three sources of addresses:
+// (1) The stream reports addresses. (2) Every 5 minutes, the database returns the addresses of
+// offers, of unregistered subscriptions that were found before, and of subscriptions that a change
+// of plan has replaced. (3) After a start or an interruption of a stream, all live accounts of each
+// active plan are listed, at most once an hour. Accounts that only their wallets can register again
+// are left out (domain/subscribing/ended.ts). domain/subscribing/unregistered.ts registers each
+// found subscription, or adds it to the merchant's list of unregistered subscriptions.
+import { subscriptionIn } from '../../chain/program/accounts.ts';
+import {
+  type AccountIdentity,
+  ChainDataError,
+  decodeIdentity,
+  IDENTITY,
+  liveSubscriptionFilter,
+  type SubscriptionAccount,
+} from '../../chain/program/layouts.ts';
+import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import { newestSlot } from '../../chain/rpc/responses.ts';
+import { findPlansAt, listActivePlanPdas } from '../../db/plans.ts';
+import { deleteUnregistered, findRegistered, takeAwaited } from '../../db/unregistered.ts';
+import { withoutKnown } from '../../domain/subscribing/ended.ts';
+import { registerSeen } from '../../domain/subscribing/unregistered.ts';
+import { chunks } from '../../each.ts';
+import type { Context } from '../base/context.ts';
+
+/** Milliseconds between two reads of addresses from the database. */
+const EVERY_MS = 300_000;
+/** Minimum milliseconds between two starts of a listing of all plans' accounts. */
+const LAP_MS = 3_600_000;
+/**
+ * Maximum number of addresses that one read of the database returns for each kind: offers,
+ * unregistered subscriptions and replaced subscriptions.
+ */
+const MAX_READ = 1000;
+/**
+ * Maximum number of addresses that wait for the next turn. Further addresses are dropped and found
+ * again later in the database or on chain.
+ */
+const MAX_PENDING = 10_000;
+
+interface Seen {
+  readonly address: string;
+  readonly account: SubscriptionAccount;
+}
+
+/** Decodes the account's identity. Undefined if an endpoint returned other data than requested. */
+function identityOf(data: Uint8Array): AccountIdentity | undefined {
+  try {
+    return decodeIdentity(data);
+  } catch (error) {
+    if (error instanceof ChainDataError) return undefined;
+    throw error;
+  }
+}
+
+export class Unregistered {
+  readonly #context: Context;
+  readonly #onRegistered: () => void;
+  #pending = new Map<string, bigint>();
+  #readAt = -Infinity;
+  /** Whether the next read of the database includes what was put off. */
+  #readsAgain = true;
+  /** The plans that the current listing has not reached yet. `#lapAt` is the listing's start. */
+  #plans: string[] = [];
+  #lapAt = -Infinity;
+  #isLapDue = true;
+
+  constructor(context: Context, onRegistered: () => void) {
+    this.#context = context;
+    this.#onRegistered = onRegistered;
+  }
+
+  /** Queues the notification that the subscription account at `address` is live at `slot`. */
+  see(address: string, slot: bigint): void {
+    if (this.#pending.size < MAX_PENDING) this.#pending.set(address, slot);
+  }
+
+  /**
+   * Called after a stream was interrupted. The next turn reads addresses from the database, those
+   * that were put off too. Listing the accounts of all plans becomes due.
+   */
+  gap(): void {
+    this.#readAt = -Infinity;
+    this.#readsAgain = true;
+    this.#isLapDue = true;
+  }
+
+  /**
+   * Reads the accounts at the queued addresses. While a listing of all plans runs, first lists the
+   * accounts of its next plan. Throws if the chain or the database is unreachable.
+   */
+  async turn(): Promise<boolean> {
+    await this.#listPlan();
+    const taken = this.#pending;
+    this.#pending = new Map();
+    const readAt = this.#readAt;
+    const isDue = performance.now() - readAt > EVERY_MS;
+    try {
+      if (isDue) {
+        this.#readAt = performance.now();
+        const asked = { limit: MAX_READ, again: this.#readsAgain };
+        for (const address of await takeAwaited(this.#context.sql, asked))
+          if (!taken.has(address)) taken.set(address, 0n);
+        this.#readsAgain = false;
+      }
+      if (taken.size > 0) await this.#read(taken);
+    } catch (error) {
+      for (const [address, slot] of taken) this.see(address, slot);
+      this.#readAt = Math.min(this.#readAt, readAt);
+      throw error;
+    }
+    return false;
+  }
+
+  /**
+   * Lists the live accounts of the next plan. If no endpoint lists these accounts, the listing ends
+   * and starts again later with all plans.
+   */
+  async #listPlan(): Promise<void> {
+    const { sql, rpc, log, programId } = this.#context;
+    const now = performance.now();
+    if (this.#isLapDue && this.#plans.length === 0 && now - this.#lapAt > LAP_MS) {
+      this.#plans = await listActivePlanPdas(sql);
+      this.#lapAt = now;
+      this.#isLapDue = false;
+    }
+    const plan = this.#plans.at(-1);
+    if (plan === undefined) return;
+    try {
+      const filter = liveSubscriptionFilter(plan);
+      const found = await rpc.getProgramAccounts(programId, filter, { slice: IDENTITY });
+      for (const batch of chunks(found, MAX_READ)) {
+        const accounts = batch.map(({ address, account }) => ({
+          address,
+          identity: identityOf(account.data),
+        }));
+        for (const address of await withoutKnown(sql, accounts)) this.see(address, 0n);
+      }
+      this.#plans.pop();
+    } catch (error) {
+      if (!(error instanceof RpcError || error instanceof RpcUnreachable)) throw error;
+      log.warn({ err: error, plan }, 'accounts of plans not listed');
+      this.#plans = [];
+      this.#isLapDue = true;
+    }
+  }
+
+  async #read(taken: ReadonlyMap<string, bigint>): Promise<void> {
+    const { sql, rpc, log } = this.#context;
+    const registered = await findRegistered(sql, [...taken.keys()]);
+    const addresses = [...taken.keys()].filter((address) => !registered.has(address));
+    if (registered.size > 0) await deleteUnregistered(sql, [...registered]);
+    if (addresses.length === 0) return;
+    const minSlot = newestSlot([...taken.values()]);
+    const { accounts } = await rpc.getMultipleAccounts(addresses, { minSlot });
+    const live = addresses.flatMap((address, place): Seen[] => {
+      const account = this.#accountIn(accounts[place] ?? null);
+      return account === null ? [] : [{ address, account }];
+    });
+    const isLive = new Set(live.map(({ address }) => address));
+    const others = addresses.filter((address) => !isLive.has(address));
+    if (others.length > 0) await deleteUnregistered(sql, others);
+    const plans = new Map(
+      (await findPlansAt(sql, [...new Set(live.map(({ account }) => account.plan))]))
+        .filter(({ status }) => status === 'active')
+        .map((plan) => [plan.planPda, plan]),
+    );
+    await this.#leave(live.filter(({ account }) => !plans.has(account.plan)));
+    for (const { address, account } of live) {
+      const plan = plans.get(account.plan);
+      if (plan === undefined) continue;
+      const parts = { sql, chain: rpc, network: this.#network() };
+      const outcome = await registerSeen(parts, plan, address, account);
+      if (outcome === 'absent') this.see(address, taken.get(address) ?? 0n);
+      if (outcome !== 'registered') continue;
+      log.info({ subscription: address, plan: plan.id }, 'subscription registered from the chain');
+      this.#context.deliveries.notify();
+      this.#onRegistered();
+    }
+  }
+
+  /**
+   * Removes ended subscriptions to plans that take no new subscriptions from the merchants' lists.
+   */
+  async #leave(closed: readonly Seen[]): Promise<void> {
+    const { sql } = this.#context;
+    const accounts = closed.map(({ address, account }) => ({ address, identity: account }));
+    const wanted = new Set(await withoutKnown(sql, accounts));
+    const others = accounts.filter(({ address }) => !wanted.has(address));
+    await deleteUnregistered(
+      sql,
+      others.map(({ address }) => address),
+    );
+  }
+
+  /** Returns the account if it is a live subscription, otherwise null. */
+  #accountIn(found: Parameters<typeof subscriptionIn>[0]): SubscriptionAccount | null {
+    try {
+      const account = subscriptionIn(found, this.#context.programId);
+      return account?.expiresAt === 0n ? account : null;
+    } catch (error) {
+      if (error instanceof ChainDataError) return null;
+      throw error;
+    }
+  }
+
+  #network() {
+    const { programId, mint, keeperWallets, treasuries, keypair } = this.#context;
+    return {
+      programId,
+      mint,
+      puller: keypair.address,
+      standbyPullers: keeperWallets,
+      treasury: treasuries[0] ?? '',
+    };
+  }
+}

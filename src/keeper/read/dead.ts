@@ -1,0 +1,100 @@
+// Finds signed attempts that can never land. chain/rpc/landing.ts judges each transaction; this
+// file tells how many endpoints have to agree about a payment.
+import { lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
+import { judgeLandings, type Landing, type Sought } from '../../chain/rpc/landing.ts';
+import { newestSlot, type SignatureStatus } from '../../chain/rpc/responses.ts';
+import type { Lifetime, Rpc } from '../../chain/rpc/rpc.ts';
+import { blockhashOf } from '../../chain/transactions/collection.ts';
+import type { AttemptRow } from '../../db/payment-attempts.ts';
+import type { KeeperSubscription } from '../../db/subscription-work.ts';
+
+type SignedWith = Pick<
+  AttemptRow,
+  'signature' | 'transaction' | 'lastValidBlockHeight' | 'blockhashSlot'
+>;
+
+const lifetimeOf = ({
+  transaction,
+  lastValidBlockHeight,
+  blockhashSlot,
+}: SignedWith): Lifetime => ({
+  blockhash: blockhashOf(transaction),
+  lastValidBlockHeight,
+  slot: blockhashSlot,
+});
+
+/**
+ * Returns the signatures of the attempts whose blockhash has expired at an endpoint, and is live at
+ * none. This selects the attempts to judge and ends none. Throws RpcUnreachable or RpcError.
+ */
+export async function findExpired(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere'>,
+  attempts: readonly SignedWith[],
+): Promise<ReadonlySet<string>> {
+  const ends = await witnessExpiry(rpc, attempts.map(lifetimeOf));
+  const expired = attempts.filter((attempt) => ends.has(lifetimeKey(lifetimeOf(attempt))));
+  return new Set(expired.map(({ signature }) => signature));
+}
+
+/** Returns a signed transaction as one whose outcome is sought. */
+export const soughtOf = (signed: SignedWith, needsTwo: boolean): Sought => ({
+  signature: signed.signature,
+  lifetime: lifetimeOf(signed),
+  needsTwo,
+});
+
+/** A signed payment, with the plan's amount per period. */
+interface Mortal {
+  readonly attempt: SignedWith & Pick<AttemptRow, 'amountGross'>;
+  readonly row: Pick<KeeperSubscription, 'amount'>;
+}
+
+/**
+ * Whether the program may allow another payment beside this one in one period. The price may fall
+ * before the next attempt, so this holds for every payment below the plan's whole amount.
+ */
+export const fitsBeside = (gross: bigint, { amount }: Mortal['row']): boolean => gross < amount;
+
+/** The attempts of a batch that ended without a sign of their transaction. */
+export interface Dead<T> {
+  /** Attempts that can never land. */
+  readonly dead: readonly T[];
+  /**
+   * Attempts that no endpoint has, whose histories do not prove that they did not land. Two
+   * endpoints (or the only one) have answered.
+   */
+  readonly unproven: readonly T[];
+  /** The newest finalized slot at which a blockhash of the batch had expired. */
+  readonly slot: bigint;
+  /** How each attempt was judged. */
+  readonly landings: ReadonlyMap<T, Landing>;
+  /** Statuses of the transactions that an endpoint has, by signature. */
+  readonly seen: ReadonlyMap<string, SignatureStatus>;
+}
+
+/**
+ * Judges attempts of which no endpoint has shown a status so far. Takes at most 256 transactions.
+ * Throws RpcUnreachable or RpcError.
+ */
+export async function findDead<T extends Mortal>(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSignatureStatuses' | 'endpoints'>,
+  attempts: readonly T[],
+): Promise<Dead<T>> {
+  const sought = attempts.map((one) => ({
+    one,
+    ...soughtOf(one.attempt, fitsBeside(one.attempt.amountGross, one.row)),
+  }));
+  const judged = [...(await judgeLandings(rpc, sought))];
+  const seen = judged.flatMap(([{ signature }, { status }]): [string, SignatureStatus][] =>
+    status === null ? [] : [[signature, status]],
+  );
+  const those = (holds: (landing: Landing) => boolean) =>
+    judged.filter(([, landing]) => holds(landing)).map(([{ one }]) => one);
+  return {
+    dead: those(({ verdict }) => verdict === 'dead'),
+    unproven: those(({ verdict, isAnswered }) => verdict === 'unknown' && isAnswered),
+    slot: newestSlot(judged.map(([, { expiredAt }]) => expiredAt ?? 0n)),
+    landings: new Map(judged.map(([{ one }, landing]) => [one, landing])),
+    seen: new Map(seen),
+  };
+}

@@ -1,0 +1,69 @@
+// Derives the pull (the on-chain payment) of a landed attempt without reading the transaction. A
+// transaction succeeds or fails as a whole, so a landed attempt moved exactly the signed amounts.
+// Only the paid period remains to be determined.
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { pullPeriod } from '../../chain/program/period.ts';
+import { unixSeconds } from '../../chain/time.ts';
+import type { AttemptRow } from '../../db/payment-attempts.ts';
+import type { Pull, View } from '../../domain/collecting/chain-view.ts';
+
+/** The finalized accounts as read after the payment landed. */
+export interface StateAfter {
+  readonly view: View;
+  /**
+   * The on-chain account that belongs to the subscription row. Null when this account is gone; the
+   * payment may then belong to another account at the same address.
+   */
+  readonly account: SubscriptionAccount | null;
+  /** Block time of the payment in Unix seconds; null when no RPC endpoint returns it. */
+  readonly at: bigint | null;
+}
+
+/**
+ * Returns the pull, or undefined when it is uncertain which period was paid. If the account's
+ * current period is still the period that was signed for, the payment paid that period. Otherwise
+ * the block time shows the paid period. With `signedEnd` (Unix seconds), the block time is not
+ * used. The pull is then returned only if the account's current period is still the signed period
+ * and ends at `signedEnd`.
+ */
+export function landedPull(
+  attempt: AttemptRow,
+  { view, account, at }: StateAfter,
+  signedEnd?: bigint,
+): Pull | undefined {
+  const { signature, periodStart, amountGross, platformFee, amountNet, feeOwed } = attempt;
+  if (view instanceof Error || account === null) return undefined;
+  const signedFor = unixSeconds(periodStart);
+  const atSigning = { ...account, periodStart: signedFor, amountPulled: 0n };
+  const isSame = account.periodStart === signedFor;
+  if (!isSame && (signedEnd !== undefined || at === null)) return undefined;
+  const { start, end } = pullPeriod(atSigning, view.plan, isSame ? signedFor : (at ?? signedFor));
+  if (signedEnd !== undefined && end !== signedEnd) return undefined;
+  // `amountPulled` is the sum of the pulls in the account's current period. If this payment paid
+  // that period, the sum is at least the payment's amount.
+  const isShown = start < account.periodStart || account.amountPulled >= amountGross;
+  if (start > account.periodStart || !isShown) return undefined;
+  return {
+    signature,
+    at: at ?? view.now,
+    periodStart: start,
+    periodEnd: end,
+    gross: amountGross,
+    fee: platformFee,
+    net: amountNet,
+    feeOwed,
+    creditSpent: attempt.creditSpent,
+    source: 'keeper',
+  };
+}
+
+/**
+ * Returns a pull from an on-chain event with the fee, net amount and source of the stored attempt.
+ * These values of the event can be wrong: the fee is missing if the merchant is the treasury, and
+ * the source is wrong if this process does not know the keeper wallet.
+ */
+export const asSigned = (
+  pull: Pull,
+  { amountGross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: AttemptRow,
+): Pull =>
+  pull.gross === amountGross ? { ...pull, fee, net, feeOwed, creditSpent, source: 'keeper' } : pull;

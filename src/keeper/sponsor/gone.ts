@@ -1,0 +1,40 @@
+// Settles a sponsored sign-up that landed, and whose account the wallet closed before a keeper
+// settled it. Its transaction shows the payment and the account that it opened.
+import { ChainDataError } from '../../chain/program/layouts.ts';
+import { readListed } from '../../chain/rpc/transactions.ts';
+import type { ReplacedRow } from '../../db/plan-changes.ts';
+import type { PlanRow } from '../../db/plans.ts';
+import type { OpenSponsorship, SponsoredPayment } from '../../db/sponsorships.ts';
+import { type Gone, openedBy, registrationOf, type Seen } from '../../domain/sponsoring/landed.ts';
+import type { Context } from '../base/context.ts';
+
+/**
+ * Reads the transaction of a landed sign-up, and returns what is stored of the sign-up. Throws
+ * ChainDataError while no endpoint returns the transaction readable: the sign-up then waits, and is
+ * read again later.
+ */
+export async function readGone(
+  context: Context,
+  one: OpenSponsorship,
+  attempt: SponsoredPayment & { id: string },
+  { plan, view, replaced }: { plan: PlanRow; view: Seen; replaced: ReplacedRow | undefined },
+): Promise<Gone> {
+  const { rpc, programId, keeperWallets: keepers, treasuries } = context;
+  const { signature, subscriptionPda } = one;
+  const found = await readListed(rpc, signature);
+  if ('unreadable' in found) {
+    context.reportUnreadable([found]);
+    context.metrics.alerts.inc({ reason: 'sponsored_unregistered' });
+    throw new ChainDataError(`the sponsored transaction ${signature} is ${found.unreadable}`);
+  }
+  const parties = {
+    ...{ programId, keepers, treasuries: [plan.treasury, ...treasuries] },
+    subscriptionPda: subscriptionPda ?? '',
+  };
+  const { account, pull } = openedBy(found, parties, attempt);
+  const registration = await registrationOf(context.sql, one, plan, {
+    ...{ account, view, pull, replaced },
+  });
+  const resolution = { id: attempt.id, state: 'landed', error: null } as const;
+  return { one, registration, pull, view, resolution };
+}

@@ -1,0 +1,305 @@
+// Settles sponsored transactions whose outcome is final. After a sign-up has landed, one database
+// transaction registers the subscription and stores the payment and the events subscription_created
+// and payment_success.
+import { randomUUID } from 'node:crypto';
+import { describeTransactionError } from '../../chain/program/errors.ts';
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds } from '../../chain/program/period.ts';
+import { createBlockTimes } from '../../chain/rpc/block-times.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { resolveAttempts } from '../../db/payment-attempts.ts';
+import { readReplaced } from '../../db/plan-changes.ts';
+import { findPlan } from '../../db/plans.ts';
+import type { Transaction } from '../../db/postgres/connect.ts';
+import {
+  endSponsorship,
+  lockOpenSponsorship,
+  type OpenSponsorship,
+  type SponsoredPayment,
+} from '../../db/sponsorships.ts';
+import { claimRegistered } from '../../db/subscription-leases.ts';
+import { makeDue, readSubscriptions } from '../../db/subscription-work.ts';
+import { findLiveRegistration } from '../../db/subscriptions.ts';
+import { listReplaced } from '../../db/unregistered.ts';
+import { outcomeOf } from '../../domain/collecting/attempt-end.ts';
+import { Books } from '../../domain/collecting/books.ts';
+import type { Pull } from '../../domain/collecting/chain-view.ts';
+import { LEASE_SECONDS, writeAssessments } from '../../domain/collecting/settlement.ts';
+import { isLive, type SubscriptionUpdate } from '../../domain/collecting/transitions.ts';
+import {
+  type Gone,
+  readAccounts,
+  registrationOf,
+  type Seen,
+  storeGone,
+} from '../../domain/sponsoring/landed.ts';
+import type { RegistrationToStore } from '../../domain/subscribing/claiming.ts';
+import { storeRegistration } from '../../domain/subscribing/registration.ts';
+import type { Context } from '../base/context.ts';
+import { report } from '../track/reports.ts';
+import { readGone } from './gone.ts';
+
+type Attempt = SponsoredPayment & { id: string };
+
+/**
+ * Settles a transaction that failed on chain. The sponsor paid the fee, and nothing else changed.
+ */
+export async function settleFailed(
+  context: Context,
+  one: OpenSponsorship,
+  err: unknown,
+): Promise<void> {
+  const reason = describeTransactionError(err);
+  context.log.warn(
+    { offer: one.offerId, signature: one.signature, reason },
+    'sponsored transaction failed on chain',
+  );
+  await end(context, one, 'failed', reason);
+}
+
+/**
+ * Settles a transaction whose blockhash has expired and that no endpoint knows at `slot`. The
+ * transaction may have landed nevertheless. It has landed if (1) its subscription account exists
+ * and the sponsor paid the account's rent, because no other transaction opens this account with the
+ * sponsor's rent while the attempt is open, or (2) the history of the account's address lists it:
+ * the wallet may have closed the account. Resolves with true if it has landed.
+ */
+export async function settleExpired(
+  context: Context,
+  one: OpenSponsorship,
+  slot: bigint,
+): Promise<boolean> {
+  const { attempt, planId, subscriptionPda } = one;
+  if (attempt !== null && planId !== null && subscriptionPda !== null) {
+    const plan = await findPlan(context.sql, planId);
+    const seen = plan && (await readAccounts(context, plan, subscriptionPda, slot));
+    const account = seen?.subscription ?? null;
+    if (account !== null && isOpenedBy(one, attempt, account)) {
+      await settleLanded(context, one, { slot: null, least: slot });
+      return true;
+    }
+    const listed = await listedSlot(context, one.signature, subscriptionPda);
+    if (listed !== undefined) {
+      await settleLanded(context, one, { slot: listed });
+      return true;
+    }
+  }
+  await end(context, one, 'expired', null);
+  return false;
+}
+
+/**
+ * Returns the slot of the transaction if an endpoint's history of the address lists it as
+ * successful. The newest 1000 entries are read.
+ */
+async function listedSlot(
+  { rpc }: Context,
+  signature: string,
+  address: string,
+): Promise<bigint | undefined> {
+  const options = { commitment: 'finalized', everywhere: true } as const;
+  const history = await rpc.getSignaturesForAddress(address, options);
+  return history.find((one) => one.signature === signature && one.err === null)?.slot;
+}
+
+/**
+ * Whether the attempt's transaction opened the account: the sponsor paid its rent, and its period
+ * starts at most one minute before the period start that the attempt recorded.
+ */
+const isOpenedBy = (
+  { sponsor }: OpenSponsorship,
+  { periodStart }: Attempt,
+  account: SubscriptionAccount,
+) => account.payer === sponsor && account.periodStart >= unixSeconds(periodStart) - 60n;
+
+async function end(
+  { sql }: Context,
+  one: OpenSponsorship,
+  state: 'landed' | 'failed' | 'expired',
+  reason: string | null,
+): Promise<void> {
+  await sql.begin(async (tx) => {
+    if (!(await lockOpenSponsorship(tx, one.offerId))) return;
+    if (one.attempt !== null) {
+      const error = reason ?? (state === 'expired' ? 'never landed' : null);
+      await resolveAttempts(tx, [{ id: one.attempt.id, state, error }]);
+    }
+    await endSponsorship(tx, one, { state, reason });
+  });
+}
+
+/**
+ * Settles a transaction that is finalized on chain without an error. Throws if the chain or the
+ * database is unreachable. A later turn then settles the transaction.
+ */
+export async function settleLanded(
+  context: Context,
+  one: OpenSponsorship,
+  { slot, least = 0n }: { slot: bigint | null; least?: bigint },
+): Promise<void> {
+  const { attempt, planId, subscriptionPda } = one;
+  if (attempt === null || planId === null || subscriptionPda === null) {
+    await end(context, one, 'landed', null);
+    return;
+  }
+  const plan = await findPlan(context.sql, planId);
+  if (plan === undefined) throw new Error(`there is no plan ${planId}`);
+  const { replaces } = one;
+  const replaced = replaces === null ? undefined : await readReplaced(context.sql, replaces);
+  const seen = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
+  const { subscription } = seen;
+  if (subscription === null || !isOpenedBy(one, attempt, subscription)) {
+    // The wallet has closed the account. It may have opened it again itself: that account is not
+    // this sign-up's.
+    const gone = await readGone(context, one, attempt, { plan, view: seen, replaced });
+    context.log.warn(
+      { offer: one.offerId, signature: one.signature },
+      'sponsored subscription landed and is gone: it is registered as ended',
+    );
+    await stored(context, one, (tx) => registerGone(tx, one, attempt, gone));
+    return;
+  }
+  const times = await createBlockTimes(context.rpc)(slot === null ? [] : [slot]);
+  const at = slot === null ? undefined : times.get(slot);
+  // Without a block time: the attempt was signed less than two minutes before it could land.
+  const pull = pullOf(one, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
+  const registration = await registrationOf(context.sql, one, plan, {
+    ...{ account: subscription, view: seen, pull, replaced },
+  });
+  if (seen.replacedRuns)
+    context.log.warn(
+      { offer: one.offerId, subscription: replaces, account: replaced?.subscriptionPda },
+      'replaced subscription runs on chain: its wallet has resumed it',
+    );
+  await stored(context, one, (tx) =>
+    register(tx, context, { one, attempt, registration, pull, view: seen }),
+  );
+}
+
+/** Registers a landed sign-up in one database transaction, and reports it. */
+async function stored(
+  context: Context,
+  { signature }: OpenSponsorship,
+  storing: (tx: Transaction) => Promise<SubscriptionUpdate | undefined>,
+): Promise<void> {
+  const update = await context.sql.begin(storing);
+  context.deliveries.notify();
+  if (update === undefined) return;
+  report(context, update, undefined, signature);
+  if (isLive(update.state)) context.onRead([{ ...update.row, ...update.state }]);
+}
+
+/**
+ * Returns the payment of the transaction. The transaction opened the account, so the paid period is
+ * the account's period whose start is nearest to the time of the block (`at`).
+ */
+function pullOf(
+  { signature }: OpenSponsorship,
+  { amountGross: gross, platformFee: fee, amountNet: net, feeOwed, creditSpent }: Attempt,
+  account: SubscriptionAccount,
+  at: bigint,
+): Pull {
+  const length = periodSeconds(account.periodHours);
+  const later = (account.periodStart - at + length / 2n) / length;
+  const periodStart = account.periodStart - (later > 0n ? later : 0n) * length;
+  const periodEnd = periodStart + length;
+  const amounts = { gross, fee, net, feeOwed, creditSpent };
+  return { signature, at, periodStart, periodEnd, ...amounts, source: 'keeper' };
+}
+
+/**
+ * Registers the subscription with its payment, and returns the written update. Returns undefined if
+ * another keeper has settled the sponsorship, or if the account is already registered.
+ */
+async function register(
+  tx: Transaction,
+  { rules }: Context,
+  {
+    one,
+    attempt,
+    registration,
+    pull,
+    view,
+  }: {
+    one: OpenSponsorship;
+    attempt: Attempt;
+    registration: RegistrationToStore;
+    pull: Pull;
+    view: Seen;
+  },
+): Promise<SubscriptionUpdate | undefined> {
+  const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = one;
+  if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
+  const before = await findLiveRegistration(tx, registration.subscriptionPda);
+  const id = await storeRegistration(tx, registration);
+  // The replaced subscription still runs on chain, because its wallet has resumed it. The change of
+  // plan is valid all the same, because the wallet has paid the price of a change. Nothing is
+  // collected for the replaced subscription. The merchant's list shows that it still runs.
+  if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
+  const chainNow = timeOf(view.now);
+  if (before === id) {
+    await endRegistered(tx, one, attempt, { id, view });
+    return undefined;
+  }
+  const claimId = randomUUID();
+  await claimRegistered(tx, { id, claimId }, LEASE_SECONDS);
+  const [row] = await readSubscriptions(tx, [id]);
+  if (row === undefined) throw new Error(`the subscription ${id} was not stored`);
+  const { id: attemptId, ...amounts } = attempt;
+  const committed = {
+    ...amounts,
+    id: attemptId,
+    subscriptionId: id,
+    position: 0,
+    payments: 1,
+    signature,
+    transaction,
+    lastValidBlockHeight,
+    blockhashSlot,
+  };
+  const outcome = outcomeOf(
+    rules,
+    row,
+    { attempt: committed, row },
+    { kind: 'paid', pull, earlier: [] },
+    { view, now: view.now, mark: (found) => new Books().mark(row.subscriptionPda, found) },
+  );
+  const claim = { id, claimId, notices: row.notices };
+  const { written } = await writeAssessments(tx, [{ ...outcome, claim, row }], { chainNow });
+  if (written.length !== 1) throw new Error(`the payment ${signature} was not written`);
+  await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  return outcome.update;
+}
+
+/**
+ * Registers a sign-up whose account is gone, with its payment. Returns undefined in the same cases
+ * as register().
+ */
+async function registerGone(
+  tx: Transaction,
+  one: OpenSponsorship,
+  attempt: Attempt,
+  gone: Gone,
+): Promise<SubscriptionUpdate | undefined> {
+  if (!(await lockOpenSponsorship(tx, one.offerId))) return undefined;
+  const { id, update } = await storeGone(tx, gone);
+  if (update === undefined) await endRegistered(tx, one, attempt, { id, view: gone.view });
+  else await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  return update;
+}
+
+/**
+ * Ends a sponsorship whose account is already registered: the database lost the first registration
+ * with its payment, and the subscription was registered again. No payment is recorded here, because
+ * the collect loop finds the payment on chain and records it.
+ */
+async function endRegistered(
+  tx: Transaction,
+  one: OpenSponsorship,
+  attempt: Attempt,
+  { id, view: { now, slot } }: { id: string; view: Seen },
+): Promise<void> {
+  await resolveAttempts(tx, [{ id: attempt.id, state: 'landed', error: null }]);
+  await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  await makeDue(tx, [id], { chainNow: timeOf(now), slot });
+}
