@@ -2,7 +2,7 @@
 // in batches of 200, (2) a claim of deliveries while an old snapshot is open, and (3) the time to
 // drop a month of events and deliveries.
 import { randomUUID } from 'node:crypto';
-import { claimDeliveries, releaseClaims } from '../src/db/delivery-queue.ts';
+import { claimDeliveries, releaseClaims } from '../src/db/delivering/delivery-queue.ts';
 import type { Sql } from '../src/db/postgres/connect.ts';
 import { connect } from '../src/db/postgres/connect.ts';
 import { dropMonth } from '../src/db/postgres/partitions.ts';

@@ -2,7 +2,7 @@
 // domain/events.ts writes the events. test/contract checks one event of every type against these
 // schemas, and the keeper's tests check each event that they cause.
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox';
-import { type EventType, eventTypes } from '../src/db/events.ts';
+import { type EventType, eventTypes } from '../src/db/delivering/events.ts';
 import {
   blockReasons,
   cancelRequesters,

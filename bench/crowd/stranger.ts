@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
-import { storeSigned } from '../../src/db/sponsored-offers.ts';
+import { storeSigned } from '../../src/db/offers/sponsored-offers.ts';
 import { createTokens } from '../../src/domain/accounts/tokens.ts';
 import type { Checkouts, Wallet } from '../checkout/checkouts.ts';
 import type { Database } from '../dispatch/harness.ts';

@@ -4,15 +4,19 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import { unixSeconds } from '../../src/chain/time.ts';
-import { claimDeliveries, recordOutcomes, type Outcome } from '../../src/db/delivery-queue.ts';
+import {
+  claimDeliveries,
+  recordOutcomes,
+  type Outcome,
+} from '../../src/db/delivering/delivery-queue.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { daemonLimits } from '../../src/db/postgres/settings.ts';
-import { claimDue } from '../../src/db/subscription-leases.ts';
+import { claimDue } from '../../src/db/subscriptions/leases.ts';
 import {
   type KeeperSubscriptionForEvents,
   readSubscriptions,
-} from '../../src/db/subscription-work.ts';
+} from '../../src/db/subscriptions/work.ts';
 import type { Pull } from '../../src/domain/collecting/chain-view.ts';
 import { applyPayment } from '../../src/domain/collecting/paying.ts';
 import { settle } from '../../src/domain/collecting/settlement.ts';

@@ -2,7 +2,7 @@
 // else in the tables, and (2) next to 5 million finished deliveries and 1 million deliveries that
 // are due later.
 import { randomUUID } from 'node:crypto';
-import { claimDeliveries, releaseClaims } from '../../src/db/delivery-queue.ts';
+import { claimDeliveries, releaseClaims } from '../../src/db/delivering/delivery-queue.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { daemonLimits } from '../../src/db/postgres/settings.ts';
 import { fillQueue, median, seedApps, type Database } from './harness.ts';

@@ -1,8 +1,8 @@
 // Measures, in ms, a claim of 1,000 due subscriptions and one step of the sweep, in tables of
 // different sizes.
 import { randomUUID } from 'node:crypto';
-import { claimDue, releaseClaims } from '../../src/db/subscription-leases.ts';
-import { stepSweep } from '../../src/db/sweeps.ts';
+import { claimDue, releaseClaims } from '../../src/db/subscriptions/leases.ts';
+import { stepSweep } from '../../src/db/subscriptions/sweeps.ts';
 import type { Database } from '../dispatch/harness.ts';
 
 const DUE = 1000;

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parsePostgresUrl, withUser } from '../config/postgres-url.ts';
-import { makeRoles } from '../db/logins.ts';
+import { makeRoles } from '../db/accounts/logins.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { daemonRoles, type DaemonRole } from '../db/postgres/daemon-roles.ts';
 import { isForbidden } from '../db/postgres/outage.ts';

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { readRelease } from '../config/release.ts';
-import { countLostDaemons, recordStop, writeDaemon } from '../db/daemons.ts';
+import { countLostDaemons, recordStop, writeDaemon } from '../db/operating/daemons.ts';
 import { readClockOffset } from '../db/postgres/clock.ts';
 import { silenceOf, type Sql } from '../db/postgres/connect.ts';
 import { knownSchema } from '../db/postgres/migration-files.ts';

@@ -5,8 +5,8 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Gauge, type Registry } from 'prom-client';
+import { endLease, type Holder, listHolders, renewLease } from '../db/operating/rate-leases.ts';
 import type { Sql } from '../db/postgres/connect.ts';
-import { endLease, type Holder, listHolders, renewLease } from '../db/rate-leases.ts';
 import type { Log } from '../log.ts';
 import { startLoop } from '../loop.ts';
 

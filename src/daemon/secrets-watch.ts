@@ -2,7 +2,7 @@
 // after the restore of a dump that is older than a key rotation.
 import { Gauge, type Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import { countForeignSecrets } from '../db/endpoints.ts';
+import { countForeignSecrets } from '../db/delivering/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { fingerprintsOf } from '../domain/accounts/secrets.ts';
 import type { Log } from '../log.ts';

@@ -6,7 +6,7 @@ import {
   releaseClaims,
   type ClaimedDelivery,
   type ClaimRequest,
-} from '../db/delivery-queue.ts';
+} from '../db/delivering/delivery-queue.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import type { DatabaseClock } from './clock.ts';
 import {

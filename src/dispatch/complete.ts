@@ -1,7 +1,7 @@
 // Writes outcomes in batches. While a batch is written, the next batch collects outcomes. If many
 // outcomes wait, a second batch is written in parallel. A failed batch is kept and retried.
 import { backoff } from '../backoff.ts';
-import { findRecorded, recordOutcomes, type Outcome } from '../db/delivery-queue.ts';
+import { findRecorded, recordOutcomes, type Outcome } from '../db/delivering/delivery-queue.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 
 export interface CompleterParts {

@@ -15,7 +15,7 @@
 // requests, but at least one request. Requests to an endpoint with maxPerSecond start at even
 // intervals. The processes share maxPerSecond in the same way as WEBHOOK_ENDPOINT_CONCURRENCY, so
 // all processes together stay within both limits, also while a process starts or stops.
-import type { ClaimedDelivery } from '../db/delivery-queue.ts';
+import type { ClaimedDelivery } from '../db/delivering/delivery-queue.ts';
 import type { SendingEndpoint } from './endpoints.ts';
 import type { Host } from './hosts.ts';
 

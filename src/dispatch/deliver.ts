@@ -1,5 +1,5 @@
 // Sends one claimed delivery: signs the request, posts it and evaluates the response.
-import type { Outcome } from '../db/delivery-queue.ts';
+import type { Outcome } from '../db/delivering/delivery-queue.ts';
 import { judge, parseRetryAfter } from '../domain/outbox/retry-schedule.ts';
 import { ownTraceparent } from '../trace.ts';
 import type { Answer, WebhookClient } from '../webhooks/http.ts';

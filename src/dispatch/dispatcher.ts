@@ -14,8 +14,8 @@
 import type { Registry } from 'prom-client';
 import { required, type Config } from '../config/config.ts';
 import { type RateShare, startRateShare } from '../daemon/rate-share.ts';
-import { countDue } from '../db/delivery-queue.ts';
-import { readOldestMail } from '../db/mails.ts';
+import { countDue } from '../db/delivering/delivery-queue.ts';
+import { readOldestMail } from '../db/delivering/mails.ts';
 import { connect, type Sql } from '../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../db/postgres/notify.ts';
 import { findDefaultRows } from '../db/postgres/partitions.ts';

@@ -1,8 +1,8 @@
 // Counts the results of requests per endpoint, and writes the counts every two seconds. Disables an
 // endpoint if all its requests have failed for ENDPOINT_DISABLE_DAYS.
-import type { Attempt } from '../db/delivery-queue.ts';
-import { addHealth, deleteOldHours, type HealthSum } from '../db/endpoint-health.ts';
-import { disableEndpoint, listFailing } from '../db/endpoints.ts';
+import type { Attempt } from '../db/delivering/delivery-queue.ts';
+import { addHealth, deleteOldHours, type HealthSum } from '../db/delivering/endpoint-health.ts';
+import { disableEndpoint, listFailing } from '../db/delivering/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';

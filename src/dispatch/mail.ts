@@ -2,7 +2,7 @@
 // gives each e-mail to one dispatcher. If that dispatcher dies before it records a sent e-mail,
 // another dispatcher sends the e-mail again.
 import { createTransport } from 'nodemailer';
-import { queueConfirmations } from '../db/mail-addresses.ts';
+import { queueConfirmations } from '../db/delivering/mail-addresses.ts';
 import {
   deleteOldMails,
   finishMail,
@@ -12,7 +12,7 @@ import {
   readDay,
   retryMail,
   takeMails,
-} from '../db/mails.ts';
+} from '../db/delivering/mails.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { mailText } from '../domain/outbox/mail-text.ts';
 import { messageOf } from '../errors.ts';

@@ -1,7 +1,7 @@
 // Finds endpoints with due deliveries. A NOTIFY has the ids of endpoints with new deliveries. Every
 // second, a sweep over all endpoints in the queue finds retries, expired claims and rows whose
 // notification was lost.
-import { findDueEndpoints } from '../db/delivery-queue.ts';
+import { findDueEndpoints } from '../db/delivering/delivery-queue.ts';
 import { readClock } from '../db/postgres/clock.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import type { Claimer } from './claim.ts';

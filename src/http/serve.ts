@@ -6,12 +6,14 @@ import { required, type Config } from '../config/config.ts';
 import { rpcObserver } from '../daemon/metrics.ts';
 import { startRateShare } from '../daemon/rate-share.ts';
 import type { Daemon, DaemonResources } from '../daemon/run.ts';
-import { deleteEndedSessions } from '../db/checkout-sessions.ts';
-import { deleteOldSamples } from '../db/event-feed.ts';
-import { deleteGoneReaders } from '../db/event-readers.ts';
-import { deleteOldKeys } from '../db/idempotency.ts';
-import { deleteExpiredNonces } from '../db/nonces.ts';
-import { deleteOldOffers } from '../db/offered-transactions.ts';
+import { deleteOldKeys } from '../db/accounts/idempotency.ts';
+import { deleteExpiredNonces } from '../db/accounts/nonces.ts';
+import { deleteEndedBudgets } from '../db/accounts/rate-budgets.ts';
+import { deleteOldSamples } from '../db/delivering/event-feed.ts';
+import { deleteGoneReaders } from '../db/delivering/event-readers.ts';
+import { recordPublicUrl } from '../db/money/receipts.ts';
+import { deleteOldOffers } from '../db/offers/offered-transactions.ts';
+import { deleteOldSponsoredOffers } from '../db/offers/sponsored-offers.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import {
   ANY_ENDPOINT,
@@ -22,9 +24,7 @@ import {
 } from '../db/postgres/notify.ts';
 import { databaseTrouble } from '../db/postgres/readiness.ts';
 import { openReports } from '../db/postgres/reports.ts';
-import { deleteEndedBudgets } from '../db/rate-budgets.ts';
-import { recordPublicUrl } from '../db/receipts.ts';
-import { deleteOldSponsoredOffers } from '../db/sponsored-offers.ts';
+import { deleteEndedSessions } from '../db/subscriptions/checkout-sessions.ts';
 import { secretBox } from '../domain/accounts/secrets.ts';
 import { workOnReplays } from '../domain/outbox/replay.ts';
 import { sponsorLimits } from '../domain/sponsoring/limits.ts';

@@ -9,7 +9,11 @@ import type { Keypair } from '../../src/chain/keypair.ts';
 import { authorityAddress } from '../../src/chain/program/addresses.ts';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { verifyWebhook } from '../../src/client/webhook.ts';
-import { contractEventTypes, type EventType, standardEventTypes } from '../../src/db/events.ts';
+import {
+  contractEventTypes,
+  type EventType,
+  standardEventTypes,
+} from '../../src/db/delivering/events.ts';
 import { pullsOnChain } from '../fixtures/agreement.ts';
 import { HOUR, startStage, type Plan, type Subscription } from '../fixtures/billing.ts';
 import { start } from '../fixtures/command.ts';

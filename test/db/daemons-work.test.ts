@@ -1,7 +1,7 @@
 // What counts as work for a kind of daemon: `billing status` names a kind of which none runs.
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import { readWork } from '../../src/db/daemons.ts';
+import { readWork } from '../../src/db/operating/daemons.ts';
 import { newId } from '../../src/db/postgres/ids.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';

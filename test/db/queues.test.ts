@@ -2,21 +2,21 @@
 // of the oldest row that is due is measured.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { readOldestMail, takeMails } from '../../src/db/mails.ts';
+import { readOldestMail, takeMails } from '../../src/db/delivering/mails.ts';
+import { lockRequestedRun, updateRun } from '../../src/db/delivering/replays.ts';
+import { readOldestRefund, takeAwaitedRefunds } from '../../src/db/money/refunds.ts';
+import { claimRentOut, readOldestRentCheck } from '../../src/db/offers/sponsor-rent.ts';
+import { readOldestOffer } from '../../src/db/offers/sponsored-offers.ts';
+import { claimSponsorships, readOldestSponsorship } from '../../src/db/offers/sponsorships.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
+import { newId } from '../../src/db/postgres/ids.ts';
 import {
   putOffPlans,
   readOldestPlan,
   takeUnwatchedPlans,
   type WatchTimes,
-} from '../../src/db/plan-watch.ts';
-import type { Sql } from '../../src/db/postgres/connect.ts';
-import { newId } from '../../src/db/postgres/ids.ts';
-import { readOldestRefund, takeAwaitedRefunds } from '../../src/db/refunds.ts';
-import { lockRequestedRun, updateRun } from '../../src/db/replays.ts';
-import { claimRentOut, readOldestRentCheck } from '../../src/db/sponsor-rent.ts';
-import { readOldestOffer } from '../../src/db/sponsored-offers.ts';
-import { claimSponsorships, readOldestSponsorship } from '../../src/db/sponsorships.ts';
-import { readOldestAwaited, takeAwaited } from '../../src/db/unregistered.ts';
+} from '../../src/db/subscriptions/plan-watch.ts';
+import { readOldestAwaited, takeAwaited } from '../../src/db/subscriptions/unregistered.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { insertMerchant, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';

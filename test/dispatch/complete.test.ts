@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { claimDeliveries, type Outcome } from '../../src/db/delivery-queue.ts';
+import { claimDeliveries, type Outcome } from '../../src/db/delivering/delivery-queue.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { Completer } from '../../src/dispatch/complete.ts';
 import { testDatabase } from '../fixtures/postgres.ts';

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { deleteEndpoint } from '../../src/db/endpoints.ts';
+import { deleteEndpoint } from '../../src/db/delivering/endpoints.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../src/db/postgres/notify.ts';
 import { secretBox } from '../../src/domain/accounts/secrets.ts';
 import { generateWebhookSecret, openSecrets } from '../../src/domain/outbox/endpoints.ts';

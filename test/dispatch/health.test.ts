@@ -1,7 +1,11 @@
 // How an endpoint does, as the API shows it.
 import t from 'tap';
-import { addHealth, deleteOldHours, type HealthSum } from '../../src/db/endpoint-health.ts';
-import { findEndpoint } from '../../src/db/endpoints.ts';
+import {
+  addHealth,
+  deleteOldHours,
+  type HealthSum,
+} from '../../src/db/delivering/endpoint-health.ts';
+import { findEndpoint } from '../../src/db/delivering/endpoints.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { asRole, testDatabase } from '../fixtures/postgres.ts';
 import { startReceiver } from '../fixtures/receiver.ts';

@@ -1,7 +1,7 @@
 // E-mails to merchants, over a real SMTP server on loopback, with the rights of the dispatcher.
 import t, { type Test } from 'tap';
-import { queueConfirmations } from '../../src/db/mail-addresses.ts';
-import { queueMails } from '../../src/db/mails.ts';
+import { queueConfirmations } from '../../src/db/delivering/mail-addresses.ts';
+import { queueMails } from '../../src/db/delivering/mails.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { startMails } from '../../src/dispatch/mail.ts';
 import { mailText } from '../../src/domain/outbox/mail-text.ts';

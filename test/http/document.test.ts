@@ -2,7 +2,7 @@
 // too: who may call, ids that are malformed, unknown or of another merchant, bodies, and pages.
 import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
-import { insertUnregistered } from '../../src/db/unregistered.ts';
+import { insertUnregistered } from '../../src/db/subscriptions/unregistered.ts';
 import { apiDocument, randomAddress, testApi, type Answer } from '../fixtures/http.ts';
 import { png } from '../fixtures/images.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';

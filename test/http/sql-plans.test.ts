@@ -5,31 +5,31 @@
 // of filters; this, the short form, takes every fifth and compares what each list returns with the
 // rows themselves.
 import t from 'tap';
-import { findKeyHolders, listApiKeys } from '../../src/db/api-keys.ts';
-import { listApps } from '../../src/db/apps.ts';
-import { listCheckoutSessions } from '../../src/db/checkout-sessions.ts';
-import { readCustomer } from '../../src/db/customers.ts';
-import { listDeliveries } from '../../src/db/deliveries.ts';
-import { listEndpoints } from '../../src/db/endpoints.ts';
-import { readFeed } from '../../src/db/event-feed.ts';
-import { listEvents } from '../../src/db/events.ts';
-import { findMerchants } from '../../src/db/merchants.ts';
-import { anyTransaction, listTransactions } from '../../src/db/payments.ts';
-import { listPlans } from '../../src/db/plans.ts';
-import { connect, type Sql } from '../../src/db/postgres/connect.ts';
-import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
-import { listRefundsOfApp } from '../../src/db/refunds.ts';
+import { findKeyHolders, listApiKeys } from '../../src/db/accounts/api-keys.ts';
+import { listApps } from '../../src/db/accounts/apps.ts';
+import { findMerchants } from '../../src/db/accounts/merchants.ts';
+import { findByExternalId, findById, findByWalletPart } from '../../src/db/accounts/search.ts';
+import { listDeliveries } from '../../src/db/delivering/deliveries.ts';
+import { listEndpoints } from '../../src/db/delivering/endpoints.ts';
+import { readFeed } from '../../src/db/delivering/event-feed.ts';
+import { listEvents } from '../../src/db/delivering/events.ts';
 import {
   countMatching,
   countUnsent,
   queueDeliveriesAgain,
   queueUnsent,
-} from '../../src/db/replays.ts';
-import { findByExternalId, findById, findByWalletPart } from '../../src/db/search.ts';
+} from '../../src/db/delivering/replays.ts';
+import { anyTransaction, listTransactions } from '../../src/db/money/payments.ts';
+import { listRefundsOfApp } from '../../src/db/money/refunds.ts';
+import { connect, type Sql } from '../../src/db/postgres/connect.ts';
+import { FIRST_ID, LAST_ID } from '../../src/db/postgres/ids.ts';
+import { listCheckoutSessions } from '../../src/db/subscriptions/checkout-sessions.ts';
+import { readCustomer } from '../../src/db/subscriptions/customers.ts';
 import {
   listSubscriptionsOfApp,
   listSubscriptionsOfWallet,
-} from '../../src/db/subscription-lists.ts';
+} from '../../src/db/subscriptions/lists.ts';
+import { listPlans } from '../../src/db/subscriptions/plans.ts';
 import { walletPart } from '../../src/domain/accounts/search.ts';
 import { everything } from '../../src/domain/outbox/replay.ts';
 import { manyRows } from '../fixtures/many-rows.ts';

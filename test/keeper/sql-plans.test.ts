@@ -5,23 +5,28 @@
 import { randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
-import { dailyFigures } from '../../src/db/analytics.ts';
+import { dailyFigures } from '../../src/db/money/analytics.ts';
 import {
   measureOpenAttempts,
   readOpenAttempts,
   readUnderWay,
   resolveAttempts,
-} from '../../src/db/payment-attempts.ts';
-import { readPulled, readRecorded } from '../../src/db/payments.ts';
-import { putOffPlans, takeUnwatchedPlans } from '../../src/db/plan-watch.ts';
-import { findPlansAt, movePlan } from '../../src/db/plans.ts';
+} from '../../src/db/money/payment-attempts.ts';
+import { readPulled, readRecorded } from '../../src/db/money/payments.ts';
+import * as refunds from '../../src/db/money/refunds.ts';
+import {
+  claimOne,
+  listKnown,
+  listUnexplained,
+  findOwner,
+} from '../../src/db/operating/reconciliation.ts';
 import { connect, type Sql, type Transaction } from '../../src/db/postgres/connect.ts';
-import { claimOne, listKnown, listUnexplained, findOwner } from '../../src/db/reconciliation.ts';
-import * as refunds from '../../src/db/refunds.ts';
-import * as leases from '../../src/db/subscription-leases.ts';
-import * as subscriptions from '../../src/db/subscription-work.ts';
-import { stepSweep } from '../../src/db/sweeps.ts';
-import { listTimeline } from '../../src/db/timeline.ts';
+import * as leases from '../../src/db/subscriptions/leases.ts';
+import { putOffPlans, takeUnwatchedPlans } from '../../src/db/subscriptions/plan-watch.ts';
+import { findPlansAt, movePlan } from '../../src/db/subscriptions/plans.ts';
+import { stepSweep } from '../../src/db/subscriptions/sweeps.ts';
+import { listTimeline } from '../../src/db/subscriptions/timeline.ts';
+import * as subscriptions from '../../src/db/subscriptions/work.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 
 const OTHERS = Number(process.env.PLAN_ROWS ?? 40_000);

@@ -1,6 +1,6 @@
 // Nothing is collected from a suspended subscriber or for a suspended merchant.
 import t from 'tap';
-import { endSuspension, suspend } from '../../src/db/suspensions.ts';
+import { endSuspension, suspend } from '../../src/db/accounts/suspensions.ts';
 import { AMOUNT, due, paidOnce } from '../fixtures/agreement.ts';
 
 const by = { who: 'tester', host: 'here' };

@@ -1,6 +1,6 @@
 // What a buyer sees of an operator's brakes: the link for reports, and a suspended merchant's plan.
 import t from 'tap';
-import { endSuspension, suspend } from '../../src/db/suspensions.ts';
+import { endSuspension, suspend } from '../../src/db/accounts/suspensions.ts';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 
 t.teardown(closeBrowser);

@@ -3,7 +3,7 @@
 // with cash, and this is an ordinary payment.
 import t from 'tap';
 import { transferSubscription } from '../../src/chain/program/instructions.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
 

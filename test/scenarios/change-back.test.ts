@@ -2,7 +2,7 @@
 // period on chain. A change back that is registered somewhat late costs what it showed.
 import t from 'tap';
 import { unixSeconds } from '../../src/chain/time.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 
 const WEEK = 168;

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { unixSeconds } from '../../src/chain/time.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';
 

@@ -1,7 +1,7 @@
 // A credit at an end: what an ended subscription has left goes to the next registration of the same
 // account, whoever ended it, and the time that a credit has paid is not charged again.
 import t, { type Test } from 'tap';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
 

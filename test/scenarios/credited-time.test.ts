@@ -1,7 +1,7 @@
 // Paid time or its credit, never both: when a change of plan turns the unused part of a payment
 // into credit, the time that rested on this payment ends for every registration of the account.
 import t from 'tap';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
 

@@ -4,8 +4,8 @@
 // SOAK_KILLS sets the number of kills: 200 in `npm run soak:deliveries`, a few by default.
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { bringRetriesForward, expireDispatchClaims } from '../../src/db/operating/sandbox.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
-import { bringRetriesForward, expireDispatchClaims } from '../../src/db/sandbox.ts';
 import { start, type Running } from '../fixtures/command.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import {

@@ -1,7 +1,7 @@
 // The old subscription ends between the offer of a change of plan and its registration: the wallet
 // pays what it was shown, less the credit, and the credit is not left on the ended one.
 import t from 'tap';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
 

@@ -11,7 +11,7 @@ import {
 } from '../../src/chain/program/addresses.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { resumeInstructions } from '../../src/chain/transactions/subscriptions.ts';
-import { recordRelayed } from '../../src/db/offered-transactions.ts';
+import { recordRelayed } from '../../src/db/offers/offered-transactions.ts';
 import { holdCancel } from '../../src/domain/subscribing/cancel.ts';
 import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
 import { Unregistered } from '../../src/keeper/follow/unregistered.ts';

@@ -10,8 +10,8 @@ import {
   computeUnitLimit,
   computeUnitPrice,
 } from '../../src/chain/transactions/system-instructions.ts';
-import { expireKeeperLeases } from '../../src/db/sandbox.ts';
-import { claimDue } from '../../src/db/subscription-leases.ts';
+import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
+import { claimDue } from '../../src/db/subscriptions/leases.ts';
 import { recover } from '../../src/keeper/collect/claim.ts';
 import { agree, arrived, due, knownElsewhere, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR } from '../fixtures/billing.ts';

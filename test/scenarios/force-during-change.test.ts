@@ -2,7 +2,7 @@
 // is in the books, and is not refunded too.
 import t, { type Test } from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import type { Subscription } from '../fixtures/billing.ts';
 import {
   asks,

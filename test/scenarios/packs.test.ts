@@ -8,7 +8,7 @@ import {
   transactionFee,
   transfersOf,
 } from '../../src/chain/transactions/collection.ts';
-import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
 import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
 import { recover } from '../../src/keeper/collect/claim.ts';
 import { arrived, pullsOnChain } from '../fixtures/agreement.ts';

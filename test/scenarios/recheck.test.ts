@@ -2,7 +2,7 @@
 // would accept it until the period ends.
 import t, { type Test } from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
-import { updateDiscount } from '../../src/db/subscription-changes.ts';
+import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
 import { Sweep } from '../../src/keeper/follow/sweep.ts';
 import { newPayment } from '../../src/keeper/track/in-flight.ts';

@@ -11,14 +11,14 @@ import {
 } from '../../src/chain/transactions/sponsored.ts';
 import { transferLamports } from '../../src/chain/transactions/system-instructions.ts';
 import type { Config } from '../../src/config/config.ts';
-import { connect } from '../../src/db/postgres/connect.ts';
-import { newId } from '../../src/db/postgres/ids.ts';
 import {
   findSponsoredOffer,
   insertSponsoredOffer,
   type NewSponsoredOffer,
   storeSigned,
-} from '../../src/db/sponsored-offers.ts';
+} from '../../src/db/offers/sponsored-offers.ts';
+import { connect } from '../../src/db/postgres/connect.ts';
+import { newId } from '../../src/db/postgres/ids.ts';
 import type { LocalnetOptions } from '../../src/local/chain/start.ts';
 import { publicUrl } from '../fixtures/http.ts';
 import { isLong } from '../fixtures/long.ts';

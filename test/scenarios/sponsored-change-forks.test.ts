@@ -2,7 +2,7 @@
 // once, and the page is told.
 import t, { type Test } from 'tap';
 import type { Rpc } from '../../src/chain/rpc/rpc.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import {
   asks,
   buys,

@@ -2,8 +2,8 @@
 // taken-over `serve` gains with a forged credit. And what the wallet is shown is what it pays.
 import t from 'tap';
 import { resumeSubscription } from '../../src/chain/program/instructions.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
 import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { asRole } from '../fixtures/postgres.ts';
 import {

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { unixSeconds } from '../../src/chain/time.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { closeAccount, endWithoutSubscription } from '../fixtures/gone-accounts.ts';
 import {
   asks,

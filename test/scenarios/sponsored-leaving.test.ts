@@ -7,8 +7,11 @@ import type { Keypair } from '../../src/chain/keypair.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../src/chain/program/layouts.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { cancelInstructions } from '../../src/chain/transactions/subscriptions.ts';
-import { readRentByAge } from '../../src/db/rent-ages.ts';
-import { readSponsoringByMerchant, readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
+import { readRentByAge } from '../../src/db/offers/rent-ages.ts';
+import {
+  readSponsoringByMerchant,
+  readSponsoringFacts,
+} from '../../src/db/offers/sponsor-budgets.ts';
 import { measureSponsoring, sponsorMetrics } from '../../src/keeper/base/sponsor-metrics.ts';
 import { takeRentBack } from '../../src/keeper/sponsor/rent.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';

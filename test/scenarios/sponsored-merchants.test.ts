@@ -1,7 +1,7 @@
 // What may be out of a merchant in sponsored rent: a stranger's merchants with wallets of their own
 // cost the operator a bounded sum, and a merchant that an operator knows is not held up.
 import t from 'tap';
-import { readSponsorUsage } from '../../src/db/sponsor-budgets.ts';
+import { readSponsorUsage } from '../../src/db/offers/sponsor-budgets.ts';
 import { mayBeOut } from '../../src/domain/sponsoring/limits.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { runShared } from '../fixtures/command.ts';

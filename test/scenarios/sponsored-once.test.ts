@@ -2,8 +2,8 @@
 // sponsor spend without a payment.
 import t from 'tap';
 import { loadConfig } from '../../src/config/config.ts';
-import { readOverdueRent } from '../../src/db/rent-ages.ts';
-import { readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
+import { readOverdueRent } from '../../src/db/offers/rent-ages.ts';
+import { readSponsoringFacts } from '../../src/db/offers/sponsor-budgets.ts';
 import { sponsorLimits } from '../../src/domain/sponsoring/limits.ts';
 import { formatSol } from '../../src/format.ts';
 import { runShared } from '../fixtures/command.ts';

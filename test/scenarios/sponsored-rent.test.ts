@@ -4,8 +4,11 @@ import t, { type Test } from 'tap';
 import { planIn } from '../../src/chain/program/accounts.ts';
 import { createPlan, deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
-import { readSponsoringByMerchant, readSponsoringFacts } from '../../src/db/sponsor-budgets.ts';
-import { claimRentOut } from '../../src/db/sponsor-rent.ts';
+import {
+  readSponsoringByMerchant,
+  readSponsoringFacts,
+} from '../../src/db/offers/sponsor-budgets.ts';
+import { claimRentOut } from '../../src/db/offers/sponsor-rent.ts';
 import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
 import { mayClose } from '../../src/keeper/collect/close.ts';
 import { takeRentBack } from '../../src/keeper/sponsor/rent.ts';

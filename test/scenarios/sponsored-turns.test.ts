@@ -3,8 +3,8 @@
 import t from 'tap';
 import type { Keypair } from '../../src/chain/keypair.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
+import { storeSigned } from '../../src/db/offers/sponsored-offers.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
-import { storeSigned } from '../../src/db/sponsored-offers.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { asRole } from '../fixtures/postgres.ts';
 import { startSponsorScene, type SponsorScene } from '../fixtures/sponsor-scene.ts';

@@ -1,8 +1,8 @@
 // Less than the plan's amount, on a real chain with a real keeper: trials, discounts and pauses.
 import t from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
-import { updateDiscount } from '../../src/db/subscription-changes.ts';
-import { readCollectable } from '../../src/db/subscription-work.ts';
+import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
+import { readCollectable } from '../../src/db/subscriptions/work.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
 import { HOUR, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 

@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { authorityAddress, tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
-import { readSubscriptions } from '../../src/db/subscription-work.ts';
+import { readSubscriptions } from '../../src/db/subscriptions/work.ts';
 import { amountPastDue } from '../../src/domain/collecting/price.ts';
 import { startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';

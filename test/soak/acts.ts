@@ -37,7 +37,7 @@ import {
   type TokenAccount,
 } from '../../src/chain/program/layouts.ts';
 import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
-import { updateDiscount } from '../../src/db/subscription-changes.ts';
+import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
 import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
 import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
 import { ServiceError } from '../../src/errors.ts';

@@ -4,8 +4,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
-import { listHolds, resumeCollection } from '../../src/db/collection-holds.ts';
-import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { listHolds, resumeCollection } from '../../src/db/operating/collection-holds.ts';
+import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
 import type { Random } from '../../src/local/sandbox/random.ts';
 import type { PostgresPair } from '../fixtures/postgres-pair.ts';
 import { register } from './acts.ts';

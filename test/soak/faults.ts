@@ -1,6 +1,6 @@
 // Faults of chain, RPC and processes, chosen by the seed: alone and in combination.
 import { setTimeout as pause } from 'node:timers/promises';
-import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
 import type { Random } from '../../src/local/sandbox/random.ts';
 import type { Ground, SoakKeeper } from './ground.ts';
 

@@ -3,8 +3,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pRetry from 'p-retry';
 import { timeOf } from '../../src/chain/time.ts';
+import { readWorkLeft } from '../../src/db/operating/sandbox.ts';
 import { SUBSCRIPTIONS_DUE } from '../../src/db/postgres/notify.ts';
-import { readWorkLeft } from '../../src/db/sandbox.ts';
 import { messageOf } from '../../src/errors.ts';
 import { seeded, type Random } from '../../src/local/sandbox/random.ts';
 import { act, cancelInTheAir, failAfterRead, tendOffer } from './acts.ts';

@@ -2,7 +2,7 @@
 // nodes have faults and processes die. This file has its start and its end; the steps are in
 // scene.ts.
 import { setTimeout as pause } from 'node:timers/promises';
-import { expireKeeperLeases } from '../../src/db/sandbox.ts';
+import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
 import { seeded } from '../../src/local/sandbox/random.ts';
 import { afterTheEnd, revived } from '../fixtures/ends.ts';
 import { subscribeAnew } from './acts.ts';

@@ -5,7 +5,7 @@ import { SUBSCRIPTIONS_PROGRAM as PROGRAM } from '../../src/chain/clusters.ts';
 import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
-import { updateDiscount } from '../../src/db/subscription-changes.ts';
+import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
 import { reinstate } from '../../src/domain/subscribing/cancel.ts';
 import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
 import {

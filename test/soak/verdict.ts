@@ -3,13 +3,13 @@
 import bs58 from 'bs58';
 import { tokenAccountIn } from '../../src/chain/program/accounts.ts';
 import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
-import type { Sql } from '../../src/db/postgres/connect.ts';
 import {
   type EventRecord,
   type PaymentRecord,
   readEvents,
   readPayments,
-} from '../../src/db/sandbox.ts';
+} from '../../src/db/operating/sandbox.ts';
+import type { Sql } from '../../src/db/postgres/connect.ts';
 import { checkMoney } from '../../src/local/sandbox/invariants.ts';
 import type { Offer } from './cast.ts';
 import type { Ground } from './ground.ts';

@@ -2,7 +2,7 @@
 // break. Each check returns what is wrong, in words.
 import bs58 from 'bs58';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
-import { listCreditFaults } from '../../src/db/reconciliation.ts';
+import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { planPullsIn } from '../../src/domain/collecting/differences.ts';
 import type { Stage } from '../fixtures/billing.ts';
 import { afterTheEnd, ofSameAccount, revived } from '../fixtures/ends.ts';

@@ -1,8 +1,8 @@
 // Feeds the screen of `billing sandbox` from the sandbox's database and chain.
 import { createElement } from 'react';
-import { eventTypes } from '../../db/events.ts';
+import { eventTypes } from '../../db/delivering/events.ts';
+import { listFlowPayments, listFlowWebhooks, readFlowTotals } from '../../db/operating/sandbox.ts';
 import { withDeadline } from '../../db/postgres/deadline.ts';
-import { listFlowPayments, listFlowWebhooks, readFlowTotals } from '../../db/sandbox.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';
 import type { Sandbox } from '../../local/sandbox/start.ts';
 import { openSource } from '../operate/deliveries-source.ts';

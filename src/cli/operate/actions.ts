@@ -2,7 +2,7 @@
 // something.
 import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
-import { listActions } from '../../db/admin-actions.ts';
+import { listActions } from '../../db/operating/admin-actions.ts';
 import { type CommonFlags, type Finish, parseTime, withEnv } from '../arguments.ts';
 import { printList } from './print-list.ts';
 

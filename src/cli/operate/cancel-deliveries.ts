@@ -1,7 +1,7 @@
 // `billing deliveries cancel`: cancels pending deliveries that match filters.
 import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
-import { cancelMatching, countPending } from '../../db/delivery-queue.ts';
+import { cancelMatching, countPending } from '../../db/delivering/delivery-queue.ts';
 import { OperatorError } from '../../errors.ts';
 import { type Finish, parseReason, withEnv } from '../arguments.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';

@@ -9,9 +9,9 @@ import {
   listHolds,
   resumeCollection,
   type Scope,
-} from '../../db/collection-holds.ts';
-import { findPlan } from '../../db/plans.ts';
+} from '../../db/operating/collection-holds.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
 import { heldInWords } from '../../domain/collecting/brake.ts';
 import { OperatorError } from '../../errors.ts';
 import { type CommonFlags, type Finish, parseId, parseReason, withEnv } from '../arguments.ts';

@@ -4,7 +4,11 @@ import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
 import { describeDatabase } from '../../config/postgres-url.ts';
 import { runCommand } from '../../daemon/run.ts';
-import { countOtherPlans, findInstallation, replaceInstallation } from '../../db/installation.ts';
+import {
+  countOtherPlans,
+  findInstallation,
+  replaceInstallation,
+} from '../../db/operating/installation.ts';
 import { differences, installationOf } from '../../domain/accounts/installation.ts';
 import { OperatorError } from '../../errors.ts';
 import { type Finish, withEnv } from '../arguments.ts';

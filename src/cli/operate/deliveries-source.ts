@@ -12,7 +12,7 @@ import {
   type LoggedDelivery,
   type Walk,
   type WholeDelivery,
-} from '../../db/deliveries.ts';
+} from '../../db/delivering/deliveries.ts';
 import type { Deadlined } from '../../db/postgres/deadline.ts';
 import { createNotifier, DELIVERIES_QUEUED } from '../../db/postgres/notify.ts';
 import type { SecretBox } from '../../domain/accounts/secrets.ts';

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { loadConfig } from '../../config/config.ts';
 import { DEFAULT_PROFILE, findProfile } from '../../config/profiles.ts';
 import { interruptible } from '../../daemon/run.ts';
-import { eventTypes } from '../../db/events.ts';
+import { eventTypes } from '../../db/delivering/events.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { Interrupted, OperatorError } from '../../errors.ts';
 import {

@@ -1,7 +1,7 @@
 // Parses the flags of `billing deliveries` and `billing replay` into filters. Each error is an
 // OperatorError (exit code 2) that states the expected form.
-import type { DeliveryRow } from '../../db/deliveries.ts';
-import { eventTypes } from '../../db/events.ts';
+import type { DeliveryRow } from '../../db/delivering/deliveries.ts';
+import { eventTypes } from '../../db/delivering/events.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
 import type { Selection } from '../../domain/outbox/replay.ts';
 import { OperatorError } from '../../errors.ts';

@@ -3,8 +3,8 @@
 import type { Command } from 'commander';
 import { required } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
-import { insertApiKey, listKeysAdmin, revokeLiveKey } from '../../db/api-keys.ts';
-import { listSealedSecrets, replaceSealedSecret } from '../../db/endpoints.ts';
+import { insertApiKey, listKeysAdmin, revokeLiveKey } from '../../db/accounts/api-keys.ts';
+import { listSealedSecrets, replaceSealedSecret } from '../../db/delivering/endpoints.ts';
 import { FIRST_ID } from '../../db/postgres/ids.ts';
 import { generateKey } from '../../domain/accounts/keys.ts';
 import { secretBox } from '../../domain/accounts/secrets.ts';

@@ -2,7 +2,6 @@
 // fee and sponsored rent. Only the operator can set these.
 import type { Command } from 'commander';
 import { runCommand } from '../../daemon/run.ts';
-import { countLiveSubscriptions, eraseMerchant } from '../../db/erasure.ts';
 import {
   listMerchantsAdmin,
   type MerchantAdminRow,
@@ -11,8 +10,9 @@ import {
   type Tier,
   updateFee,
   updateTier,
-} from '../../db/merchants.ts';
-import { readMerchantOut } from '../../db/sponsor-budgets.ts';
+} from '../../db/accounts/merchants.ts';
+import { readMerchantOut } from '../../db/offers/sponsor-budgets.ts';
+import { countLiveSubscriptions, eraseMerchant } from '../../db/operating/erasure.ts';
 import { OperatorError } from '../../errors.ts';
 import { formatUsdcExact } from '../../format.ts';
 import { requestsPerMinute } from '../../http/door/limits.ts';

@@ -1,6 +1,6 @@
 // Finds the merchant that a command names by id or wallet.
 import bs58 from 'bs58';
-import { findMerchantBy, type MerchantAdminRow } from '../../db/merchants.ts';
+import { findMerchantBy, type MerchantAdminRow } from '../../db/accounts/merchants.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { isId } from '../../db/postgres/ids.ts';
 import { OperatorError } from '../../errors.ts';

@@ -2,7 +2,7 @@
 // system, the host and the reason.
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
-import { recordAction } from '../../db/admin-actions.ts';
+import { recordAction } from '../../db/operating/admin-actions.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import { type CommonFlags, parseReason } from '../arguments.ts';
 

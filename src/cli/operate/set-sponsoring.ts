@@ -3,8 +3,8 @@
 import type { Command } from 'commander';
 import type { Config } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
-import type { MerchantOut } from '../../db/sponsor-budgets.ts';
-import { updateSponsoring } from '../../db/sponsored-merchants.ts';
+import type { MerchantOut } from '../../db/offers/sponsor-budgets.ts';
+import { updateSponsoring } from '../../db/offers/sponsored-merchants.ts';
 import { mayBeOut, sponsorLimits } from '../../domain/sponsoring/limits.ts';
 import { formatSol, formatUsdc } from '../../format.ts';
 import { type CommonFlags, type Finish, parseReason, wholeNumber, withEnv } from '../arguments.ts';

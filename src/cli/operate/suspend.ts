@@ -4,14 +4,14 @@ import bs58 from 'bs58';
 import type { Command } from 'commander';
 import { operator } from '../../config/operator.ts';
 import { runCommand } from '../../daemon/run.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   approveMerchant,
   endSuspension,
   listSuspensions,
   suspend,
   type SuspendedRole,
-} from '../../db/suspensions.ts';
+} from '../../db/accounts/suspensions.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import { OperatorError } from '../../errors.ts';
 import { type CommonFlags, type Finish, parseReason, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';

@@ -13,7 +13,7 @@
 // A payment can be due that the service has not collected, without a failure that the subscriber
 // caused. Then the access endpoint grants access for LATE_MS after the due time. The accessUntil of
 // subscriptions and events does not change.
-import type { AccessSubscription, AccessTerms, LateTerms } from '../../db/access.ts';
+import type { AccessSubscription, AccessTerms, LateTerms } from '../../db/subscriptions/access.ts';
 
 const HOUR_MS = 3_600_000;
 const MAX_GRACE_MS = 72 * HOUR_MS;

@@ -1,5 +1,5 @@
 // Computes the figures of each day and of a range of days.
-import type { DayRow } from '../../db/analytics.ts';
+import type { DayRow } from '../../db/money/analytics.ts';
 
 /**
  * Figures of one day or of a range of days. active, pastDue and mrr are the values at the end of

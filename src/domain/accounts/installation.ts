@@ -6,7 +6,7 @@ import {
   claimInstallation,
   type Installation,
   type RecordedInstallation,
-} from '../../db/installation.ts';
+} from '../../db/operating/installation.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { OperatorError } from '../../errors.ts';
 import { keeperAddressOf } from './keeper-address.ts';

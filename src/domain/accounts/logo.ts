@@ -3,7 +3,7 @@
 // and refuses every form in which a file can name a second size.
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { Logo, LogoType } from '../../db/app-logos.ts';
+import type { Logo, LogoType } from '../../db/accounts/app-logos.ts';
 import { invalidField } from '../../errors.ts';
 
 export const MAX_LOGO_BYTES = 64 * 1024;

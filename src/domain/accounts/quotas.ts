@@ -1,6 +1,11 @@
 // Upper limits of what a merchant can store. A merchant who has reached a limit gets CONFLICT.
+import {
+  countApps,
+  countLiveKeys,
+  countOpenSessions,
+  lockMerchant,
+} from '../../db/accounts/quotas.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { countApps, countLiveKeys, countOpenSessions, lockMerchant } from '../../db/quotas.ts';
 import { ServiceError } from '../../errors.ts';
 
 export const quotas = { apps: 100, liveKeys: 50, openSessions: 10_000 };

@@ -1,8 +1,6 @@
 // The dashboard's search. The text is an id, a signature, an address, a part of a wallet's address,
 // or the start of an external id.
 import bs58 from 'bs58';
-import type { Queryable } from '../../db/postgres/connect.ts';
-import { isId } from '../../db/postgres/ids.ts';
 import {
   findByAddress,
   findByExternalId,
@@ -11,7 +9,9 @@ import {
   findByWalletPart,
   type Hit,
   MAX_HITS,
-} from '../../db/search.ts';
+} from '../../db/accounts/search.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { isId } from '../../db/postgres/ids.ts';
 
 const GRAM = 3;
 /**

@@ -1,5 +1,5 @@
 // A month's statement: its range in UTC, and its totals. Pure.
-import type { MonthRange, StatementDay } from '../../db/statements.ts';
+import type { MonthRange, StatementDay } from '../../db/money/statements.ts';
 
 /** The days of a month such as `2026-01`, in UTC. */
 export function monthRange(month: string): MonthRange {

@@ -1,9 +1,13 @@
 // What a suspended merchant or subscriber may still do: read, cancel, close, and revoke approvals
 // and API keys.
-import { lockShared } from '../../db/collection-holds.ts';
-import type { Purpose } from '../../db/offered-transactions.ts';
+import {
+  findSuspensions,
+  findSuspensionsFor,
+  type Suspension,
+} from '../../db/accounts/suspensions.ts';
+import type { Purpose } from '../../db/offers/offered-transactions.ts';
+import { lockShared } from '../../db/operating/collection-holds.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
-import { findSuspensions, findSuspensionsFor, type Suspension } from '../../db/suspensions.ts';
 import { ServiceError } from '../../errors.ts';
 
 const OPEN: readonly Purpose[] = ['cancel', 'close', 'revoke'];

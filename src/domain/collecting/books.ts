@@ -1,6 +1,11 @@
 // The books: which on-chain payments are recorded in the database, and which periods they paid. The
 // books are read in the database transaction that writes new payments.
-import { type PaymentRow, readPaidByCredit, readPulled, readRecorded } from '../../db/payments.ts';
+import {
+  type PaymentRow,
+  readPaidByCredit,
+  readPulled,
+  readRecorded,
+} from '../../db/money/payments.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { Pull } from './chain-view.ts';
 import { bookedThrough, type KnownPull } from './pulls.ts';

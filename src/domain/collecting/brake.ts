@@ -2,9 +2,14 @@
 // after Postgres has failed over. The keeper still sends and settles committed attempts, writes
 // on-chain changes to the database, and ends subscriptions. A held payment stays due and does not
 // fail.
-import { type Brake, type Hold, lockBrake, type Parties } from '../../db/collection-holds.ts';
+import {
+  type Brake,
+  type Hold,
+  lockBrake,
+  type Parties,
+} from '../../db/operating/collection-holds.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
+import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts';
 import type { Decision } from './decision.ts';
 
 /**

@@ -7,7 +7,7 @@ import type {
   SubscriptionAccount,
   TokenAccount,
 } from '../../chain/program/layouts.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 
 /** The fields of a subscription's row from which the addresses of its accounts are derived. */
 export type Addressed = Pick<

@@ -4,8 +4,8 @@
 import type { SubscriptionTerms } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { UnderWay } from '../../db/payment-attempts.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { UnderWay } from '../../db/money/payment-attempts.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { View } from './chain-view.ts';
 import { decide, registeredAccount } from './decide.ts';
 import type { Rules } from './decision.ts';

@@ -4,7 +4,7 @@
 import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program/layouts.ts';
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { split, type Split } from '../money.ts';
 import type { ChainView } from './chain-view.ts';
 import { creditFor } from './credit.ts';

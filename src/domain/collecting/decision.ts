@@ -1,7 +1,7 @@
 // Input and result types of decide.ts, and functions that reschedule a subscription.
 import type { OursReason } from '../../chain/program/errors.ts';
 import { timeOf } from '../../chain/time.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Split } from '../money.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { ChainView } from './chain-view.ts';

@@ -3,7 +3,7 @@ import { programEvents } from '../../chain/program/events.ts';
 import { ChainDataError } from '../../chain/program/layouts.ts';
 import type { ConfirmedTransaction, UnreadableTransaction } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { RecordedPayment } from '../../db/reconciliation.ts';
+import type { RecordedPayment } from '../../db/operating/reconciliation.ts';
 import type { Pull } from './chain-view.ts';
 import { pullsIn, type PullParties } from './pulls.ts';
 

@@ -9,7 +9,7 @@ import {
   type PullPeriod,
 } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { ChainView } from './chain-view.ts';
 import {
   awaitFinality,

@@ -2,7 +2,7 @@
 // first time, the subscriber had access only as long as access.ts grants it. If the first try comes
 // later, only the time from that try on is charged (charged_from), also by the retries. Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { lateAccess } from '../accounts/access.ts';
 import { chargeStart } from './price.ts';
 import { collectAt } from './window.ts';

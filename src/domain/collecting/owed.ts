@@ -1,6 +1,6 @@
 // Sums up the payments of a wallet that are due before a given payment. The look-ahead checks that
 // the wallet's balance covers this sum and the payment. Pure.
-import type { WalletDue } from '../../db/wallet-dues.ts';
+import type { WalletDue } from '../../db/subscriptions/wallet-dues.ts';
 import { amountPastDue, nextAmount } from './price.ts';
 
 /** A payment for which owedBefore() finds the wallet's earlier payments. */

@@ -1,8 +1,8 @@
 // Marks periods as paid: (1) by a landed payment, (2) by a payment that an earlier registration
 // recorded, (3) by a credit, or (4) without a payment. Pure; settlement.ts writes the update.
 import { timeOf } from '../../chain/time.ts';
-import type { PaymentRow } from '../../db/payments.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { PaymentRow } from '../../db/money/payments.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Pull } from './chain-view.ts';
 import { nextRead } from './look-ahead.ts';
 import { amountDue, chargedInside, type PriceTerms, usesDiscount } from './price.ts';

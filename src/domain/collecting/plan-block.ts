@@ -6,9 +6,9 @@
 //
 // A subscription of a blocked plan waits for its next period. When the plan is unblocked, its
 // waiting subscriptions are due at once.
-import { releaseWaiting } from '../../db/plan-watch.ts';
-import { lockPlans, markBlocked, unmarkBlocked } from '../../db/plans.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import { releaseWaiting } from '../../db/subscriptions/plan-watch.ts';
+import { lockPlans, markBlocked, unmarkBlocked } from '../../db/subscriptions/plans.ts';
 import { storePlanEvent } from '../outbox/events.ts';
 import type { BlockReason } from '../reasons.ts';
 import type { SubscriptionUpdate } from './transitions.ts';

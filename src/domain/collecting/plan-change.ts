@@ -1,7 +1,7 @@
 // Decides how the database's record of a plan changes when the plan's on-chain account changes.
 import type { PlanAccount } from '../../chain/program/layouts.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { PlanRow, PlanStatus } from '../../db/plans.ts';
+import type { PlanRow, PlanStatus } from '../../db/subscriptions/plans.ts';
 import { planMatches } from '../subscribing/plans.ts';
 
 /**

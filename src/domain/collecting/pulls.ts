@@ -4,9 +4,9 @@ import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program
 import { periodSeconds, type PullPeriod } from '../../chain/program/period.ts';
 import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { readPulled } from '../../db/payments.ts';
+import { readPulled } from '../../db/money/payments.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { split } from '../money.ts';
 import type { Pull } from './chain-view.ts';
 import { applyAfterEnd, applyCover, applyFurther, applyPayment } from './paying.ts';

@@ -1,6 +1,6 @@
 // Adds the URL of the receipt to the events of payments.
+import { readReceiptLinks } from '../../db/money/receipts.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { readReceiptLinks } from '../../db/receipts.ts';
 import { receiptUrl } from '../accounts/receipts.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 

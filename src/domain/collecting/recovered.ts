@@ -1,7 +1,7 @@
 // Marks the events of payments whose attempt Postgres has lost, for example in a failover. Before
 // the loss, webhook receivers may have received another event about such a payment
 // (docs/contract.md).
-import { findUncommitted } from '../../db/history.ts';
+import { findUncommitted } from '../../db/operating/history.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { SubscriptionUpdate } from './transitions.ts';
 

@@ -8,17 +8,17 @@ import {
   insertAttempts,
   resolveAttempts,
   type Resolution,
-} from '../../db/payment-attempts.ts';
-import { insertPayments } from '../../db/payments.ts';
+} from '../../db/money/payment-attempts.ts';
+import { insertPayments } from '../../db/money/payments.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
-import type { ClaimKey } from '../../db/subscription-leases.ts';
-import { lockClaimed } from '../../db/subscription-leases.ts';
+import type { ClaimKey } from '../../db/subscriptions/leases.ts';
+import { lockClaimed } from '../../db/subscriptions/leases.ts';
 import {
   type KeeperSubscriptionForEvents,
   readSubscriptions,
   writeStates,
   type Written,
-} from '../../db/subscription-work.ts';
+} from '../../db/subscriptions/work.ts';
 import { appendEvents, storeEvents } from '../outbox/events.ts';
 import type { BlockReason } from '../reasons.ts';
 import { Books, readBooks } from './books.ts';

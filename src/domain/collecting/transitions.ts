@@ -8,8 +8,8 @@
 // In any status, no payment is due during a trial (trialEndsAt) or a pause (pausedAt, set by the
 // API).
 import { timeOf } from '../../chain/time.ts';
-import type { PaymentRow } from '../../db/payments.ts';
-import type { KeeperSubscription, SubscriptionState } from '../../db/subscription-work.ts';
+import type { PaymentRow } from '../../db/money/payments.ts';
+import type { KeeperSubscription, SubscriptionState } from '../../db/subscriptions/work.ts';
 import { coveredUntil } from '../accounts/access.ts';
 import type { NewEvent } from '../outbox/events.ts';
 import { nextAttemptAt } from './dunning.ts';

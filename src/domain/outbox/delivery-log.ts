@@ -1,6 +1,12 @@
 // Reads the log of webhook deliveries from the newest to the oldest. Each step reads a limited
 // number of rows.
-import type { LogFilters, LoggedDelivery, Source, Walk, Walked } from '../../db/deliveries.ts';
+import type {
+  LogFilters,
+  LoggedDelivery,
+  Source,
+  Walk,
+  Walked,
+} from '../../db/delivering/deliveries.ts';
 import { idsBetween, LAST_ID, timeOfId } from '../../db/postgres/ids.ts';
 
 export interface LogQuery extends LogFilters {

@@ -1,6 +1,6 @@
 // Webhook endpoints: which URLs are allowed, and how requests to an endpoint are signed.
 import { hkdfSync, randomBytes } from 'node:crypto';
-import { findEndpointSecrets } from '../../db/endpoints.ts';
+import { findEndpointSecrets } from '../../db/delivering/endpoints.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { isWebhookPort } from '../../sockets.ts';
 import type { SecretBox } from '../accounts/secrets.ts';

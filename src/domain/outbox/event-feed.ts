@@ -1,8 +1,13 @@
 // Long polling for the next events of an app. A NOTIFY with the name of the app wakes the requests
 // that wait for the app's events. When the first request waits, the process opens its only LISTEN
-// connection. db/event-feed.ts explains why no event is missed.
+// connection. db/delivering/event-feed.ts explains why no event is missed.
 import { setTimeout as pause } from 'node:timers/promises';
-import { readFeed, readFeedBound, readFeedStart, type FeedRow } from '../../db/event-feed.ts';
+import {
+  readFeed,
+  readFeedBound,
+  readFeedStart,
+  type FeedRow,
+} from '../../db/delivering/event-feed.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { DELIVERIES_QUEUED, namedIn } from '../../db/postgres/notify.ts';
 

@@ -7,7 +7,7 @@ import {
   type EventType,
   type PlanEventContext,
   type PlanEventType,
-} from '../../db/events.ts';
+} from '../../db/delivering/events.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { timeOfId } from '../../db/postgres/ids.ts';
 import { currentTraceparent } from '../../trace.ts';

@@ -1,5 +1,5 @@
 // The texts of e-mails to merchants: plain text that says what to do next.
-import type { FailureKind, MailRow } from '../../db/mails.ts';
+import type { FailureKind, MailRow } from '../../db/delivering/mails.ts';
 import { amountDisplay } from '../../format.ts';
 import { blockReasons, failureReasons } from '../reasons.ts';
 

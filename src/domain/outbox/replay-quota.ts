@@ -1,8 +1,8 @@
 // Limits the number of deliveries that merchants queue again in a day. One request can queue a
 // delivery for each event of the app, so a limit for requests does not bound the number of stored
 // rows.
+import { type Budget, spendBudgets } from '../../db/accounts/rate-budgets.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { type Budget, spendBudgets } from '../../db/rate-budgets.ts';
 import { ServiceError } from '../../errors.ts';
 
 const DAY_MS = 86_400_000;

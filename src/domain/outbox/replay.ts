@@ -1,9 +1,8 @@
 // Replays. A replay queues an event again, as a new delivery with six attempts to the current
 // endpoint of the event's app. If the selection has the status `retrying`, nothing is queued.
 // Instead, pending deliveries that failed before are made due now.
-import { enableEndpoint, findReplaced } from '../../db/endpoints.ts';
-import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
-import type { Selection } from '../../db/replay-selection.ts';
+import { enableEndpoint, findReplaced } from '../../db/delivering/endpoints.ts';
+import type { Selection } from '../../db/delivering/replay-selection.ts';
 import {
   bringForward,
   countFinishedRuns,
@@ -25,7 +24,8 @@ import {
   type Matching,
   type ReplayRun,
   type Step,
-} from '../../db/replays.ts';
+} from '../../db/delivering/replays.ts';
+import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import { OperatorError, ServiceError } from '../../errors.ts';
 import { countMissed, countReplay, type Requester } from './replay-quota.ts';
 

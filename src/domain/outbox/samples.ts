@@ -4,8 +4,8 @@
 import { randomBytes } from 'node:crypto';
 import bs58 from 'bs58';
 import type { SubscriberReason } from '../../chain/program/errors.ts';
-import { insertSample, newIds } from '../../db/event-feed.ts';
-import { eventTypes } from '../../db/events.ts';
+import { insertSample, newIds } from '../../db/delivering/event-feed.ts';
+import { eventTypes } from '../../db/delivering/events.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { split } from '../money.ts';
 import { eventBody, type NewEvent, planEventBody, type SubscriptionEventType } from './events.ts';
@@ -24,7 +24,7 @@ export interface Sample {
 
 /**
  * Creates a sample event and stores it, so that readers of the app's event feed get the sample too
- * (db/event-feed.ts). The caller sends the sample to the webhook endpoint.
+ * (db/delivering/event-feed.ts). The caller sends the sample to the webhook endpoint.
  */
 export async function createSample(
   sql: Sql,

@@ -14,9 +14,9 @@ import {
   revokeInstructions,
   subscribeInstructions,
 } from '../../chain/transactions/subscriptions.ts';
-import type { PlanRow } from '../../db/plans.ts';
-import type { SponsoredPurpose } from '../../db/sponsored-offers.ts';
-import type { DiscountTerms } from '../../db/terms.ts';
+import type { SponsoredPurpose } from '../../db/offers/sponsored-offers.ts';
+import type { DiscountTerms } from '../../db/offers/terms.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { creditFor } from '../collecting/credit.ts';
 import { feeReceiver, planObstacle, pullerAmong } from '../collecting/obstacles.ts';
 import { priceOf } from '../collecting/price.ts';

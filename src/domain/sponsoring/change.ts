@@ -4,11 +4,11 @@
 // with the smaller credit of a later time. If the transaction lands before that time, the credit is
 // larger than assumed. The new subscription keeps the difference.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { findApp } from '../../db/apps.ts';
-import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
-import { findPlan, type PlanRow } from '../../db/plans.ts';
+import { findApp } from '../../db/accounts/apps.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { findSubscription } from '../../db/subscriptions.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import { findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChangeRequest, checkChange, replacedOf } from '../subscribing/change.ts';
 import { readTakenOver } from '../subscribing/plan-credit.ts';

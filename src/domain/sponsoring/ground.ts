@@ -14,7 +14,7 @@ import {
 } from '../../chain/program/addresses.ts';
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { ReadOptions, Rpc } from '../../chain/rpc/rpc.ts';
-import type { PlanRow } from '../../db/plans.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import type { ChainView } from '../collecting/chain-view.ts';
 
 /** The addresses of the installation that a sponsored transaction may contain. */

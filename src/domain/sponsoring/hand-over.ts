@@ -1,15 +1,15 @@
 // Receives the sponsored transaction that a wallet signed. Checks that it is the offered
 // transaction, and stores it for a keeper. Only a keeper signs for the sponsor.
 import { timingSafeEqual } from 'node:crypto';
-import type { Sql } from '../../db/postgres/connect.ts';
 import {
   findSponsoredOffer,
   listUndecided,
   lockHandOvers,
   type SponsoredOffer,
   storeSigned,
-} from '../../db/sponsored-offers.ts';
-import { readSponsoredProgress, type SponsoredProgress } from '../../db/sponsorships.ts';
+} from '../../db/offers/sponsored-offers.ts';
+import { readSponsoredProgress, type SponsoredProgress } from '../../db/offers/sponsorships.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
 import { readExpired } from '../subscribing/chain-reads.ts';

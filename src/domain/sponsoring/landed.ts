@@ -13,16 +13,16 @@ import {
 import type { ConfirmedTransaction } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { findCheckoutSession } from '../../db/checkout-sessions.ts';
-import type { Resolution } from '../../db/payment-attempts.ts';
-import type { ReplacedRow } from '../../db/plan-changes.ts';
-import type { PlanRow } from '../../db/plans.ts';
+import type { Resolution } from '../../db/money/payment-attempts.ts';
+import type { OpenSponsorship, SponsoredPayment } from '../../db/offers/sponsorships.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
-import type { OpenSponsorship, SponsoredPayment } from '../../db/sponsorships.ts';
-import { claimRegistered } from '../../db/subscription-leases.ts';
-import { readSubscriptions } from '../../db/subscription-work.ts';
-import { findLiveRegistration } from '../../db/subscriptions.ts';
-import { listReplaced } from '../../db/unregistered.ts';
+import { findCheckoutSession } from '../../db/subscriptions/checkout-sessions.ts';
+import { claimRegistered } from '../../db/subscriptions/leases.ts';
+import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
+import { listReplaced } from '../../db/subscriptions/unregistered.ts';
+import { readSubscriptions } from '../../db/subscriptions/work.ts';
 import { Books } from '../collecting/books.ts';
 import type { ChainView, Pull } from '../collecting/chain-view.ts';
 import { noteRead } from '../collecting/ending.ts';
@@ -136,7 +136,8 @@ export async function registrationOf(
   // The payment was computed with the credit at `creditAt`. The credit is taken over as of
   // `creditAt` or as of the start of the paid period, whichever is earlier. At an earlier time the
   // credit is never less. Refunds and other changes of plan cannot reduce the credit, because
-  // `hasSponsoredChange` (db/plan-changes.ts) blocks them while the sponsorship is open.
+  // `hasSponsoredChange` (db/subscriptions/plan-changes.ts) blocks them while the sponsorship is
+  // open.
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
   const { offerId, createdAt: offeredAt } = one;
   const change = { id: replaces, when: 'now', at, offeredAt, offerId } as const;

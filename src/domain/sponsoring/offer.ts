@@ -3,16 +3,16 @@
 // transaction itself.
 import { createHash, randomBytes } from 'node:crypto';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
-import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
-import type { PlanRow } from '../../db/plans.ts';
-import type { Sql } from '../../db/postgres/connect.ts';
-import { newId } from '../../db/postgres/ids.ts';
-import { readSponsorUsage, readWeekOfFees } from '../../db/sponsor-budgets.ts';
+import { readSponsorUsage, readWeekOfFees } from '../../db/offers/sponsor-budgets.ts';
 import {
   findSponsoredPlan,
   insertSponsoredOffer,
   type SponsoredPurpose,
-} from '../../db/sponsored-offers.ts';
+} from '../../db/offers/sponsored-offers.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { newId } from '../../db/postgres/ids.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
 import { NO_DISCOUNT } from '../collecting/price.ts';
 import {

@@ -2,15 +2,15 @@
 // again each time before it sends a payment, so a cancellation also stops signed payments.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import { isOnCurve } from '../../chain/program/addresses.ts';
-import { findNewestRegistration } from '../../db/account-registrations.ts';
-import { lockSignedChanges } from '../../db/plan-changes.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
 import {
   forceCancellation,
   reinstateSubscription,
   requestCancellation,
-} from '../../db/subscription-changes.ts';
-import type { SubscriptionRow } from '../../db/subscriptions.ts';
+} from '../../db/subscriptions/merchant-edits.ts';
+import { lockSignedChanges } from '../../db/subscriptions/plan-changes.ts';
+import type { SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';

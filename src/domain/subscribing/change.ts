@@ -2,13 +2,17 @@
 // subscription takes over.
 import { periodSeconds, pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
-import type { ChangeWhen } from '../../db/offered-transactions.ts';
-import { readRunning } from '../../db/plan-changes.ts';
-import { findPlan, type PlanRow } from '../../db/plans.ts';
+import type { ChangeWhen } from '../../db/offers/offered-transactions.ts';
+import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import type { DiscountTerms } from '../../db/terms.ts';
-import { findSubscription, type SubscriptionRow, type TakenTerms } from '../../db/subscriptions.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
+import { readRunning } from '../../db/subscriptions/plan-changes.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import {
+  findSubscription,
+  type SubscriptionRow,
+  type TakenTerms,
+} from '../../db/subscriptions/subscriptions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { NO_DISCOUNT } from '../collecting/price.ts';
 import { type Beginning, type PaymentRun, scheduleOf } from '../collecting/schedule.ts';

@@ -5,8 +5,11 @@
 //
 // The relay binds a session to a wallet before it sends that wallet's transaction. Until then the
 // customer can switch wallets; afterwards no other wallet can subscribe in the session.
-import { findCheckoutSession, type CheckoutSessionRow } from '../../db/checkout-sessions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import {
+  findCheckoutSession,
+  type CheckoutSessionRow,
+} from '../../db/subscriptions/checkout-sessions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 
 /**

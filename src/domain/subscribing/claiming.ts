@@ -2,16 +2,16 @@
 // keeper's registration, once. If no offer fitted the account and no attempt to collect is
 // committed yet, the wallet also sets the terms of its checkout session. Otherwise the terms of the
 // keeper's registration stand.
-import { completeCheckoutSession } from '../../db/checkout-sessions.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { updateOwnIds } from '../../db/subscription-changes.ts';
-import { lockTrials, type NewRegistration, takerOf } from '../../db/subscriptions.ts';
+import { completeCheckoutSession } from '../../db/subscriptions/checkout-sessions.ts';
+import { updateOwnIds } from '../../db/subscriptions/merchant-edits.ts';
+import { lockTrials, type NewRegistration, takerOf } from '../../db/subscriptions/subscriptions.ts';
 import {
   claimRegistration,
   type GivenTerms,
   readClaimable,
   setSessionTerms,
-} from '../../db/unclaimed.ts';
+} from '../../db/subscriptions/unclaimed.ts';
 import { ServiceError } from '../../errors.ts';
 import { refusedCheckout } from './checkout.ts';
 import type { Judged } from './ended.ts';

@@ -15,11 +15,11 @@ import { isOnCurve } from '../../chain/program/addresses.ts';
 import type { AccountIdentity, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { isSameAccount, periodSeconds } from '../../chain/program/period.ts';
 import { unixSeconds } from '../../chain/time.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   type EarlierRegistration,
   findNewestRegistrations,
-} from '../../db/account-registrations.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
+} from '../../db/subscriptions/account-registrations.ts';
 
 /** The registration of a live account that has ended or was replaced. */
 export interface Ended {
@@ -101,7 +101,8 @@ export const isAskedBefore = (
 /**
  * Returns the addresses of these live accounts that a keeper has to look at. Leaves out accounts
  * with a live registration, and accounts that only their wallets can register again. The addresses
- * of offers are not needed here, because takeAwaited() (db/unregistered.ts) returns them.
+ * of offers are not needed here, because takeAwaited() (db/subscriptions/unregistered.ts) returns
+ * them.
  */
 export async function withoutKnown(
   sql: Queryable,

@@ -4,11 +4,11 @@
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { OpenOffer } from '../../db/offered-transactions.ts';
-import type { PlanRow } from '../../db/plans.ts';
+import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import type { DiscountTerms } from '../../db/terms.ts';
-import { hadTrial } from '../../db/subscriptions.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { hadTrial } from '../../db/subscriptions/subscriptions.ts';
 import { amountDue, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
 import type { ChargeStart } from './charge-start.ts';
 import { readTakenOver } from './plan-credit.ts';

@@ -1,6 +1,6 @@
 // What the new subscription of a change of plan keeps of the merchant's own ids.
-import type { ReplacedRow } from '../../db/plan-changes.ts';
-import type { OwnIdsSource } from '../../db/subscription-changes.ts';
+import type { OwnIdsSource } from '../../db/subscriptions/merchant-edits.ts';
+import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 
 interface KeptIds {
   externalId: string | null;

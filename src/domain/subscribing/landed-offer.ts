@@ -9,7 +9,7 @@
 // What the chain shows now may have changed since the transaction landed. So an offer that does not
 // fit now (its checkout session was used by another wallet, or the subscription that it replaces
 // runs) fits only if its transaction is the one that landed.
-import type { OpenOffer } from '../../db/offered-transactions.ts';
+import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
 import type { Landing } from './landing.ts';
 
 interface Grounds {

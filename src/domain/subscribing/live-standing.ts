@@ -5,8 +5,8 @@ import { subscriptionIn } from '../../chain/program/accounts.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { unixSeconds } from '../../chain/time.ts';
-import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { type ChainReader, type Network, readAccounts } from './chain-reads.ts';
 import {
   dueAtOnce,

@@ -3,20 +3,20 @@
 // its offer is created, and before its transaction is sent. An offer reserves the customer when its
 // transaction may be sent: when a signed transaction is handed over, or when the wallet may send it
 // itself. A second subscription that has landed on chain is registered and marked as a duplicate.
-import { findApp } from '../../db/apps.ts';
+import { findApp } from '../../db/accounts/apps.ts';
+import type { MayLand } from '../../db/offers/offered-transactions.ts';
+import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import {
   type CheckoutSessionRow,
   claimCheckoutSession,
   findCheckoutSession,
-} from '../../db/checkout-sessions.ts';
+} from '../../db/subscriptions/checkout-sessions.ts';
 import {
   findLiveOfCustomer,
   listReservations,
   lockCustomer,
   markDuplicate,
-} from '../../db/customers.ts';
-import type { MayLand } from '../../db/offered-transactions.ts';
-import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
+} from '../../db/subscriptions/customers.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, type ExpiryReader, reaching, readExpired } from './chain-reads.ts';
 import { refusedCheckout } from './checkout.ts';

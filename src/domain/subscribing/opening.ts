@@ -25,9 +25,9 @@ import {
   subscribeInstructions,
 } from '../../chain/transactions/subscriptions.ts';
 import { walletTransaction } from '../../chain/transactions/wallet.ts';
-import { findNewestRegistration } from '../../db/account-registrations.ts';
-import type { PlanRow } from '../../db/plans.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import type { BlockReason } from '../reasons.ts';
 import {

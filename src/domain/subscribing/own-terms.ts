@@ -1,11 +1,11 @@
 // What a registration takes from the merchant or the wallet: externalId, metadata, discount and
 // trial of a checkout session, else externalId and metadata of the wallet's request.
-import type { AppRow } from '../../db/apps.ts';
-import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
-import type { OpenOffer } from '../../db/offered-transactions.ts';
+import type { AppRow } from '../../db/accounts/apps.ts';
+import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import type { OwnIds } from '../../db/subscription-changes.ts';
-import { isUnclaimed } from '../../db/unclaimed.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
+import type { OwnIds } from '../../db/subscriptions/merchant-edits.ts';
+import { isUnclaimed } from '../../db/subscriptions/unclaimed.ts';
 import { invalidField } from '../../errors.ts';
 import { checkoutSessionOf, openCheckoutSession } from './checkout.ts';
 import type { RegistrationToStore } from './claiming.ts';

@@ -3,7 +3,7 @@
 // pause also stops signed payments.
 import { timeOf } from '../../chain/time.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { pauseSubscription, unpauseSubscription } from '../../db/subscription-changes.ts';
+import { pauseSubscription, unpauseSubscription } from '../../db/subscriptions/merchant-edits.ts';
 import { ServiceError } from '../../errors.ts';
 import { appendEvents } from '../outbox/events.ts';
 

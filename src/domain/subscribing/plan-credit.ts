@@ -10,8 +10,9 @@
 // In all cases the new subscription also takes over the unspent credit, so that one registration
 // alone has it.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { clearCredit, readRemainder } from '../../db/account-registrations.ts';
-import type { ChangeWhen } from '../../db/offered-transactions.ts';
+import type { ChangeWhen } from '../../db/offers/offered-transactions.ts';
+import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
+import { clearCredit, readRemainder } from '../../db/subscriptions/account-registrations.ts';
 import {
   endCreditedTime,
   endReplacedAt,
@@ -25,9 +26,8 @@ import {
   readPaidParts,
   readReplaced,
   type ReplacedRow,
-} from '../../db/plan-changes.ts';
-import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
-import type { NewRegistration, TakenTerms } from '../../db/subscriptions.ts';
+} from '../../db/subscriptions/plan-changes.ts';
+import type { NewRegistration, TakenTerms } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { hasRunningPeriod, latest, type Taken, takenFrom } from '../collecting/credit.ts';
 import { appendEvents } from '../outbox/events.ts';

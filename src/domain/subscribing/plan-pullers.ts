@@ -2,7 +2,7 @@
 // adds the new keeper wallet.
 import { planIn } from '../../chain/program/accounts.ts';
 import { pullersUpdateTransaction } from '../../chain/transactions/plans.ts';
-import type { PlanRow } from '../../db/plans.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import {
   type ChainReader,

@@ -5,6 +5,8 @@ import { planAddress, tokenAccountAddress } from '../../chain/program/addresses.
 import { ChainDataError, type PlanAccount } from '../../chain/program/layouts.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { createPlanTransaction } from '../../chain/transactions/plans.ts';
+import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
+import { isDuplicate } from '../../db/postgres/outage.ts';
 import {
   activatePlan,
   countPendingPlans,
@@ -12,9 +14,7 @@ import {
   insertPlan,
   type NewPlan,
   type PlanRow,
-} from '../../db/plans.ts';
-import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
-import { isDuplicate } from '../../db/postgres/outage.ts';
+} from '../../db/subscriptions/plans.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import {
   type ChainReader,

@@ -21,8 +21,6 @@ import type { SignatureInfo } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { timeOf } from '../../chain/time.ts';
 import { paysRefund, refundTransaction } from '../../chain/transactions/refund.ts';
-import type { Sql, Transaction } from '../../db/postgres/connect.ts';
-import type { Notifier } from '../../db/postgres/notify.ts';
 import {
   type AwaitedRefund,
   countOpenRefunds,
@@ -32,7 +30,9 @@ import {
   recordRefund,
   type RefundRow,
   takeAwaitedRefunds,
-} from '../../db/refunds.ts';
+} from '../../db/money/refunds.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import type { Notifier } from '../../db/postgres/notify.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { appendEvents } from '../outbox/events.ts';

@@ -9,25 +9,25 @@ import {
 } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { findApp } from '../../db/accounts/apps.ts';
+import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import { isSignupOpen } from '../../db/offers/sponsorships.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import { isDuplicate } from '../../db/postgres/outage.ts';
 import {
   type EarlierRegistration,
   findNewestRegistration,
-} from '../../db/account-registrations.ts';
-import { findApp } from '../../db/apps.ts';
-import { lockCustomer } from '../../db/customers.ts';
-import type { OpenOffer } from '../../db/offered-transactions.ts';
-import type { ReplacedRow } from '../../db/plan-changes.ts';
-import { findPlan, type PlanRow } from '../../db/plans.ts';
-import type { Sql, Transaction } from '../../db/postgres/connect.ts';
-import { isDuplicate } from '../../db/postgres/outage.ts';
-import { isSignupOpen } from '../../db/sponsorships.ts';
+} from '../../db/subscriptions/account-registrations.ts';
+import { lockCustomer } from '../../db/subscriptions/customers.ts';
+import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import {
   endRefundedAccess,
   endReplacedRegistration,
   insertRegistration,
   lockRegistrations,
-} from '../../db/subscriptions.ts';
-import { deleteUnregistered, endOffers } from '../../db/unregistered.ts';
+} from '../../db/subscriptions/subscriptions.ts';
+import { deleteUnregistered, endOffers } from '../../db/subscriptions/unregistered.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { lockSuspended } from '../accounts/suspended.ts';
 import { appendEvents } from '../outbox/events.ts';

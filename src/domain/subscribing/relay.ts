@@ -12,7 +12,7 @@ import {
   insertOffer,
   type OfferedTransaction,
   type Purpose,
-} from '../../db/offered-transactions.ts';
+} from '../../db/offers/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { invalidField } from '../../errors.ts';
 import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';

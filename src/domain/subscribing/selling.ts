@@ -1,7 +1,7 @@
 // Refuses subscriptions that could not be paid, because the plan's payments cannot be collected or
 // the wallet is frozen.
 import type { PlanAccount, TokenAccount } from '../../chain/program/layouts.ts';
-import type { PlanRow } from '../../db/plans.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { planObstacle } from '../collecting/obstacles.ts';
 import type { BlockReason } from '../reasons.ts';

@@ -1,8 +1,13 @@
 // A wallet that was shown a trial is not charged at once in its place. The trial may be used by the
 // time of the registration: the wallet has subscribed to two plans, each with a trial.
-import type { OpenOffer } from '../../db/offered-transactions.ts';
+import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
-import { hadTrial, lockTrials, type NewRegistration, takerOf } from '../../db/subscriptions.ts';
+import {
+  hadTrial,
+  lockTrials,
+  type NewRegistration,
+  takerOf,
+} from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 
 /**

@@ -4,8 +4,12 @@
 // know before. The times of the offer and of the end then tell whether the change takes over
 // (plan-credit.ts).
 import { timeOf } from '../../chain/time.ts';
-import { hasOfferedChange, listSignedChanges, type SignedChange } from '../../db/plan-changes.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import {
+  hasOfferedChange,
+  listSignedChanges,
+  type SignedChange,
+} from '../../db/subscriptions/plan-changes.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, readAccounts, readExpired } from './chain-reads.ts';
 import { hasLapsed } from './relay.ts';

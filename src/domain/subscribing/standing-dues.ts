@@ -3,13 +3,13 @@
 // credit that its ended registration has left.
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   type EarlierRegistration,
   readRemainder,
   type Remainder,
-} from '../../db/account-registrations.ts';
-import type { PlanRow } from '../../db/plans.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
+} from '../../db/subscriptions/account-registrations.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { creditFor } from '../collecting/credit.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
 import { isOfAccount, offersCountAfter } from './ended.ts';

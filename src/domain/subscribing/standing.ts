@@ -21,12 +21,12 @@ import {
 } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
 import { walletFee } from '../../chain/transactions/wallet.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   type EarlierRegistration,
   findNewestRegistration,
-} from '../../db/account-registrations.ts';
-import type { PlanRow } from '../../db/plans.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
+} from '../../db/subscriptions/account-registrations.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
 import type { BlockReason } from '../reasons.ts';
 import { type ChainReader, type Network, reaching, readAccounts } from './chain-reads.ts';

@@ -9,8 +9,8 @@ import {
   closeTransaction,
   resumeTransaction,
 } from '../../chain/transactions/subscriptions.ts';
-import type { PlanRow } from '../../db/plans.ts';
-import type { SubscriptionRow } from '../../db/subscriptions.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import type { SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { isLastUser } from './approval.ts';
 import {

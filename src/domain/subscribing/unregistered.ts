@@ -12,14 +12,14 @@
 //     registration may set the terms of its checkout session before the first payment (claiming.ts)
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
-import { findNewestRegistration } from '../../db/account-registrations.ts';
-import { findApp } from '../../db/apps.ts';
-import { isResumeTaken, readOpenOffers } from '../../db/offered-transactions.ts';
-import type { PlanRow } from '../../db/plans.ts';
+import { findApp } from '../../db/accounts/apps.ts';
+import { isResumeTaken, readOpenOffers } from '../../db/offers/offered-transactions.ts';
+import { isSignupOpen } from '../../db/offers/sponsorships.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import { isSignupOpen } from '../../db/sponsorships.ts';
-import { lockRegistrations } from '../../db/subscriptions.ts';
-import { deleteUnregistered, insertUnregistered } from '../../db/unregistered.ts';
+import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { lockRegistrations } from '../../db/subscriptions/subscriptions.ts';
+import { deleteUnregistered, insertUnregistered } from '../../db/subscriptions/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from './chain-reads.ts';
 import { endOf, offersCountAfter, stands } from './ended.ts';

@@ -23,8 +23,8 @@ export function createTrust(list: readonly string[]): (address: string) => boole
 
 /**
  * Returns the name under which requests of an address are counted. Providers give one customer an
- * IPv6 /56, so the whole /56 counts as one address. siteOf (db/sponsor-budgets.ts) reads the /48
- * from the name.
+ * IPv6 /56, so the whole /56 counts as one address. siteOf
+ * (db/offers/sponsor-budgets.ts) reads the /48 from the name.
  */
 export function addressSubject(text: string): string {
   const address = parseAddress(text);

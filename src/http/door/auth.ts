@@ -2,8 +2,8 @@
 // Callers are read from Postgres without a cache, so a revoked key or a new tier takes effect with
 // the next request. Requests of one event-loop turn share one statement.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findKeyHolders, type KeyHolder, markKeyUsed } from '../../db/api-keys.ts';
-import { findMerchants, type MerchantRow } from '../../db/merchants.ts';
+import { findKeyHolders, type KeyHolder, markKeyUsed } from '../../db/accounts/api-keys.ts';
+import { findMerchants, type MerchantRow } from '../../db/accounts/merchants.ts';
 import { hashKey, isKeyOf, looksLikeKey } from '../../domain/accounts/keys.ts';
 import { isTrusted } from '../../domain/accounts/sign-in.ts';
 import type { Tokens } from '../../domain/accounts/tokens.ts';

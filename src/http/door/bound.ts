@@ -2,7 +2,7 @@
 // whose returnOrigins have the page's origin, because one installation serves the shops of many
 // merchants, and a shop must not read or change what its buyer has elsewhere.
 import type { FastifyRequest } from 'fastify';
-import { findPlan } from '../../db/plans.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ApiDeps, findAppIn, subscriberOf } from './context.ts';
 

@@ -2,9 +2,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
-import { type AppRow, findApps } from '../../db/apps.ts';
-import { findEndpoint, type EndpointRow } from '../../db/endpoints.ts';
-import type { MerchantRow, Tier } from '../../db/merchants.ts';
+import { type AppRow, findApps } from '../../db/accounts/apps.ts';
+import type { MerchantRow, Tier } from '../../db/accounts/merchants.ts';
+import { findEndpoint, type EndpointRow } from '../../db/delivering/endpoints.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { isId } from '../../db/postgres/ids.ts';
 import type { Reports } from '../../db/postgres/reports.ts';

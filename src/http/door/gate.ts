@@ -8,7 +8,7 @@
 // While budget (6) is spent, API keys that this process has not accepted lately are refused without
 // a look-up.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Account, findSuspensions, type Suspension } from '../../db/suspensions.ts';
+import { type Account, findSuspensions, type Suspension } from '../../db/accounts/suspensions.ts';
 import { suspended } from '../../domain/accounts/suspended.ts';
 import type { Tokens } from '../../domain/accounts/tokens.ts';
 import { ServiceError } from '../../errors.ts';

@@ -5,7 +5,12 @@
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findResponse, storeResponse, takeKey, type StoredResponse } from '../../db/idempotency.ts';
+import {
+  findResponse,
+  storeResponse,
+  takeKey,
+  type StoredResponse,
+} from '../../db/accounts/idempotency.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { ok } from '../shapes/envelope.ts';

@@ -1,9 +1,9 @@
 // Rate limits that all API processes share. A subject (a caller or an address) has a budget of
 // requests per window of time. Postgres stores the counts. One SQL statement counts all requests of
 // an event-loop turn. If a subject's budget is spent, the limiter refuses the request from memory.
-import type { Tier } from '../../db/merchants.ts';
+import type { Tier } from '../../db/accounts/merchants.ts';
+import { spendBudgets, type Budget } from '../../db/accounts/rate-budgets.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import { spendBudgets, type Budget } from '../../db/rate-budgets.ts';
 
 const MINUTE_MS = 60_000;
 export const DAY_MS = 86_400_000;

@@ -1,5 +1,9 @@
 import { Type } from '@sinclair/typebox';
-import { type AccessQuestion, type AccessRecord, readAccess } from '../../db/access.ts';
+import {
+  type AccessQuestion,
+  type AccessRecord,
+  readAccess,
+} from '../../db/subscriptions/access.ts';
 import { accessReasons, judgeAccess } from '../../domain/accounts/access.ts';
 import { invalidField } from '../../errors.ts';
 import { createBatch } from '../door/batch.ts';

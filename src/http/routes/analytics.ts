@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { dailyFigures } from '../../db/analytics.ts';
+import { dailyFigures } from '../../db/money/analytics.ts';
+import { readAppSponsoring } from '../../db/offers/sponsor-budgets.ts';
 import { readClock } from '../../db/postgres/clock.ts';
-import { readAppSponsoring } from '../../db/sponsor-budgets.ts';
 import { reportOf } from '../../domain/accounts/analytics.ts';
 import { invalidField } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../door/context.ts';

@@ -1,5 +1,10 @@
 import { Type } from '@sinclair/typebox';
-import { findKeyOwner, insertApiKey, listApiKeys, revokeApiKey } from '../../db/api-keys.ts';
+import {
+  findKeyOwner,
+  insertApiKey,
+  listApiKeys,
+  revokeApiKey,
+} from '../../db/accounts/api-keys.ts';
 import { generateKey } from '../../domain/accounts/keys.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { absent, type Api, type ApiDeps, foreign, idOf, merchantOf } from '../door/context.ts';

@@ -1,7 +1,7 @@
 // The logo of an app. The app's merchant stores the logo, and everyone can read it.
 import { Type } from '@sinclair/typebox';
-import { deleteLogo, findLogo, storeLogo } from '../../db/app-logos.ts';
-import { findApp } from '../../db/apps.ts';
+import { deleteLogo, findLogo, storeLogo } from '../../db/accounts/app-logos.ts';
+import { findApp } from '../../db/accounts/apps.ts';
 import { checkLogo, logoType, MAX_LOGO_BYTES, versionOf } from '../../domain/accounts/logo.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';

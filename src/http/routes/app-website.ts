@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { markWebsiteProven } from '../../db/apps.ts';
+import { markWebsiteProven } from '../../db/accounts/apps.ts';
 import { checkProof } from '../../domain/accounts/website.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, ownApp } from '../door/context.ts';

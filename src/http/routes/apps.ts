@@ -1,5 +1,11 @@
 import { Type } from '@sinclair/typebox';
-import { type AppFields, type AppRow, insertApp, listApps, updateApp } from '../../db/apps.ts';
+import {
+  type AppFields,
+  type AppRow,
+  insertApp,
+  listApps,
+  updateApp,
+} from '../../db/accounts/apps.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { countUnpaid, listBlockedPlans } from '../../db/attention.ts';
-import { listEndpoints } from '../../db/endpoints.ts';
-import { readMerchantOut } from '../../db/sponsor-budgets.ts';
+import { countUnpaid, listBlockedPlans } from '../../db/accounts/attention.ts';
+import { listEndpoints } from '../../db/delivering/endpoints.ts';
+import { readMerchantOut } from '../../db/offers/sponsor-budgets.ts';
 import { blockReasons } from '../../domain/reasons.ts';
 import { isNearLimit, mayBeOut } from '../../domain/sponsoring/limits.ts';
 import { type Api, type ApiDeps, ownApp } from '../door/context.ts';

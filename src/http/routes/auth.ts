@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { ensureMerchant } from '../../db/merchants.ts';
-import { insertNonce, takeNonce } from '../../db/nonces.ts';
+import { ensureMerchant } from '../../db/accounts/merchants.ts';
+import { insertNonce, takeNonce } from '../../db/accounts/nonces.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import {
   isMessageOf,

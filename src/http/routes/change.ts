@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { findApp } from '../../db/apps.ts';
-import { findPlan, listChangeablePlans } from '../../db/plans.ts';
+import { findApp } from '../../db/accounts/apps.ts';
+import { findPlan, listChangeablePlans } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import {
   type ChangeRequest,

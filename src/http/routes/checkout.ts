@@ -1,13 +1,13 @@
 import { Type } from '@sinclair/typebox';
-import { findApp } from '../../db/apps.ts';
+import { findApp } from '../../db/accounts/apps.ts';
 import {
   type CheckoutSessionRow,
   findCheckoutSession,
   insertCheckoutSession,
   listCheckoutSessions,
-} from '../../db/checkout-sessions.ts';
-import { findPlan, findPublicPlan, type PlanRow } from '../../db/plans.ts';
-import { findPlanName, findSubscription } from '../../db/subscriptions.ts';
+} from '../../db/subscriptions/checkout-sessions.ts';
+import { findPlan, findPublicPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import { findPlanName, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
 import { checkChange } from '../../domain/subscribing/change.ts';
 import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';

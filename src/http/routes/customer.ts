@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { readCustomer } from '../../db/customers.ts';
+import { readCustomer } from '../../db/subscriptions/customers.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, ownApp } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';

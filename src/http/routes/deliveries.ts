@@ -9,8 +9,8 @@ import {
   listAttempts,
   listDeliveries,
   listDeliveriesOfApp,
-} from '../../db/deliveries.ts';
-import { eventTypes } from '../../db/events.ts';
+} from '../../db/delivering/deliveries.ts';
+import { eventTypes } from '../../db/delivering/events.ts';
 import { replayDelivery } from '../../domain/outbox/replay.ts';
 import { failureMeanings } from '../../webhooks/errors.ts';
 import {

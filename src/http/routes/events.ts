@@ -5,7 +5,7 @@ import {
   findEvent,
   listEvents,
   listEventsOfMerchant,
-} from '../../db/events.ts';
+} from '../../db/delivering/events.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';

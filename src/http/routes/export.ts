@@ -4,7 +4,7 @@ import {
   listTransactions,
   type TransactionFilters,
   type TransactionRow,
-} from '../../db/payments.ts';
+} from '../../db/money/payments.ts';
 import { ServiceError } from '../../errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';
 import { bom, csvHead, csvLines } from '../shapes/csv.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { findSubscription } from '../../db/subscriptions.ts';
+import { findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
 import { pause, unpause } from '../../domain/subscribing/pausing.ts';
 import type { Api, ApiDeps } from '../door/context.ts';

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
+import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   findPlan,
   listOuterPrices,
@@ -7,8 +8,7 @@ import {
   type PlanRow,
   sunsetPlan,
   updatePlan,
-} from '../../db/plans.ts';
-import type { Queryable } from '../../db/postgres/connect.ts';
+} from '../../db/subscriptions/plans.ts';
 import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
 import { pullersTransaction } from '../../domain/subscribing/plan-pullers.ts';
 import {

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { updateMerchant } from '../../db/merchants.ts';
-import { deleteBuyerDetails } from '../../db/receipts.ts';
+import { updateMerchant } from '../../db/accounts/merchants.ts';
+import { deleteBuyerDetails } from '../../db/money/receipts.ts';
 import { absent, type Api, type ApiDeps, merchantOf } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import { Id, Name, NameInput, nullable, oneOf, Time, Wallet } from '../shapes/fields.ts';

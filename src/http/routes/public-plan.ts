@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { findPublicPlan, type PublicPlanRow } from '../../db/plans.ts';
+import { findPublicPlan, type PublicPlanRow } from '../../db/subscriptions/plans.ts';
 import type { SessionTerms } from '../../domain/subscribing/first-payment.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';

@@ -1,8 +1,8 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { findTransaction, type TransactionRow } from '../../db/payments.ts';
-import { findPlan } from '../../db/plans.ts';
-import { listRefunds, listRefundsOfApp } from '../../db/refunds.ts';
+import { findTransaction, type TransactionRow } from '../../db/money/payments.ts';
+import { listRefunds, listRefundsOfApp } from '../../db/money/refunds.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
 import { askRefund, readRefundGround } from '../../domain/subscribing/refunds.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
 import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';

@@ -1,8 +1,8 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
-import { readAskedAt, recordRelayed, reserveOffer } from '../../db/offered-transactions.ts';
-import { findPlan } from '../../db/plans.ts';
-import { findLiveRegistration, findSubscription } from '../../db/subscriptions.ts';
+import { readAskedAt, recordRelayed, reserveOffer } from '../../db/offers/offered-transactions.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
+import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { takeOffer } from '../../domain/subscribing/one-per-customer.ts';
 import { observePlan } from '../../domain/subscribing/plans.ts';

@@ -1,9 +1,9 @@
 // Routes that replay one event, or all deliveries that match a filter. The command `billing replay`
 // does the same.
 import { Type } from '@sinclair/typebox';
-import { findDelivery } from '../../db/deliveries.ts';
-import { eventTypes, findEvent } from '../../db/events.ts';
-import { findRun } from '../../db/replays.ts';
+import { findDelivery } from '../../db/delivering/deliveries.ts';
+import { eventTypes, findEvent } from '../../db/delivering/events.ts';
+import { findRun } from '../../db/delivering/replays.ts';
 import {
   everything,
   planReplay,

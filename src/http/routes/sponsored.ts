@@ -4,7 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { findPlan } from '../../db/plans.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
 import { ownOrigins, refuseKeyless, signInPage } from '../../domain/accounts/sign-in.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import type { Tokens } from '../../domain/accounts/tokens.ts';

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { findPlan } from '../../db/plans.ts';
-import { isSignupOpen } from '../../db/sponsorships.ts';
-import { findLiveRegistration } from '../../db/subscriptions.ts';
+import { isSignupOpen } from '../../db/offers/sponsorships.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
+import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { blockReasons } from '../../domain/reasons.ts';
 import { sessionChange } from '../../domain/subscribing/change.ts';
 import { checkoutSessionOf } from '../../domain/subscribing/checkout.ts';

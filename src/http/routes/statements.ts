@@ -7,7 +7,7 @@ import {
   readStatementDays,
   type StatementCursor,
   type StatementLine,
-} from '../../db/statements.ts';
+} from '../../db/money/statements.ts';
 import { monthRange, statementOf } from '../../domain/accounts/statement.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';
 import { bom, csvHead, csvLines } from '../shapes/csv.ts';

@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import type { CheckoutSessionRow } from '../../db/checkout-sessions.ts';
-import { reserveOffer } from '../../db/offered-transactions.ts';
-import { findPlan, type PlanRow } from '../../db/plans.ts';
-import { isWithheld } from '../../db/suspensions.ts';
+import { isWithheld } from '../../db/accounts/suspensions.ts';
+import { reserveOffer } from '../../db/offers/offered-transactions.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { changeTransaction, sessionChange } from '../../domain/subscribing/change.ts';
 import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';

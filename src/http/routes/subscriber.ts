@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { anyTransaction, listTransactions } from '../../db/payments.ts';
-import { isBeingReplaced } from '../../db/plan-changes.ts';
-import { findPlan } from '../../db/plans.ts';
+import { anyTransaction, listTransactions } from '../../db/money/payments.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import { listSubscriptionsOfWallet } from '../../db/subscription-lists.ts';
-import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
+import { listSubscriptionsOfWallet } from '../../db/subscriptions/lists.ts';
+import { isBeingReplaced } from '../../db/subscriptions/plan-changes.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
+import { findSubscription, type SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { isLimit, type Refusal } from '../../domain/sponsoring/limits.ts';
 import { holdCancel } from '../../domain/subscribing/cancel.ts';

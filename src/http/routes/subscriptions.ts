@@ -1,13 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
-import { findPlans } from '../../db/plans.ts';
-import { updateDiscount, updateOwnIds } from '../../db/subscription-changes.ts';
 import {
   listSubscriptionsOfApp,
   listSubscriptionsOfMerchant,
   type SubscriptionFilters,
-} from '../../db/subscription-lists.ts';
-import { findSubscription, type SubscriptionRow } from '../../db/subscriptions.ts';
+} from '../../db/subscriptions/lists.ts';
+import { updateDiscount, updateOwnIds } from '../../db/subscriptions/merchant-edits.ts';
+import { findPlans } from '../../db/subscriptions/plans.ts';
+import { findSubscription, type SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { cancelRequesters, endReasons, failureReasons } from '../../domain/reasons.ts';
 import {
   forceCancel,

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { findSubscription } from '../../db/subscriptions.ts';
-import { listTimeline } from '../../db/timeline.ts';
+import { findSubscription } from '../../db/subscriptions/subscriptions.ts';
+import { listTimeline } from '../../db/subscriptions/timeline.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import { Id, nullable, oneOf, PathId, Time } from '../shapes/fields.ts';

@@ -4,7 +4,7 @@ import {
   listTransactions,
   listTransactionsOfMerchant,
   type TransactionFilters,
-} from '../../db/payments.ts';
+} from '../../db/money/payments.ts';
 import { failureReasons } from '../../domain/reasons.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { listUnregistered } from '../../db/unregistered.ts';
+import { listUnregistered } from '../../db/subscriptions/unregistered.ts';
 import { type Api, type ApiDeps, ownApp } from '../door/context.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';
 import { failures, success } from '../shapes/envelope.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { disableEndpoint, findEndpoint, updateEndpoint } from '../../db/endpoints.ts';
+import { disableEndpoint, findEndpoint, updateEndpoint } from '../../db/delivering/endpoints.ts';
 import { sealHeaders } from '../../domain/outbox/endpoints.ts';
 import { enableWithReplay } from '../../domain/outbox/replay.ts';
 import { absent, type Api, type ApiDeps, ownEndpoint, requesterOf } from '../door/context.ts';

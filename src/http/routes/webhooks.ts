@@ -1,5 +1,10 @@
 import { Type } from '@sinclair/typebox';
-import { deleteEndpoint, insertEndpoint, listEndpoints, rotateSecret } from '../../db/endpoints.ts';
+import {
+  deleteEndpoint,
+  insertEndpoint,
+  listEndpoints,
+  rotateSecret,
+} from '../../db/delivering/endpoints.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import { newId } from '../../db/postgres/ids.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';

@@ -1,6 +1,6 @@
 // Schemas of plans: the view that the API returns and the input of a merchant.
 import { Type, type Static } from '@sinclair/typebox';
-import type { PlanRow } from '../../db/plans.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { blockReasons } from '../../domain/reasons.ts';
 import type { OwnTerms, PlanDraft } from '../../domain/subscribing/plans.ts';
 import type { PriceWarning } from '../../domain/subscribing/price-warnings.ts';

@@ -2,7 +2,7 @@
 // their values.
 import { Type } from '@sinclair/typebox';
 import { timeOf } from '../../chain/time.ts';
-import type { DiscountTerms } from '../../db/terms.ts';
+import type { DiscountTerms } from '../../db/offers/terms.ts';
 import { type Beginning, type PaymentRun, scheduleOf } from '../../domain/collecting/schedule.ts';
 import type { RunningPeriod } from '../../domain/subscribing/first-payment.ts';
 import { Amount, nullable, Time } from './fields.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { extraEventTypes } from '../../db/events.ts';
+import { extraEventTypes } from '../../db/delivering/events.ts';
 import { customHeaders, type Headers, MAX_HEADERS } from '../../domain/outbox/headers.ts';
 import { invalidField } from '../../errors.ts';
 import { Id, meaning, nullable, oneOf, Time } from './fields.ts';

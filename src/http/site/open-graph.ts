@@ -1,6 +1,6 @@
 // Open Graph tags of a plan's page. Other sites and chats then show the plan's name, price and app
 // beside a link to the plan.
-import type { PublicPlanRow } from '../../db/plans.ts';
+import type { PublicPlanRow } from '../../db/subscriptions/plans.ts';
 import { amountDisplay, replaceHidden } from '../../format.ts';
 import { logoUrlOf } from '../shapes/logo-url.ts';
 

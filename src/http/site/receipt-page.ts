@@ -1,6 +1,6 @@
 // HTML of a receipt. Texts from the merchant and the buyer are escaped, and hidden characters are
 // replaced.
-import type { BuyerDetails, ReceiptRefund, ReceiptRow } from '../../db/receipts.ts';
+import type { BuyerDetails, ReceiptRefund, ReceiptRow } from '../../db/money/receipts.ts';
 import { explorerUrl } from '../../explorer.ts';
 import { formatUsdc, replaceHidden } from '../../format.ts';
 import { escapeHtml } from './open-graph.ts';

@@ -1,7 +1,7 @@
 // Adds the URLs of receipts to lists of payments.
-import type { TransactionRow } from '../../db/payments.ts';
+import type { TransactionRow } from '../../db/money/payments.ts';
+import { readReceiptLinks } from '../../db/money/receipts.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import { readReceiptLinks } from '../../db/receipts.ts';
 import { receiptUrl } from '../../domain/accounts/receipts.ts';
 import type { ApiDeps } from '../door/context.ts';
 

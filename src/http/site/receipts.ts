@@ -2,14 +2,14 @@
 // enter details in a form. The service stores the details if the merchant chose so. Otherwise only
 // the response to the form shows them.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { isId } from '../../db/postgres/ids.ts';
 import {
   type BuyerDetails,
   findReceipt,
   listReceiptRefunds,
   type ReceiptRow,
   storeBuyerDetails,
-} from '../../db/receipts.ts';
+} from '../../db/money/receipts.ts';
+import { isId } from '../../db/postgres/ids.ts';
 import { isReceiptToken } from '../../domain/accounts/receipts.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { replaceHidden } from '../../format.ts';

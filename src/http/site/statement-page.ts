@@ -1,7 +1,7 @@
 // Printable page of a monthly statement. The page has no script, and its content security policy
 // allows nothing but an inline style.
 import { createHash } from 'node:crypto';
-import type { StatementLine } from '../../db/statements.ts';
+import type { StatementLine } from '../../db/money/statements.ts';
 import type { statementOf } from '../../domain/accounts/statement.ts';
 import { formatSol, formatUsdc, replaceHidden } from '../../format.ts';
 import { escapeHtml } from './open-graph.ts';

@@ -7,7 +7,7 @@ import {
   isConfirmation,
   isSubscribed,
   setSubscribed,
-} from '../../db/mail-addresses.ts';
+} from '../../db/delivering/mail-addresses.ts';
 import { isId } from '../../db/postgres/ids.ts';
 import type { Api, ApiDeps } from '../door/context.ts';
 

@@ -7,7 +7,7 @@ import type { Fees } from '../../chain/transactions/fees.ts';
 import type { TransactionVersions } from '../../chain/transactions/version.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import type { Notifier } from '../../db/postgres/notify.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Rules } from '../../domain/collecting/decision.ts';
 import type { SponsorLimits } from '../../domain/sponsoring/limits.ts';
 import type { Log } from '../../log.ts';

@@ -1,8 +1,8 @@
 // Metrics of sponsored transactions. Operators build alerts on the names and meanings of these
 // metrics, so both must stay stable.
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { readSponsoringByMerchant, readSponsoringFacts } from '../../db/offers/sponsor-budgets.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import { readSponsoringByMerchant, readSponsoringFacts } from '../../db/sponsor-budgets.ts';
 import { mayBeOut, type SponsorLimits } from '../../domain/sponsoring/limits.ts';
 
 /** Metrics of the lamports that a sponsor spends, each with its help text. */

@@ -2,7 +2,7 @@
 // claimed batch, and the tracker sends the committed payments.
 import { randomUUID } from 'node:crypto';
 import { unixSeconds } from '../../chain/time.ts';
-import { readOpenAttempts } from '../../db/payment-attempts.ts';
+import { readOpenAttempts } from '../../db/money/payment-attempts.ts';
 import {
   claimKeysOf,
   claimDue,
@@ -10,8 +10,11 @@ import {
   type DuePlace,
   readNextDue,
   releaseClaims,
-} from '../../db/subscription-leases.ts';
-import { type KeeperSubscriptionForEvents, readSubscriptions } from '../../db/subscription-work.ts';
+} from '../../db/subscriptions/leases.ts';
+import {
+  type KeeperSubscriptionForEvents,
+  readSubscriptions,
+} from '../../db/subscriptions/work.ts';
 import { keeperRetryAt } from '../../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../../domain/collecting/settlement.ts';
 import type { Context } from '../base/context.ts';

@@ -4,7 +4,7 @@
 // only if no endpoint contradicts the clock that it was decided by.
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { View } from '../../domain/collecting/chain-view.ts';
 import { type Decision, keeperFailure } from '../../domain/collecting/decision.ts';
 import type { Context } from '../base/context.ts';

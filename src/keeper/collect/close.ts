@@ -1,7 +1,7 @@
 // Closes on-chain subscriptions whose rent the keeper paid, once the paid time is over. Closings
 // run outside the collect loop. A closing only returns the keeper's own rent, and the program
 // refuses a second closing, so these transactions are not written to Postgres before they are sent.
-// sponsor-rent.ts also closes sponsored accounts. A keeper therefore claims the closing of such an
+// sponsor/rent.ts also closes sponsored accounts. A keeper therefore claims the closing of such an
 // account first, so that only one keeper sends the closing.
 import { setTimeout as pause } from 'node:timers/promises';
 import { subscriptionIn } from '../../chain/program/accounts.ts';
@@ -14,8 +14,8 @@ import {
   computeUnitLimit,
   computeUnitPrice,
 } from '../../chain/transactions/system-instructions.ts';
-import { claimClosings } from '../../db/sponsor-rent.ts';
-import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
+import { claimClosings } from '../../db/offers/sponsor-rent.ts';
+import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts';
 import type { Context } from '../base/context.ts';
 
 const CLOSING_UNITS = 50_000;
@@ -31,7 +31,7 @@ export const closingInstructions = (closing: Instruction, price: bigint): Instru
 
 /**
  * Claims closings of subscription accounts. Returns the addresses that this keeper may close
- * (claimClosings in db/sponsor-rent.ts).
+ * (claimClosings in db/offers/sponsor-rent.ts).
  */
 export const mayClose = (
   { sql, closingBudget: budget }: Pick<Context, 'sql' | 'closingBudget'>,

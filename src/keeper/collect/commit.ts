@@ -3,12 +3,12 @@
 // before the first send.
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf } from '../../chain/time.ts';
-import { readBrake } from '../../db/collection-holds.ts';
-import { claimKeysOf, releaseClaims } from '../../db/subscription-leases.ts';
+import { readBrake } from '../../db/operating/collection-holds.ts';
+import { claimKeysOf, releaseClaims } from '../../db/subscriptions/leases.ts';
 import {
   type KeeperSubscription,
   type KeeperSubscriptionForEvents,
-} from '../../db/subscription-work.ts';
+} from '../../db/subscriptions/work.ts';
 import type { Books } from '../../domain/collecting/books.ts';
 import { isBraked } from '../../domain/collecting/brake.ts';
 import type { Collectable, Decision } from '../../domain/collecting/decision.ts';

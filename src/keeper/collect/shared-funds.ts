@@ -1,7 +1,7 @@
 // Limits the payments of one batch to the funds of each subscriber's wallet. Each payment is
 // decided on its own, but several payments of one wallet may together exceed the wallet's balance
 // or approval.
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { View } from '../../domain/collecting/chain-view.ts';
 import { type Decision, retrySoon } from '../../domain/collecting/decision.ts';
 import type { InFlightPayment } from '../track/in-flight.ts';

@@ -1,9 +1,9 @@
 // Queue for slow work on claimed subscriptions that runs outside the collect loop: look-ups of
 // pulls and closings of accounts. The queue has a limit. Work beyond the limit is postponed.
 import { RpcUnreachable } from '../../chain/rpc/errors.ts';
-import { type ClaimKey, claimKeysOf, renewed } from '../../db/subscription-leases.ts';
-import { releaseClaims, renewLeases } from '../../db/subscription-leases.ts';
-import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
+import { type ClaimKey, claimKeysOf, renewed } from '../../db/subscriptions/leases.ts';
+import { releaseClaims, renewLeases } from '../../db/subscriptions/leases.ts';
+import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts';
 import { putOffUntil } from '../../domain/collecting/keeper-backoff.ts';
 import { LEASE_SECONDS } from '../../domain/collecting/settlement.ts';
 import type { Context } from '../base/context.ts';

@@ -19,7 +19,7 @@ import {
 import type { Part, TransactionVersion } from '../../chain/transactions/room.ts';
 import type { SignedTransaction } from '../../chain/transactions/subscriptions.ts';
 import type { TransactionVersions } from '../../chain/transactions/version.ts';
-import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
+import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts';
 import type { Collectable } from '../../domain/collecting/decision.ts';
 
 /**

@@ -7,7 +7,7 @@ import {
 } from '../../chain/program/errors.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { transferPlaces } from '../../chain/transactions/collection.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { registeredAccount } from '../../domain/collecting/decide.ts';
 import type { Collectable, Decision } from '../../domain/collecting/decision.ts';
 import { refuse } from '../../domain/collecting/refusal.ts';

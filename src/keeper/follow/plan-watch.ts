@@ -8,8 +8,12 @@ import { ChainDataError, type PlanAccount } from '../../chain/program/layouts.ts
 import { readAccountGroups } from '../../chain/rpc/account-groups.ts';
 import { readReachable } from '../../chain/rpc/reach.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { endAbandonedPlans, putOffPlans, takeUnwatchedPlans } from '../../db/plan-watch.ts';
-import { activatePlan, findPlansAt, movePlan, type PlanRow } from '../../db/plans.ts';
+import {
+  endAbandonedPlans,
+  putOffPlans,
+  takeUnwatchedPlans,
+} from '../../db/subscriptions/plan-watch.ts';
+import { activatePlan, findPlansAt, movePlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import type { ChainView } from '../../domain/collecting/chain-view.ts';
 import { planObstacle } from '../../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../../domain/collecting/plan-block.ts';

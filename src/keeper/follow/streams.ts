@@ -7,12 +7,12 @@ import { addressesIn } from '../../chain/rpc/named-addresses.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import type { ProgramNotification, TransactionNotification } from '../../chain/streams/program.ts';
 import type { Follows } from '../../chain/streams/token-accounts.ts';
-import { readUnderWay, type UnderWay } from '../../db/payment-attempts.ts';
+import { readUnderWay, type UnderWay } from '../../db/money/payment-attempts.ts';
 import {
   findFollowed,
   type KeeperSubscription,
   readSubscriptions,
-} from '../../db/subscription-work.ts';
+} from '../../db/subscriptions/work.ts';
 import { accountChanged, withPayment } from '../../domain/collecting/changes.ts';
 import { amountPastDue } from '../../domain/collecting/price.ts';
 import { chunks } from '../../each.ts';

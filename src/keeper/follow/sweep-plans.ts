@@ -2,7 +2,7 @@
 // per plan.
 import { decodeTerms, subscriptionFilter, TERMS } from '../../chain/program/layouts.ts';
 import { RpcError } from '../../chain/rpc/errors.ts';
-import { type KeeperSubscription, readSubscriptions } from '../../db/subscription-work.ts';
+import { type KeeperSubscription, readSubscriptions } from '../../db/subscriptions/work.ts';
 import { accountChanged } from '../../domain/collecting/changes.ts';
 import type { Context } from '../base/context.ts';
 

@@ -6,11 +6,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { timeOf } from '../../chain/time.ts';
-import { readUnderWay } from '../../db/payment-attempts.ts';
+import { readUnderWay } from '../../db/money/payment-attempts.ts';
 import { outageOf } from '../../db/postgres/outage.ts';
-import type { DuePlace } from '../../db/subscription-leases.ts';
-import { type KeeperSubscription, makeDue, readSubscriptions } from '../../db/subscription-work.ts';
-import { lastPlace, stepSweep, type SweepStep } from '../../db/sweeps.ts';
+import type { DuePlace } from '../../db/subscriptions/leases.ts';
+import { lastPlace, stepSweep, type SweepStep } from '../../db/subscriptions/sweeps.ts';
+import {
+  type KeeperSubscription,
+  makeDue,
+  readSubscriptions,
+} from '../../db/subscriptions/work.ts';
 import { hasChanged, withPayment } from '../../domain/collecting/changes.ts';
 import { isLive } from '../../domain/collecting/transitions.ts';
 import { chunks } from '../../each.ts';

@@ -16,8 +16,12 @@ import {
 } from '../../chain/program/layouts.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
-import { findPlansAt, listActivePlanPdas } from '../../db/plans.ts';
-import { deleteUnregistered, findRegistered, takeAwaited } from '../../db/unregistered.ts';
+import { findPlansAt, listActivePlanPdas } from '../../db/subscriptions/plans.ts';
+import {
+  deleteUnregistered,
+  findRegistered,
+  takeAwaited,
+} from '../../db/subscriptions/unregistered.ts';
 import { withoutKnown } from '../../domain/subscribing/ended.ts';
 import { registerSeen } from '../../domain/subscribing/unregistered.ts';
 import { chunks } from '../../each.ts';

@@ -22,7 +22,7 @@ import {
   holdForMissing,
   listHolds,
   readBrake,
-} from '../../db/collection-holds.ts';
+} from '../../db/operating/collection-holds.ts';
 import {
   endWait,
   findMissing,
@@ -30,7 +30,7 @@ import {
   readAcceptedUntil,
   recordFirstTimeline,
   recordTimeline,
-} from '../../db/history.ts';
+} from '../../db/operating/history.ts';
 import { heldInWords } from '../../domain/collecting/brake.ts';
 import { chunks } from '../../each.ts';
 import type { Context } from '../base/context.ts';

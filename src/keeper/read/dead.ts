@@ -5,8 +5,8 @@ import { judgeLandings, type Landing, type Sought } from '../../chain/rpc/landin
 import { newestSlot, type SignatureStatus } from '../../chain/rpc/responses.ts';
 import type { Lifetime, Rpc } from '../../chain/rpc/rpc.ts';
 import { blockhashOf } from '../../chain/transactions/collection.ts';
-import type { AttemptRow } from '../../db/payment-attempts.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { AttemptRow } from '../../db/money/payment-attempts.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 
 type SignedWith = Pick<
   AttemptRow,

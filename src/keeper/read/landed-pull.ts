@@ -4,7 +4,7 @@
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { unixSeconds } from '../../chain/time.ts';
-import type { AttemptRow } from '../../db/payment-attempts.ts';
+import type { AttemptRow } from '../../db/money/payment-attempts.ts';
 import type { Pull, View } from '../../domain/collecting/chain-view.ts';
 
 /** The finalized accounts as read after the payment landed. */

@@ -13,7 +13,7 @@ import { ChainDataError } from '../../chain/program/layouts.ts';
 import { readAccountGroups } from '../../chain/rpc/account-groups.ts';
 import { readReachable } from '../../chain/rpc/reach.ts';
 import type { ReadOptions } from '../../chain/rpc/rpc.ts';
-import type { KeeperSubscription } from '../../db/subscription-work.ts';
+import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { addressesOf, backupsOf, type View } from '../../domain/collecting/chain-view.ts';
 import type { Context } from '../base/context.ts';
 

@@ -15,25 +15,28 @@ import {
   sponsoredMessage,
   type WalletSigned,
 } from '../../chain/transactions/sponsored.ts';
-import { type CheckoutSessionRow, findCheckoutSession } from '../../db/checkout-sessions.ts';
-import { type Brake, lockBrake, readBrake } from '../../db/collection-holds.ts';
-import { creditsAddUp } from '../../db/plan-changes.ts';
-import { findPlan, type PlanRow } from '../../db/plans.ts';
-import type { Transaction } from '../../db/postgres/connect.ts';
-import { readSponsorUsage, readWeekOfFees } from '../../db/sponsor-budgets.ts';
+import { readSponsorUsage, readWeekOfFees } from '../../db/offers/sponsor-budgets.ts';
 import {
   findSponsoredPlan,
   type SignedSponsoredOffer,
   type SponsoredPlan,
-} from '../../db/sponsored-offers.ts';
+} from '../../db/offers/sponsored-offers.ts';
 import {
   insertSponsorship,
   lockSponsoring,
   type NewSponsorship,
   refuseSponsorship,
   type SponsorshipTerms,
-} from '../../db/sponsorships.ts';
-import { findLiveRegistration } from '../../db/subscriptions.ts';
+} from '../../db/offers/sponsorships.ts';
+import { type Brake, lockBrake, readBrake } from '../../db/operating/collection-holds.ts';
+import type { Transaction } from '../../db/postgres/connect.ts';
+import {
+  type CheckoutSessionRow,
+  findCheckoutSession,
+} from '../../db/subscriptions/checkout-sessions.ts';
+import { creditsAddUp } from '../../db/subscriptions/plan-changes.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { isHeld, isSuspended, isWaiting } from '../../domain/collecting/brake.ts';
 import { NO_DISCOUNT } from '../../domain/collecting/price.ts';
 import { type BuiltSponsored, buildSponsored } from '../../domain/sponsoring/build.ts';

@@ -2,9 +2,9 @@
 // settled it. Its transaction shows the payment and the account that it opened.
 import { ChainDataError } from '../../chain/program/layouts.ts';
 import { readListed } from '../../chain/rpc/transactions.ts';
-import type { ReplacedRow } from '../../db/plan-changes.ts';
-import type { PlanRow } from '../../db/plans.ts';
-import type { OpenSponsorship, SponsoredPayment } from '../../db/sponsorships.ts';
+import type { OpenSponsorship, SponsoredPayment } from '../../db/offers/sponsorships.ts';
+import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { type Gone, openedBy, registrationOf, type Seen } from '../../domain/sponsoring/landed.ts';
 import type { Context } from '../base/context.ts';
 

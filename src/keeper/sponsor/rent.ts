@@ -17,7 +17,12 @@ import { isEndedByPlan } from '../../chain/program/period.ts';
 import { isWitnessed } from '../../chain/rpc/expiry.ts';
 import { unixSeconds } from '../../chain/time.ts';
 import { signTransaction } from '../../chain/transactions/subscriptions.ts';
-import { claimRentOut, markReturned, recheckRent, type RentOut } from '../../db/sponsor-rent.ts';
+import {
+  claimRentOut,
+  markReturned,
+  recheckRent,
+  type RentOut,
+} from '../../db/offers/sponsor-rent.ts';
 import type { Context } from '../base/context.ts';
 import { closingInstructions, mayClose } from '../collect/close.ts';
 

@@ -7,20 +7,20 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { createBlockTimes } from '../../chain/rpc/block-times.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { resolveAttempts } from '../../db/payment-attempts.ts';
-import { readReplaced } from '../../db/plan-changes.ts';
-import { findPlan } from '../../db/plans.ts';
-import type { Transaction } from '../../db/postgres/connect.ts';
+import { resolveAttempts } from '../../db/money/payment-attempts.ts';
 import {
   endSponsorship,
   lockOpenSponsorship,
   type OpenSponsorship,
   type SponsoredPayment,
-} from '../../db/sponsorships.ts';
-import { claimRegistered } from '../../db/subscription-leases.ts';
-import { makeDue, readSubscriptions } from '../../db/subscription-work.ts';
-import { findLiveRegistration } from '../../db/subscriptions.ts';
-import { listReplaced } from '../../db/unregistered.ts';
+} from '../../db/offers/sponsorships.ts';
+import type { Transaction } from '../../db/postgres/connect.ts';
+import { claimRegistered } from '../../db/subscriptions/leases.ts';
+import { readReplaced } from '../../db/subscriptions/plan-changes.ts';
+import { findPlan } from '../../db/subscriptions/plans.ts';
+import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
+import { listReplaced } from '../../db/subscriptions/unregistered.ts';
+import { makeDue, readSubscriptions } from '../../db/subscriptions/work.ts';
 import { outcomeOf } from '../../domain/collecting/attempt-end.ts';
 import { Books } from '../../domain/collecting/books.ts';
 import type { Pull } from '../../domain/collecting/chain-view.ts';

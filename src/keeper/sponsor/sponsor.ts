@@ -16,7 +16,7 @@ import { randomUUID } from 'node:crypto';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { judgeLandings } from '../../chain/rpc/landing.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
-import { lapseOffers, putOffOffer, takeSignedOffer } from '../../db/sponsored-offers.ts';
+import { lapseOffers, putOffOffer, takeSignedOffer } from '../../db/offers/sponsored-offers.ts';
 import {
   claimSponsorships,
   markSeen,
@@ -25,7 +25,7 @@ import {
   releaseSponsorships,
   renewSponsorships,
   type Seen,
-} from '../../db/sponsorships.ts';
+} from '../../db/offers/sponsorships.ts';
 import { PaymentUnderWay } from '../../domain/subscribing/plan-credit.ts';
 import { each } from '../../each.ts';
 import type { Context } from '../base/context.ts';

@@ -1,5 +1,5 @@
-import { countFees } from '../../db/sponsored-merchants.ts';
-import { forgetAddresses } from '../../db/sponsorships.ts';
+import { countFees } from '../../db/offers/sponsored-merchants.ts';
+import { forgetAddresses } from '../../db/offers/sponsorships.ts';
 import type { Context } from '../base/context.ts';
 
 /**

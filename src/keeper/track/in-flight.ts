@@ -1,8 +1,8 @@
 // Index of the transactions in flight and their payments, by signature, by subscription and by the
 // on-chain account that a payment changes.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
-import type { AttemptRow } from '../../db/payment-attempts.ts';
-import type { KeeperSubscriptionForEvents } from '../../db/subscription-work.ts';
+import type { AttemptRow } from '../../db/money/payment-attempts.ts';
+import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts';
 import type { ClaimedRow } from '../../domain/collecting/settlement.ts';
 import type { Polled } from './poll-schedule.ts';
 

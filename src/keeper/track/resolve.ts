@@ -4,7 +4,7 @@ import { createBlockTimes } from '../../chain/rpc/block-times.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { readSubscriptions } from '../../db/subscription-work.ts';
+import { readSubscriptions } from '../../db/subscriptions/work.ts';
 import {
   type AttemptEnd,
   failedEnd,

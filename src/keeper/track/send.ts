@@ -10,7 +10,7 @@ import {
   type KeeperSubscription,
   readCollectable,
   readSubscriptions,
-} from '../../db/subscription-work.ts';
+} from '../../db/subscriptions/work.ts';
 import type { ChainView } from '../../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../../domain/collecting/decide.ts';
 import { amountDue } from '../../domain/collecting/price.ts';

@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../../chain/rpc/errors.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
 import { STATUSES_AT_ONCE } from '../../chain/rpc/transactions.ts';
-import { renewed, releaseClaims, renewLeases } from '../../db/subscription-leases.ts';
+import { renewed, releaseClaims, renewLeases } from '../../db/subscriptions/leases.ts';
 import { LEASE_SECONDS } from '../../domain/collecting/settlement.ts';
 import { chunks } from '../../each.ts';
 import { type Loop, startLoop } from '../../loop.ts';

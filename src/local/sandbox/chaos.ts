@@ -1,7 +1,7 @@
 // Kills processes with kill -9 at random moments. Then waits until all daemons are ready again, and
 // expires the leases that the killed processes held.
 import pRetry from 'p-retry';
-import { expireDispatchClaims, expireKeeperLeases } from '../../db/sandbox.ts';
+import { expireDispatchClaims, expireKeeperLeases } from '../../db/operating/sandbox.ts';
 import { allReady, type Processes } from './processes.ts';
 import type { Random } from './random.ts';
 

@@ -9,7 +9,7 @@ import {
   type EventRecord,
   type PaymentRecord,
   type SubscriptionRecord,
-} from '../../db/sandbox.ts';
+} from '../../db/operating/sandbox.ts';
 import { retrying } from './chaos.ts';
 import type { MerchantServer, ReceivedEvent } from './merchant-server.ts';
 import type { Merchant } from './merchants.ts';

@@ -1,6 +1,6 @@
 // Invariants that the sandbox checks after a run of the scenario. Each invariant returns one
 // sentence for each breach that it finds.
-import { contractEventTypes } from '../../db/events.ts';
+import { contractEventTypes } from '../../db/delivering/events.ts';
 import type { Evidence } from './evidence.ts';
 import type { SubscriberRole, Subscriber } from './subscribers.ts';
 

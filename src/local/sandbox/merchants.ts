@@ -1,6 +1,6 @@
 // Sets up merchants. Each merchant signs in, creates an app, registers its webhook endpoint,
 // publishes a plan on chain and creates an API key.
-import { extraEventTypes } from '../../db/events.ts';
+import { extraEventTypes } from '../../db/delivering/events.ts';
 import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';
 import type { MerchantServer } from './merchant-server.ts';

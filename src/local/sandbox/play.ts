@@ -1,8 +1,8 @@
 // Plays the scenario: wallets subscribe, then the chain's time advances period by period, and each
 // subscriber takes the actions of its role. Time advances only when all due work is done, so no due
 // time is skipped.
+import { bringRetriesForward, readWorkLeft } from '../../db/operating/sandbox.ts';
 import { SUBSCRIPTIONS_DUE } from '../../db/postgres/notify.ts';
-import { bringRetriesForward, readWorkLeft } from '../../db/sandbox.ts';
 import { each } from '../../each.ts';
 import { type Chaos, retrying } from './chaos.ts';
 import type { MerchantServer } from './merchant-server.ts';

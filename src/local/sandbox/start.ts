@@ -2,7 +2,7 @@
 // the invariants.
 import { randomBytes } from 'node:crypto';
 import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
-import { datePlay } from '../../db/sandbox.ts';
+import { datePlay } from '../../db/operating/sandbox.ts';
 import type { Log } from '../../log.ts';
 import { LOCALNET_MINT } from '../chain/genesis.ts';
 import { createApi } from './api.ts';

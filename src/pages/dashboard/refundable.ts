@@ -1,4 +1,4 @@
-// Computes how much of a payment can still be refunded, like the API (src/db/refunds.ts).
+// Computes how much of a payment can still be refunded, like the API (src/db/money/refunds.ts).
 import type { components } from '../../client/openapi.ts';
 
 type Transaction = components['schemas']['Transaction'];

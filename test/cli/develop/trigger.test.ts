@@ -1,5 +1,5 @@
 import t from 'tap';
-import { countReaders } from '../../../src/db/event-readers.ts';
+import { countReaders } from '../../../src/db/delivering/event-readers.ts';
 import { runShared, start } from '../../fixtures/command.ts';
 import { startReceiver } from '../../fixtures/receiver.ts';
 import { startServe } from '../../fixtures/serve.ts';

@@ -1,6 +1,6 @@
 // billing merchants, with a running serve that applies the new settings.
 import t from 'tap';
-import { storeLogo } from '../../../src/db/app-logos.ts';
+import { storeLogo } from '../../../src/db/accounts/app-logos.ts';
 import { appendEvents } from '../../../src/domain/outbox/events.ts';
 import { runShared } from '../../fixtures/command.ts';
 import {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
-import { recordStop, writeDaemon } from '../../../src/db/daemons.ts';
+import { recordStop, writeDaemon } from '../../../src/db/operating/daemons.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { startTestChain } from '../../fixtures/localnet.ts';

@@ -1,7 +1,7 @@
 // billing merchants suspend|resume|approve and billing wallets.
 import { hostname } from 'node:os';
 import t from 'tap';
-import { ensureMerchant } from '../../../src/db/merchants.ts';
+import { ensureMerchant } from '../../../src/db/accounts/merchants.ts';
 import { runShared } from '../../fixtures/command.ts';
 import { randomAddress } from '../../fixtures/http.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';

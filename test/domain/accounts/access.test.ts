@@ -2,7 +2,7 @@
 // cancellations.
 import fc from 'fast-check';
 import t from 'tap';
-import type { AccessSubscription } from '../../../src/db/access.ts';
+import type { AccessSubscription } from '../../../src/db/subscriptions/access.ts';
 import {
   accessReasons,
   accessUntil,

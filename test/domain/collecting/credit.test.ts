@@ -5,7 +5,7 @@ import t from 'tap';
 import type { SubscriptionAccount } from '../../../src/chain/program/layouts.ts';
 import { pullPeriod } from '../../../src/chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
-import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
+import type { KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
 import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
 import {
   creditFor,

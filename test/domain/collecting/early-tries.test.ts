@@ -2,7 +2,7 @@
 // simulation fails.
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
-import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
+import type { KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
 import type { ChainView } from '../../../src/domain/collecting/chain-view.ts';
 import { hasChanged } from '../../../src/domain/collecting/changes.ts';
 import { decide } from '../../../src/domain/collecting/decide.ts';

@@ -1,7 +1,7 @@
 // canPay counts what the same wallet owes to its other plans.
 import fc from 'fast-check';
 import t from 'tap';
-import type { WalletDue } from '../../../src/db/wallet-dues.ts';
+import type { WalletDue } from '../../../src/db/subscriptions/wallet-dues.ts';
 import { owedBefore } from '../../../src/domain/collecting/owed.ts';
 
 const due = new Date('2026-03-01T00:00:00Z');

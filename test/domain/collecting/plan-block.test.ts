@@ -1,11 +1,11 @@
 // A subscription only waits for a plan that is marked as blocked.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { releaseWaiting } from '../../../src/db/plan-watch.ts';
-import { unmarkBlocked } from '../../../src/db/plans.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
-import { claimDue } from '../../../src/db/subscription-leases.ts';
-import { readSubscriptions } from '../../../src/db/subscription-work.ts';
+import { claimDue } from '../../../src/db/subscriptions/leases.ts';
+import { releaseWaiting } from '../../../src/db/subscriptions/plan-watch.ts';
+import { unmarkBlocked } from '../../../src/db/subscriptions/plans.ts';
+import { readSubscriptions } from '../../../src/db/subscriptions/work.ts';
 import { unblockPlan } from '../../../src/domain/collecting/plan-block.ts';
 import { settle } from '../../../src/domain/collecting/settlement.ts';
 import { updateOf } from '../../../src/domain/collecting/transitions.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { PlanAccount } from '../../../src/chain/program/layouts.ts';
-import type { PlanRow } from '../../../src/db/plans.ts';
+import type { PlanRow } from '../../../src/db/subscriptions/plans.ts';
 import { assessPlan } from '../../../src/domain/collecting/plan-change.ts';
 
 const record: PlanRow = {

@@ -1,11 +1,15 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import t from 'tap';
-import { holdCollection, readBrake, resumeCollection } from '../../../src/db/collection-holds.ts';
-import { insertAttempts } from '../../../src/db/payment-attempts.ts';
+import { insertAttempts } from '../../../src/db/money/payment-attempts.ts';
+import {
+  holdCollection,
+  readBrake,
+  resumeCollection,
+} from '../../../src/db/operating/collection-holds.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
-import { claimDue } from '../../../src/db/subscription-leases.ts';
-import { readSubscriptions, type KeeperSubscription } from '../../../src/db/subscription-work.ts';
+import { claimDue } from '../../../src/db/subscriptions/leases.ts';
+import { readSubscriptions, type KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
 import {
   type Assessment,
   settle,

@@ -1,6 +1,6 @@
 // Single transitions of the state machine; decide.test.ts checks random sequences of them.
 import t from 'tap';
-import type { KeeperSubscription } from '../../../src/db/subscription-work.ts';
+import type { KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
 import type { Pull } from '../../../src/domain/collecting/chain-view.ts';
 import { applyCover, applyFurther, applyPayment } from '../../../src/domain/collecting/paying.ts';
 import {

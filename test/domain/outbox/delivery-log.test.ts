@@ -4,7 +4,7 @@ import {
   type LogFilters,
   type LoggedDelivery,
   type Walk,
-} from '../../../src/db/deliveries.ts';
+} from '../../../src/db/delivering/deliveries.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { timeOfId } from '../../../src/db/postgres/ids.ts';
 import { readLog, type LogQuery } from '../../../src/domain/outbox/delivery-log.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { readFeedBound } from '../../../src/db/event-feed.ts';
+import { readFeedBound } from '../../../src/db/delivering/event-feed.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { timeOfId } from '../../../src/db/postgres/ids.ts';
 import { appName, createNotifier, DELIVERIES_QUEUED } from '../../../src/db/postgres/notify.ts';

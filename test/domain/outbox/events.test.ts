@@ -4,7 +4,7 @@ import {
   extraEventTypes,
   standardEventTypes,
   type EventContext,
-} from '../../../src/db/events.ts';
+} from '../../../src/db/delivering/events.ts';
 import { connect, type Transaction } from '../../../src/db/postgres/connect.ts';
 import { appName } from '../../../src/db/postgres/notify.ts';
 import { appendEvents, eventBody } from '../../../src/domain/outbox/events.ts';

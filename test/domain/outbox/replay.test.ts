@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { on, once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { claimDeliveries, recordOutcomes } from '../../../src/db/delivery-queue.ts';
-import { deleteEndpoint, insertEndpoint } from '../../../src/db/endpoints.ts';
+import { claimDeliveries, recordOutcomes } from '../../../src/db/delivering/delivery-queue.ts';
+import { deleteEndpoint, insertEndpoint } from '../../../src/db/delivering/endpoints.ts';
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { newId } from '../../../src/db/postgres/ids.ts';
 import {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { loadConfig } from '../../../src/config/config.ts';
-import type { SponsorUsage } from '../../../src/db/sponsor-budgets.ts';
-import type { MerchantStanding } from '../../../src/db/sponsored-merchants.ts';
+import type { SponsorUsage } from '../../../src/db/offers/sponsor-budgets.ts';
+import type { MerchantStanding } from '../../../src/db/offers/sponsored-merchants.ts';
 import {
   floorOf,
   isNearLimit,

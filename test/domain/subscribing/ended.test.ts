@@ -3,7 +3,7 @@ import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { planAddress, SYSTEM_PROGRAM } from '../../../src/chain/program/addresses.ts';
 import { timeOf } from '../../../src/chain/time.ts';
-import type { EarlierRegistration } from '../../../src/db/account-registrations.ts';
+import type { EarlierRegistration } from '../../../src/db/subscriptions/account-registrations.ts';
 import {
   endOf,
   isJudged,

@@ -1,8 +1,8 @@
 // The credit of a change of plan, from the books.
 import t from 'tap';
 import { unixSeconds } from '../../../src/chain/time.ts';
-import { expireRefund, insertRefund, recordRefund } from '../../../src/db/refunds.ts';
-import { endRefundedAccess } from '../../../src/db/subscriptions.ts';
+import { expireRefund, insertRefund, recordRefund } from '../../../src/db/money/refunds.ts';
+import { endRefundedAccess } from '../../../src/db/subscriptions/subscriptions.ts';
 import { readTakenOver, takeOver } from '../../../src/domain/subscribing/plan-credit.ts';
 import { randomAddress } from '../../fixtures/http.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';

@@ -6,7 +6,7 @@ import { generateKeypair, type Keypair } from '../../../src/chain/keypair.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
 import { refundTransaction } from '../../../src/chain/transactions/refund.ts';
 import { reconcile } from '../../../src/cli/operate/reconcile/compare.ts';
-import { readStatementDays } from '../../../src/db/statements.ts';
+import { readStatementDays } from '../../../src/db/money/statements.ts';
 import { recordRefunds } from '../../../src/domain/subscribing/refunds.ts';
 import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
 import type { Stage } from '../../fixtures/billing.ts';

@@ -1,6 +1,6 @@
 // Idempotency-Key.
 import t from 'tap';
-import { deleteOldKeys, takeKey } from '../../../src/db/idempotency.ts';
+import { deleteOldKeys, takeKey } from '../../../src/db/accounts/idempotency.ts';
 import { chainApi, testApi, type TestApi } from '../../fixtures/http.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 import { insertEvent, insertPlan, insertSubscription } from '../../fixtures/rows.ts';

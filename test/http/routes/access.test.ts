@@ -1,6 +1,6 @@
 // GET /merchant/apps/{appId}/access: one answer for a customer, by own id or by wallet.
 import t from 'tap';
-import { readAccess } from '../../../src/db/access.ts';
+import { readAccess } from '../../../src/db/subscriptions/access.ts';
 import { randomAddress, testApi } from '../../fixtures/http.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 

@@ -1,7 +1,7 @@
 // What one merchant and one address can store.
 import { randomBytes } from 'node:crypto';
 import t from 'tap';
-import { deleteEndedSessions } from '../../../src/db/checkout-sessions.ts';
+import { deleteEndedSessions } from '../../../src/db/subscriptions/checkout-sessions.ts';
 import { chainApi, randomAddress, testApi } from '../../fixtures/http.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';
 import { startServe } from '../../fixtures/serve.ts';

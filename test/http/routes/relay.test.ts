@@ -528,7 +528,7 @@ void t.test(
 void t.test(
   'offers lose their message after ten minutes; offers to subscribe, and to resume once the relay took them, are forgotten after 24 hours',
   async (t) => {
-    const { deleteOldOffers } = await import('../../../src/db/offered-transactions.ts');
+    const { deleteOldOffers } = await import('../../../src/db/offers/offered-transactions.ts');
     const api = await chainApi(t);
     await opening(api);
     t.equal(await deleteOldOffers(api.sql), 0);

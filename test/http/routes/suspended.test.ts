@@ -1,6 +1,6 @@
 // Suspended merchants and subscribers: reading, cancelling, closing and revoking stay open.
 import t from 'tap';
-import { approveMerchant, endSuspension, suspend } from '../../../src/db/suspensions.ts';
+import { approveMerchant, endSuspension, suspend } from '../../../src/db/accounts/suspensions.ts';
 import { chainApi, testApi } from '../../fixtures/http.ts';
 import { png } from '../../fixtures/images.ts';
 import { insertPlan, insertSubscription } from '../../fixtures/rows.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { createPlan } from '../../../src/chain/program/plan-instructions.ts';
 import { RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
-import { endAbandonedPlans, takeUnwatchedPlans } from '../../../src/db/plan-watch.ts';
+import { endAbandonedPlans, takeUnwatchedPlans } from '../../../src/db/subscriptions/plan-watch.ts';
 import { PlanWatch } from '../../../src/keeper/follow/plan-watch.ts';
 import { startStage } from '../../fixtures/billing.ts';
 

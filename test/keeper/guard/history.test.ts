@@ -6,7 +6,7 @@ import {
   listHolds,
   readBrake,
   resumeCollection,
-} from '../../../src/db/collection-holds.ts';
+} from '../../../src/db/operating/collection-holds.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent } from '../../fixtures/agreement.ts';
 import type { Stage, Subscription } from '../../fixtures/billing.ts';
 

@@ -2,8 +2,9 @@
 // secrets and clock.
 import { type Config, required } from '../../../config/config.ts';
 import { describeDatabase } from '../../../config/postgres-url.ts';
-import { countForeignSecrets } from '../../../db/endpoints.ts';
-import { findInstallation } from '../../../db/installation.ts';
+import { countForeignSecrets } from '../../../db/delivering/endpoints.ts';
+import { findInstallation } from '../../../db/operating/installation.ts';
+import { readDatabaseFacts } from '../../../db/operating/status.ts';
 import { readClockOffset } from '../../../db/postgres/clock.ts';
 import { findStaleCollations } from '../../../db/postgres/collations.ts';
 import { connect, type Sql } from '../../../db/postgres/connect.ts';
@@ -19,7 +20,6 @@ import {
   type RoleState,
 } from '../../../db/postgres/role-check.ts';
 import { daemonLimits } from '../../../db/postgres/settings.ts';
-import { readDatabaseFacts } from '../../../db/status.ts';
 import { differences, installationOf } from '../../../domain/accounts/installation.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 import { OperatorError } from '../../../errors.ts';

@@ -7,13 +7,13 @@ import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
 import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
-import type { Sql } from '../../../db/postgres/connect.ts';
 import {
   listCreditFaults,
   listRecorded,
   listTreasuries,
   type RecordedPayment,
-} from '../../../db/reconciliation.ts';
+} from '../../../db/operating/reconciliation.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import {
   decoded,

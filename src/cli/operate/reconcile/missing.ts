@@ -4,9 +4,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { timeOf } from '../../../chain/time.ts';
-import { findLostSignUp } from '../../../db/lost-sign-ups.ts';
-import { readPulled } from '../../../db/payments.ts';
-import type { Sql } from '../../../db/postgres/connect.ts';
+import { readPulled } from '../../../db/money/payments.ts';
+import { findLostSignUp } from '../../../db/offers/lost-sign-ups.ts';
 import {
   claimOne,
   findOwner,
@@ -14,8 +13,9 @@ import {
   listKnown,
   listUnexplained,
   readFeeBps,
-} from '../../../db/reconciliation.ts';
-import { readSubscriptions } from '../../../db/subscription-work.ts';
+} from '../../../db/operating/reconciliation.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
+import { readSubscriptions } from '../../../db/subscriptions/work.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { Difference, PlanPull } from '../../../domain/collecting/differences.ts';
 import { isLeftToReconcile, recordPull } from '../../../domain/collecting/pulls.ts';

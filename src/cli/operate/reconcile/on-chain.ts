@@ -8,8 +8,8 @@ import type {
 import type { Rpc } from '../../../chain/rpc/rpc.ts';
 import { readListed } from '../../../chain/rpc/transactions.ts';
 import { timeOf, unixSeconds } from '../../../chain/time.ts';
+import { findPlans, listPublishedPlans } from '../../../db/operating/reconciliation.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
-import { findPlans, listPublishedPlans } from '../../../db/reconciliation.ts';
 import { type PlanPull, planPullsIn } from '../../../domain/collecting/differences.ts';
 import { each } from '../../../each.ts';
 

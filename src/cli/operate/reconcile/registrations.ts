@@ -10,9 +10,9 @@ import {
 import { periodSeconds } from '../../../chain/program/period.ts';
 import { RpcError } from '../../../chain/rpc/errors.ts';
 import type { Rpc } from '../../../chain/rpc/rpc.ts';
-import { findPlansAt, listActivePlanPdas, type PlanRow } from '../../../db/plans.ts';
+import { findSubscribed, listTreasuries } from '../../../db/operating/reconciliation.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
-import { findSubscribed, listTreasuries } from '../../../db/reconciliation.ts';
+import { findPlansAt, listActivePlanPdas, type PlanRow } from '../../../db/subscriptions/plans.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { PlanPull } from '../../../domain/collecting/differences.ts';
 import { checkRegistration, storeRegistration } from '../../../domain/subscribing/registration.ts';

@@ -1,5 +1,5 @@
-// Registers sponsored sign-ups that landed without a subscription (db/lost-sign-ups.ts). Their
-// accounts are gone, so the subscriptions are registered as ended, with their payments.
+// Registers sponsored sign-ups that landed without a subscription (db/offers/lost-sign-ups.ts).
+// Their accounts are gone, so the subscriptions are registered as ended, with their payments.
 import { ChainDataError } from '../../../chain/program/layouts.ts';
 import { isSameAccount, periodSeconds } from '../../../chain/program/period.ts';
 import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
@@ -8,10 +8,10 @@ import {
   lockLostSignUp,
   type LostSignUp,
   setSignUpSubscription,
-} from '../../../db/lost-sign-ups.ts';
-import { readReplaced } from '../../../db/plan-changes.ts';
-import { findPlan } from '../../../db/plans.ts';
+} from '../../../db/offers/lost-sign-ups.ts';
 import type { Sql } from '../../../db/postgres/connect.ts';
+import { readReplaced } from '../../../db/subscriptions/plan-changes.ts';
+import { findPlan } from '../../../db/subscriptions/plans.ts';
 import {
   type Gone,
   openedBy,

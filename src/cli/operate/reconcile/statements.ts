@@ -3,14 +3,14 @@
 // day is skipped if one of its payments or refunds already has a reported difference.
 import type { FoundTransaction } from '../../../chain/rpc/responses.ts';
 import { paysRefund } from '../../../chain/transactions/refund.ts';
-import type { Sql } from '../../../db/postgres/connect.ts';
+import { readStatementDays, type StatementDay } from '../../../db/money/statements.ts';
+import { readAppSponsoring } from '../../../db/offers/sponsor-budgets.ts';
 import {
   listRecordedRefunds,
   listRefundFaults,
   type RecordedRefundRow,
-} from '../../../db/reconciliation.ts';
-import { readAppSponsoring } from '../../../db/sponsor-budgets.ts';
-import { readStatementDays, type StatementDay } from '../../../db/statements.ts';
+} from '../../../db/operating/reconciliation.ts';
+import type { Sql } from '../../../db/postgres/connect.ts';
 import { monthRange } from '../../../domain/accounts/statement.ts';
 import { type Difference, unreadableRecord } from '../../../domain/collecting/differences.ts';
 import { each } from '../../../each.ts';

@@ -1,6 +1,6 @@
 // The facts that `billing status` reads, the limits, and the result. --json prints a Status.
 import type { ClockDifference } from '../../../daemon/clocks.ts';
-import type { DaemonRow } from '../../../db/daemons.ts';
+import type { DaemonRow } from '../../../db/operating/daemons.ts';
 import type { ChainStatus } from './chain.ts';
 import type { QueueStatus } from './queues.ts';
 

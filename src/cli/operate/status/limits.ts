@@ -1,6 +1,6 @@
 // Compares the facts of a status with the limits. Pure functions.
 import { type ClockDifference, type ClockName, MAX_CLOCK_SECONDS } from '../../../daemon/clocks.ts';
-import type { DaemonRow } from '../../../db/daemons.ts';
+import type { DaemonRow } from '../../../db/operating/daemons.ts';
 import { heldInWords } from '../../../domain/collecting/brake.ts';
 import {
   type Checkable,

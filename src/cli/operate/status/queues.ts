@@ -1,27 +1,25 @@
 // Reads from Postgres how many payments and deliveries are due, and how late they are.
-import { type Hold, listHolds, readBrake } from '../../../db/collection-holds.ts';
-import { listDaemons, type DaemonRow, readWork, type Work } from '../../../db/daemons.ts';
 import {
   countDue,
   findDueEndpoints,
   listQueuedEndpoints,
   type QueuedEndpoint,
-} from '../../../db/delivery-queue.ts';
-import { countForeignSecrets } from '../../../db/endpoints.ts';
-import { readClockOffset } from '../../../db/postgres/clock.ts';
-import type { Queryable, Sql } from '../../../db/postgres/connect.ts';
+} from '../../../db/delivering/delivery-queue.ts';
+import { countForeignSecrets } from '../../../db/delivering/endpoints.ts';
 import {
   type OverdueRent,
   readOverdueRent,
   readRentByAge,
   type RentOfAge,
-} from '../../../db/rent-ages.ts';
+} from '../../../db/offers/rent-ages.ts';
 import {
   type MerchantSponsoring,
   readSponsoringByMerchant,
   readSponsoringFacts,
   type SponsoringFacts,
-} from '../../../db/sponsor-budgets.ts';
+} from '../../../db/offers/sponsor-budgets.ts';
+import { type Hold, listHolds, readBrake } from '../../../db/operating/collection-holds.ts';
+import { listDaemons, type DaemonRow, readWork, type Work } from '../../../db/operating/daemons.ts';
 import {
   type CostlyWallet,
   MAX_COUNTED,
@@ -34,8 +32,10 @@ import {
   type DeliveryFacts,
   type PaymentFacts,
   type RecentError,
-} from '../../../db/status.ts';
-import { readBacklog } from '../../../db/subscription-leases.ts';
+} from '../../../db/operating/status.ts';
+import { readClockOffset } from '../../../db/postgres/clock.ts';
+import type { Queryable, Sql } from '../../../db/postgres/connect.ts';
+import { readBacklog } from '../../../db/subscriptions/leases.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
 import { isNearLimit, mayBeOut, type SponsorLimits } from '../../../domain/sponsoring/limits.ts';
 

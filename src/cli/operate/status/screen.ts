@@ -1,6 +1,6 @@
 // Formats the status as text.
 import { MAX_AGREED_SECONDS } from '../../../daemon/clocks.ts';
-import { MAX_COUNTED } from '../../../db/status.ts';
+import { MAX_COUNTED } from '../../../db/operating/status.ts';
 import type { Paint } from '../../terminal/print.ts';
 import { safeText } from '../../terminal/safe-text.ts';
 import { table } from '../../terminal/table.ts';

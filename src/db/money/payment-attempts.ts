@@ -1,0 +1,229 @@
+// Payment attempts and the transactions that contain them. An attempt and its transaction are
+// committed before the transaction is first sent.
+import bs58 from 'bs58';
+import type { Queryable } from '../postgres/connect.ts';
+import { hexOf } from '../postgres/signatures.ts';
+
+export interface AttemptRow {
+  id: string;
+  subscriptionId: string;
+  /** Index of the payment in its transaction, from 0. */
+  position: number;
+  /** Number of payments in the transaction. */
+  payments: number;
+  periodStart: Date;
+  signature: string;
+  transaction: Buffer;
+  lastValidBlockHeight: bigint;
+  /** Slot of the RPC response that returned the blockhash; 0 when the slot is unknown. */
+  blockhashSlot: bigint;
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  /** The part of the fee that is not collected, because no treasury of the plan can receive it. */
+  feeOwed: bigint;
+  /**
+   * Credit that was spent on the period in addition to amountGross. A change of plan made this
+   * credit.
+   */
+  creditSpent: bigint;
+}
+
+/**
+ * Thrown when another row of `subscriptions` with the same on-chain address has an open attempt.
+ */
+export class AddressTaken extends Error {
+  readonly subscriptionIds: ReadonlySet<string>;
+
+  constructor(subscriptionIds: Iterable<string>) {
+    super('the address has an open attempt');
+    this.subscriptionIds = new Set(subscriptionIds);
+  }
+}
+
+/**
+ * Stores attempts with their signed transactions. Returns the attempt ids by subscription id.
+ * Throws AddressTaken when an address already has an open attempt (unique index). The caller must
+ * then roll back, because a transaction is stored with all of its payments or not at all.
+ */
+export async function insertAttempts(
+  sql: Queryable,
+  attempts: readonly (Omit<AttemptRow, 'id'> & { subscriptionPda: string; claimId: string })[],
+): Promise<Map<string, string>> {
+  const transactions = new Map(attempts.map((one) => [one.signature, one]));
+  const hex = new Map([...transactions.keys()].map((signature) => [signature, hexOf(signature)]));
+  const signed = [...transactions.values()].map((one) => ({
+    signature: hex.get(one.signature),
+    bytes: one.transaction.toString('hex'),
+    last_valid_block_height: one.lastValidBlockHeight.toString(),
+    blockhash_slot: one.blockhashSlot.toString(),
+  }));
+  const given = attempts.map((one) => ({
+    subscription_id: one.subscriptionId,
+    subscription_pda: one.subscriptionPda,
+    position: one.position,
+    period_start: one.periodStart,
+    claim_id: one.claimId,
+    signature: hex.get(one.signature),
+    amount_gross: one.amountGross.toString(),
+    platform_fee: one.platformFee.toString(),
+    amount_net: one.amountNet.toString(),
+    fee_owed: one.feeOwed.toString(),
+    credit_spent: one.creditSpent.toString(),
+  }));
+  const stored = await sql<{ id: string; subscriptionId: string }[]>`
+    with committed as (
+      insert into transactions (signature, bytes, last_valid_block_height, blockhash_slot)
+      select decode(signature, 'hex'), decode(bytes, 'hex'), last_valid_block_height, blockhash_slot
+      from json_to_recordset(${JSON.stringify(signed)}::text::json) as v (signature text,
+        bytes text, last_valid_block_height int8,
+        blockhash_slot int8)
+      returning id, signature
+    )
+    insert into payment_attempts (subscription_id, subscription_pda, transaction_id, position,
+      period_start, claim_id, amount_gross, platform_fee,
+      amount_net, fee_owed, credit_spent)
+    select v.subscription_id, v.subscription_pda, committed.id, v.position, v.period_start,
+      v.claim_id, v.amount_gross, v.platform_fee,
+      v.amount_net, v.fee_owed, v.credit_spent
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
+      subscription_pda text, position int,
+      period_start timestamptz, claim_id uuid, signature text, amount_gross int8, platform_fee int8,
+        amount_net int8, fee_owed int8, credit_spent int8)
+    join committed on committed.signature = decode(v.signature, 'hex')
+    on conflict (subscription_pda) where state = 'open' do nothing
+    returning id, subscription_id`;
+  const ids = new Map(stored.map(({ id, subscriptionId }) => [subscriptionId, id]));
+  const missing = attempts.filter(({ subscriptionId }) => !ids.has(subscriptionId));
+  if (missing.length > 0) throw new AddressTaken(missing.map((one) => one.subscriptionId));
+  return ids;
+}
+
+/** Returns those of these transactions (Base58 signatures) in which the address has an attempt. */
+export async function readAttempted(
+  sql: Queryable,
+  subscriptionPda: string,
+  signatures: readonly string[],
+): Promise<Set<string>> {
+  if (signatures.length === 0) return new Set();
+  const rows = await sql<{ signature: Buffer }[]>`
+    select t.signature
+    from transactions t join payment_attempts a on a.transaction_id = t.id
+    where t.signature in (select decode(hex, 'hex') from unnest(${signatures.map(hexOf)}::text[]) as hex)
+      and a.subscription_pda = ${subscriptionPda}`;
+  return new Set(rows.map(({ signature }) => bs58.encode(signature)));
+}
+
+/** Reads the open attempts of these subscriptions. A subscription has at most one open attempt. */
+export async function readOpenAttempts(
+  sql: Queryable,
+  subscriptionIds: readonly string[],
+): Promise<AttemptRow[]> {
+  const rows = await sql<(Omit<AttemptRow, 'signature'> & { signature: Buffer })[]>`
+    select a.id, a.subscription_id, a.position, a.period_start, t.signature, t.bytes as transaction,
+      t.last_valid_block_height,
+      t.blockhash_slot, a.amount_gross, a.platform_fee, a.amount_net, a.fee_owed,
+        a.credit_spent, (select count(*)::int from payment_attempts c where c.transaction_id = t.id) as payments
+    from ${openOf(sql, subscriptionIds)} join transactions t on t.id = a.transaction_id`;
+  return rows.map((row) => ({ ...row, signature: bs58.encode(row.signature) }));
+}
+
+/** Returns those of these attempts whose transaction has landed with another payment. */
+export async function readLandedTogether(
+  sql: Queryable,
+  attemptIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (attemptIds.length === 0) return new Set();
+  const rows = await sql<{ id: string }[]>`
+    select a.id from payment_attempts a where a.id = any(${attemptIds}::uuid[]) and exists (
+      select from payment_attempts other
+      where other.transaction_id = a.transaction_id and other.state = 'landed'
+    )`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** The amount and period of an open attempt. */
+export type UnderWay = Pick<AttemptRow, 'subscriptionId' | 'periodStart' | 'amountGross'>;
+
+export function readUnderWay(sql: Queryable, subscriptionIds: string[]): Promise<UnderWay[]> {
+  return sql<UnderWay[]>`
+    select a.subscription_id, a.period_start, a.amount_gross from ${openOf(sql, subscriptionIds)}`;
+}
+
+/**
+ * FROM clause for the open attempts `a` of these subscriptions. Open attempts are joined by
+ * address, because only the address is indexed for open attempts.
+ */
+function openOf(sql: Queryable, subscriptionIds: readonly string[]) {
+  return sql`subscriptions s join payment_attempts a
+    on s.id = any(${subscriptionIds}::uuid[]) and a.subscription_pda = s.subscription_pda
+      and a.state = 'open' and a.subscription_id = s.id`;
+}
+
+export interface Resolution {
+  id: string;
+  state: 'landed' | 'failed' | 'expired' | 'unexplained';
+  error: string | null;
+}
+
+/**
+ * Sets the final states of attempts. The caller holds live claims on the subscriptions and has
+ * locked their rows. When a transaction has no open attempt left, this function also sets the
+ * transaction's state and deletes its bytes.
+ */
+export async function resolveAttempts(
+  sql: Queryable,
+  resolutions: readonly Resolution[],
+): Promise<void> {
+  const ids = resolutions.map(({ id }) => id);
+  // Two keepers may resolve attempts of one transaction at the same time. After waiting for this
+  // lock, the second keeper sees the states that the first keeper wrote.
+  await sql`
+    select id from transactions where id in (select transaction_id from payment_attempts
+      where id = any(${ids}::uuid[]))
+    order by id for no key update`;
+  await sql`
+    with given as materialized (
+      select * from json_to_recordset(${JSON.stringify(resolutions)}::text::json) as v (id uuid,
+        state text, error text)
+    ), ended as (
+      update payment_attempts a set state = given.state, error = given.error, resolved_at = now()
+      from given where a.id = given.id and a.state = 'open'
+      returning a.transaction_id, a.state
+    )
+    update transactions t set bytes = null, state = (
+      select case ended.state when 'unexplained' then 'expired' else ended.state end from ended
+        where ended.transaction_id = t.id limit 1
+    )
+    where t.id = any(array(select transaction_id from ended)) and not exists (
+      select from payment_attempts a where a.transaction_id = t.id and a.state = 'open'
+        and a.id <> all(${ids}::uuid[])
+    )`;
+}
+
+/**
+ * Returns the start of the newest period for which each of these subscriptions has an attempt that
+ * did not land. A subscription without such an attempt is not in the result.
+ */
+export function readTried(
+  sql: Queryable,
+  subscriptionIds: readonly string[],
+): Promise<{ subscriptionId: string; periodStart: Date }[]> {
+  // The index attempts_in_vain has the same states.
+  return sql<{ subscriptionId: string; periodStart: Date }[]>`
+    select subscription_id, max(period_start) as period_start from payment_attempts
+    where subscription_id = any(${[...subscriptionIds]}::uuid[])
+      and state in ('failed', 'expired', 'unexplained')
+    group by subscription_id`;
+}
+
+/** Returns the number of open attempts and the age of the oldest open attempt. */
+export async function measureOpenAttempts(
+  sql: Queryable,
+): Promise<{ count: number; oldestSeconds: number }> {
+  const [row] = await sql<{ count: number; oldestSeconds: number }[]>`
+    select count(*)::int as count, coalesce(extract(epoch from now() - min(created_at)), 0)::float8
+      as oldest_seconds
+    from payment_attempts where state = 'open'`;
+  return row ?? { count: 0, oldestSeconds: 0 };
+}

@@ -1,0 +1,372 @@
+// Payments. Each paid period has one succeeded row. Each extra pull in a paid period has one more
+// succeeded row. Each failed attempt has one failed row.
+import type { Queryable } from '../postgres/connect.ts';
+import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
+import { subscriptionsOf } from '../subscriptions/customers.ts';
+import { isRefundedInFull } from '../subscriptions/subscriptions.ts';
+
+export interface PaymentRow {
+  appId: string;
+  planId: string;
+  subscriptionId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  status: 'succeeded' | 'failed';
+  /**
+   * `keeper` and `foreign` (another puller): the payment was pulled. `credit`: credit from a change
+   * of plan paid for the whole period, so nothing was pulled.
+   */
+  source: 'keeper' | 'foreign' | 'credit';
+  /**
+   * True for an extra pull, by the keeper or by another puller, in a period that is already paid.
+   */
+  further: boolean;
+  periodStart: Date;
+  periodEnd: Date;
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  /**
+   * The fee that was not collected, because no treasury could receive it or because another puller
+   * made the payment. amountGross does not include feeOwed.
+   */
+  feeOwed: bigint;
+  /**
+   * Credit that was spent on the period in addition to amountGross. A change of plan made this
+   * credit.
+   */
+  creditSpent: bigint;
+  /** Start of the time that the payment covers; null means periodStart. */
+  coversFrom: Date | null;
+  txSignature: string | null;
+  failureReason: string | null;
+  attempt: number;
+  occurredAt: Date;
+}
+
+/**
+ * Inserts payments. Throws a unique violation when a period or a pull already has a succeeded
+ * payment.
+ */
+export async function insertPayments(
+  sql: Queryable,
+  payments: readonly PaymentRow[],
+): Promise<void> {
+  const given = payments.map((row) => ({
+    app_id: row.appId,
+    plan_id: row.planId,
+    subscription_id: row.subscriptionId,
+    subscription_pda: row.subscriptionPda,
+    subscriber_wallet: row.subscriberWallet,
+    status: row.status,
+    source: row.source,
+    further: row.further,
+    period_start: row.periodStart,
+    period_end: row.periodEnd,
+    amount_gross: row.amountGross.toString(),
+    platform_fee: row.platformFee.toString(),
+    amount_net: row.amountNet.toString(),
+    fee_owed: row.feeOwed.toString(),
+    credit_spent: row.creditSpent.toString(),
+    covers_from: row.coversFrom,
+    tx_signature: row.txSignature,
+    failure_reason: row.failureReason,
+    attempt: row.attempt,
+    occurred_at: row.occurredAt,
+  }));
+  await sql`
+    insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
+      status, source, further, period_start, period_end,
+      amount_gross, platform_fee, amount_net, fee_owed, credit_spent, covers_from, tx_signature,
+        failure_reason, attempt, occurred_at)
+    select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given (app_id uuid,
+      plan_id uuid, subscription_id uuid,
+      subscription_pda text, subscriber_wallet text, status text, source text, further bool,
+        period_start timestamptz, period_end timestamptz,
+      amount_gross int8, platform_fee int8, amount_net int8, fee_owed int8, credit_spent int8,
+        covers_from timestamptz, tx_signature text, failure_reason text, attempt int,
+        occurred_at timestamptz)`;
+}
+
+/**
+ * Condition on `payments p`: the payment has one of these signatures. The comparison of MD5 hashes
+ * lets Postgres use the index one_payment_per_pull.
+ */
+export const paidBy = (sql: Queryable, signatures: readonly string[]): Fragment => sql`
+  md5(p.tx_signature)::uuid = any(array(select md5(signature)::uuid
+    from unnest(${[...signatures]}::text[]) as signature))
+  and p.tx_signature = any(${[...signatures]}::text[])`;
+
+/** Finds the succeeded payments of the transactions with these signatures. */
+export function readRecorded(
+  sql: Queryable,
+  signatures: string[],
+): Promise<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]> {
+  return sql<{ txSignature: string; subscriptionPda: string; subscriptionId: string }[]>`
+    select tx_signature, subscription_pda, subscription_id from payments p
+    where ${paidBy(sql, signatures)} and p.status = 'succeeded'`;
+}
+
+/** A succeeded payment, the record of one pull on chain. */
+export type PulledRow = Pick<
+  PaymentRow,
+  | 'subscriptionPda'
+  | 'periodStart'
+  | 'periodEnd'
+  | 'amountGross'
+  | 'platformFee'
+  | 'amountNet'
+  | 'occurredAt'
+> & {
+  source: 'keeper' | 'foreign';
+  txSignature: string;
+  isRefunded: boolean;
+  /**
+   * The part of the payment that was unused and became credit in a change of plan. Null without a
+   * change of plan.
+   */
+  amountCredited: bigint | null;
+};
+
+/**
+ * Reads the succeeded payments of these addresses and periods. An address may have several rows in
+ * `subscriptions`. The payments of all these rows are read.
+ */
+export function readPulled(
+  sql: Queryable,
+  periods: { subscriptionPda: string; periodStart: Date }[],
+): Promise<PulledRow[]> {
+  const given = periods.map((one) => ({
+    subscription_pda: one.subscriptionPda,
+    period_start: one.periodStart,
+  }));
+  return sql<PulledRow[]>`
+    select s.subscription_pda, p.source, p.period_start, p.period_end, p.amount_gross,
+      p.platform_fee, p.amount_net, ${isRefundedInFull(sql, 'p')} as is_refunded, p.tx_signature,
+      p.occurred_at, p.amount_credited
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_pda text,
+      period_start timestamptz)
+      join subscriptions s on s.subscription_pda = v.subscription_pda
+      join payments p on p.subscription_id = s.id and p.period_start = v.period_start
+    where p.status = 'succeeded' and p.source <> 'credit'`;
+}
+
+/**
+ * Finds which periods of these addresses a credit has paid in full. A period whose credit a change
+ * of plan took back counts as paid for the registration that had it alone: another registration of
+ * the account pays the rest of the period.
+ */
+export function readPaidByCredit(
+  sql: Queryable,
+  periods: readonly { subscriptionId: string; subscriptionPda: string; periodStart: Date }[],
+): Promise<{ subscriptionPda: string; periodStart: Date }[]> {
+  const given = periods.map((one) => ({
+    subscription_id: one.subscriptionId,
+    subscription_pda: one.subscriptionPda,
+    period_start: one.periodStart,
+  }));
+  return sql<{ subscriptionPda: string; periodStart: Date }[]>`
+    select s.subscription_pda, p.period_start
+    from json_to_recordset(${JSON.stringify(given)}::text::json) as v (subscription_id uuid,
+      subscription_pda text, period_start timestamptz)
+      join subscriptions s on s.subscription_pda = v.subscription_pda
+      join payments p on p.subscription_id = s.id and p.period_start = v.period_start
+    where p.status = 'succeeded' and p.source = 'credit'
+      and (p.amount_credited is null or s.id = v.subscription_id)`;
+}
+
+/** A payment for the lists of merchants and subscribers. */
+export interface TransactionRow {
+  id: string;
+  appId: string;
+  planId: string;
+  subscriptionId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  status: 'succeeded' | 'failed';
+  amountGross: bigint;
+  platformFee: bigint;
+  amountNet: bigint;
+  /** Sum of the payment's finalized refunds. */
+  amountRefunded: bigint;
+  /**
+   * Credit that was spent on the period in addition to amountGross. A change of plan made this
+   * credit.
+   */
+  creditSpent: bigint;
+  /** The part of the payment that was unused and became credit in a change of plan. */
+  amountCredited: bigint;
+  /** True for an extra pull in a period that is already paid. */
+  further: boolean;
+  txSignature: string | null;
+  failureReason: string | null;
+  attempt: number;
+  periodStart: Date;
+  periodEnd: Date;
+  occurredAt: Date;
+  createdAt: Date;
+  planName: string;
+  /** The subscription's current external id. */
+  externalId: string | null;
+  /** A JSON object as text. */
+  metadata: string;
+  /** Who set externalId and metadata last; null when neither is set. */
+  ownIdsFrom: string | null;
+}
+
+export interface TransactionFilters {
+  status: readonly string[] | null;
+  planId: string | null;
+  subscriptionId: string | null;
+  subscriberWallet: string | null;
+  /** The external id that the subscription has now. */
+  externalId: string | null;
+  /** Lower bound of occurredAt, inclusive. */
+  since: Date | null;
+  /** Upper bound of occurredAt, exclusive. */
+  until: Date | null;
+}
+
+export const anyTransaction: TransactionFilters = {
+  status: null,
+  planId: null,
+  subscriptionId: null,
+  subscriberWallet: null,
+  externalId: null,
+  since: null,
+  until: null,
+};
+
+/**
+ * Lists an app's payments, newest occurred_at first. With a subscriptionId or a customer, the query
+ * reads the index by subscription; otherwise it reads the index by app.
+ */
+export function listTransactions(
+  sql: Queryable,
+  appId: string,
+  filters: TransactionFilters,
+  { after, limit }: Page,
+): Promise<TransactionRow[]> {
+  const { subscriptionId } = filters;
+  if (isOfCustomer(filters))
+    return listOfCustomer(sql, sql`array[${appId}::uuid]`, filters, { after, limit });
+  const key =
+    subscriptionId === null
+      ? sql`app_id = ${appId}`
+      : sql`subscription_id = (select id from subscriptions where id = ${subscriptionId}
+        and app_id = ${appId})`;
+  return listFound(
+    sql,
+    sql`select ${readColumns(sql)} from payments where ${[key, ...restOf(sql, filters, after)]}
+      order by occurred_at desc, id desc limit ${limit}`,
+  );
+}
+
+const isOfCustomer = ({ subscriberWallet, externalId }: TransactionFilters): boolean =>
+  subscriberWallet !== null || externalId !== null;
+
+/** Lists the payments of a customer's subscriptions. `apps` is an SQL array of app ids. */
+function listOfCustomer(
+  sql: Queryable,
+  apps: Fragment,
+  { subscriptionId, ...filters }: TransactionFilters,
+  { after, limit }: Page,
+): Promise<TransactionRow[]> {
+  const only = subscriptionId === null ? sql`` : sql`where theirs.id = ${subscriptionId}`;
+  return listFound(
+    sql,
+    sql`select each.* from (${subscriptionsOf(sql, apps, filters)}) as theirs cross join lateral (
+        select ${readColumns(sql)} from payments
+        where ${[sql`subscription_id = theirs.id`, ...restOf(sql, filters, after)]}
+        order by occurred_at desc, id desc limit ${limit}
+      ) as each ${only}
+      order by each.occurred_at desc, each.id desc limit ${limit}`,
+  );
+}
+
+/**
+ * Reads the payments that the query `found` selects, with plan names and the subscriptions' data.
+ * `found` selects at most one page of rows from `payments`.
+ */
+const listFound = (sql: Queryable, found: Fragment) => sql<TransactionRow[]>`
+  select ${transactionColumns(sql)}
+  from (${found}) as p
+    join plans on plans.id = p.plan_id join subscriptions s on s.id = p.subscription_id
+  order by p.occurred_at desc, p.id desc`;
+
+/** Lists the payments of all apps of a merchant, newest occurred_at first. */
+export function listTransactionsOfMerchant(
+  sql: Queryable,
+  merchantId: string,
+  filters: TransactionFilters,
+  { after, limit }: Page,
+): Promise<TransactionRow[]> {
+  const { subscriptionId } = filters;
+  if (isOfCustomer(filters)) {
+    const apps = sql`array(select id from apps where merchant_id = ${merchantId})`;
+    return listOfCustomer(sql, apps, filters, { after, limit });
+  }
+  const conditions = [
+    sql`app_id = app.id`,
+    ...(subscriptionId === null
+      ? []
+      : [sql`and subscription_id is not distinct from ${subscriptionId}::uuid`]),
+    ...restOf(sql, filters, after),
+  ];
+  return listFound(
+    sql,
+    sql`select each.* from apps app cross join lateral (
+        select ${readColumns(sql)} from payments where ${conditions}
+        order by occurred_at desc, id desc limit ${limit}
+      ) as each
+      where app.merchant_id = ${merchantId} order by each.occurred_at desc, each.id desc
+        limit ${limit}`,
+  );
+}
+
+export async function findTransaction(
+  sql: Queryable,
+  id: string,
+): Promise<TransactionRow | undefined> {
+  const [row] = await sql<TransactionRow[]>`
+    select ${transactionColumns(sql)}
+    from payments p join plans on plans.id = p.plan_id join subscriptions s
+      on s.id = p.subscription_id
+    where p.id = ${id}`;
+  return row;
+}
+
+/** The columns of payments that transactionColumns reads. */
+const readColumns = (sql: Queryable) => sql`
+  id, app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, amount_gross,
+  platform_fee, amount_net, amount_refunded, credit_spent, amount_credited, further, tx_signature,
+  failure_reason, attempt, period_start, period_end, occurred_at, created_at`;
+
+const transactionColumns = (sql: Queryable) => sql`
+  p.id, p.app_id, p.plan_id, plans.name as plan_name, p.subscription_id, p.subscription_pda,
+    p.subscriber_wallet, p.status,
+  p.amount_gross, p.platform_fee, p.amount_net, p.amount_refunded, p.credit_spent,
+    coalesce(p.amount_credited, 0) as amount_credited, p.further, p.tx_signature,
+    p.failure_reason, p.attempt, p.period_start, p.period_end,
+  p.occurred_at, p.created_at, s.external_id, s.metadata::text as metadata,
+  s.own_ids_from`;
+
+/**
+ * SQL conditions for status, plan, time and page. They do not decide which index Postgres uses. The
+ * callers add the conditions that do: app, subscription and customer.
+ */
+function restOf(
+  sql: Queryable,
+  { status, planId, since, until }: Pick<TransactionFilters, 'status' | 'planId' | keyof Span>,
+  after: string | null,
+): Fragment[] {
+  return [
+    ...among(sql, 'status', status),
+    ...(planId === null ? [] : [sql`and plan_id = ${planId}`]),
+    ...(since === null ? [] : [sql`and occurred_at >= ${since}`]),
+    ...(until === null ? [] : [sql`and occurred_at < ${until}`]),
+    ...(after === null
+      ? []
+      : [sql`and (occurred_at, id) < (select occurred_at, id from payments where id = ${after})`]),
+  ];
+}

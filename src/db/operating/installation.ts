@@ -1,0 +1,98 @@
+// Settings that all daemons of a database must share. Every plan contains the mint, keeper and
+// treasury addresses. A daemon with other addresses would create plans that no keeper can collect.
+// A keeper with another fee would split payments differently.
+import type { Queryable, Sql } from '../postgres/connect.ts';
+
+/**
+ * Addresses are in Base58. The first keeper and the first treasury are in use; the others are
+ * backups. `feeBps` is the platform fee in basis points. `windowSeconds` is the collection window
+ * (domain/collecting/window.ts).
+ */
+export interface Installation {
+  cluster: string;
+  mint: string;
+  programId: string;
+  keepers: string[];
+  treasuries: string[];
+  feeBps: number;
+  windowSeconds: number;
+}
+
+/**
+ * Terms whose columns a later release added. If an older release recorded the installation, these
+ * columns are null until `billing migrate` runs.
+ */
+type LaterTerms = 'feeBps' | 'windowSeconds';
+
+export type RecordedInstallation = Omit<Installation, LaterTerms> & {
+  [term in LaterTerms]: Installation[term] | null;
+};
+
+/** Reads the recorded installation. Returns undefined before the first daemon has started. */
+export async function findInstallation(sql: Queryable): Promise<RecordedInstallation | undefined> {
+  const [row] = await sql<RecordedInstallation[]>`
+    select cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds from installation`;
+  return row;
+}
+
+/** Records `own` if no installation is recorded. Returns the recorded installation. */
+export async function claimInstallation(
+  sql: Sql,
+  own: Installation,
+): Promise<RecordedInstallation> {
+  const found = await findInstallation(sql);
+  if (found !== undefined) return found;
+  await sql`
+    insert into installation
+      (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
+    values (${own.cluster}, ${own.mint}, ${own.programId}, ${own.keepers}, ${own.treasuries},
+      ${own.feeBps}, ${own.windowSeconds})
+    on conflict do nothing`;
+  return (await findInstallation(sql)) ?? own;
+}
+
+export async function replaceInstallation(sql: Queryable, next: Installation): Promise<void> {
+  await sql`
+    insert into installation
+      (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
+    values (${next.cluster}, ${next.mint}, ${next.programId}, ${next.keepers}, ${next.treasuries},
+      ${next.feeBps}, ${next.windowSeconds})
+    on conflict (single) do update set cluster = excluded.cluster, mint = excluded.mint,
+      program_id = excluded.program_id,
+      keepers = excluded.keepers, treasuries = excluded.treasuries, fee_bps = excluded.fee_bps,
+        window_seconds = excluded.window_seconds, updated_at = now()`;
+}
+
+/**
+ * Records the fee and the collection window if the installation lacks them. Returns the names of
+ * the recorded terms. `billing migrate` calls this, because daemons have no right to set these
+ * terms.
+ */
+export async function recordMissingTerms(
+  sql: Queryable,
+  { feeBps, windowSeconds }: Pick<Installation, LaterTerms>,
+): Promise<LaterTerms[]> {
+  const fee = await sql`update installation set fee_bps = ${feeBps} where fee_bps is null`;
+  const window = await sql`
+    update installation set window_seconds = ${windowSeconds} where window_seconds is null`;
+  return [
+    ...(fee.count > 0 ? ['feeBps' as const] : []),
+    ...(window.count > 0 ? ['windowSeconds' as const] : []),
+  ];
+}
+
+/**
+ * Counts plans that have not ended, up to 100,000. `mint`, `keeper` and `treasury` count the plans
+ * whose mint, keeper or treasury is not among the given addresses.
+ */
+export async function countOtherPlans(
+  sql: Queryable,
+  { mint, keepers, treasuries }: Pick<Installation, 'mint' | 'keepers' | 'treasuries'>,
+): Promise<{ plans: number; mint: number; keeper: number; treasury: number }> {
+  const [row] = await sql<{ plans: number; mint: number; keeper: number; treasury: number }[]>`
+    select count(*)::int as plans, count(*) filter (where mint <> ${mint})::int as mint,
+      count(*) filter (where puller <> all (${keepers}))::int as keeper,
+      count(*) filter (where treasury <> all (${treasuries}))::int as treasury
+    from (select mint, puller, treasury from plans where status <> 'ended' limit 100000) as live`;
+  return row ?? { plans: 0, mint: 0, keeper: 0, treasury: 0 };
+}

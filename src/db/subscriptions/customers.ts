@@ -1,0 +1,168 @@
+// Customers of an app. A customer is identified by an external id, which the merchant chooses.
+// subscriptionsOf() and readCustomer() can also find a customer by wallet.
+import type { MayLand } from '../offers/offered-transactions.ts';
+import type { Queryable, Transaction } from '../postgres/connect.ts';
+import type { Fragment } from '../postgres/lists.ts';
+
+export interface Customer {
+  appId: string;
+  externalId: string;
+}
+
+/**
+ * Locks a customer until the transaction ends. Other transactions that offer or register a
+ * subscription for this customer wait.
+ */
+export async function lockCustomer(
+  sql: Transaction,
+  { appId, externalId }: Customer,
+): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`${appId} ${externalId}`}, 1))`;
+}
+
+/**
+ * Finds the customer's oldest live subscription. Ignores the subscription `except`, and
+ * subscriptions that a change of plan has replaced.
+ */
+export async function findLiveOfCustomer(
+  sql: Queryable,
+  { appId, externalId }: Customer,
+  except: string | null = null,
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from subscriptions where app_id = ${appId} and external_id = ${externalId}
+      and status in ('active', 'past_due') and replaced_by is null
+      and id is distinct from ${except}::uuid
+    order by id limit 1`;
+  return row?.id;
+}
+
+/**
+ * Maximum number of transactions that listReservations() returns of each kind. Once the newest ones
+ * have expired, so have all earlier ones.
+ */
+const MAX_RESERVATIONS = 8;
+
+/**
+ * Lists the transactions of other checkout sessions of the customer that may have been sent and
+ * would open a subscription at an address other than `subscriptionPda`. Leaves out a transaction
+ * that was only asked for, and older ones, whose blockhashes have expired for certain.
+ */
+export function listReservations(
+  sql: Queryable,
+  { appId, externalId }: Customer,
+  { sessionId, subscriptionPda }: { sessionId: string; subscriptionPda: string },
+): Promise<MayLand[]> {
+  const others = sql`c.app_id = ${appId} and c.external_id = ${externalId} and c.id <> ${sessionId}
+        and c.id >= id_at(now() - interval '25 hours')
+        and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}
+        and o.created_at > now() - interval '15 minutes'`;
+  return sql<MayLand[]>`
+    (select coalesce(o.relayed_blockhash, o.blockhash) as blockhash,
+        o.reserved_height as last_valid_block_height, 0::int8 as slot
+      from checkout_sessions c join offered_transactions o on o.checkout_session_id = c.id
+      where ${others} and o.registered_at is null and o.reserved_height is not null
+      order by greatest(o.created_at, o.relayed_at) desc limit ${MAX_RESERVATIONS})
+    union all
+    (select o.blockhash, o.last_valid_block_height, o.blockhash_slot
+      from checkout_sessions c join sponsored_offers o on o.checkout_session_id = c.id
+        left join sponsorships s on s.offer_id = o.id
+      where ${others} and o.signed is not null and coalesce(s.state, 'open') = 'open'
+      order by o.created_at desc limit ${MAX_RESERVATIONS})`;
+}
+
+/**
+ * Marks a new subscription as a duplicate of `other`, the customer's live subscription. Returns
+ * `other`, or undefined when the app allows several subscriptions per customer.
+ */
+export async function markDuplicate(
+  sql: Queryable,
+  id: string,
+  other: string,
+): Promise<string | undefined> {
+  const [row] = await sql<{ duplicateOf: string }[]>`
+    update subscriptions s set duplicate_of = ${other}
+    from apps a where s.id = ${id} and a.id = s.app_id and a.one_per_customer
+    returning s.duplicate_of`;
+  return row?.duplicateOf;
+}
+
+/**
+ * The customer whose subscriptions are read. At least one field is given. If both are given, a
+ * subscription must match both.
+ */
+export interface Whose {
+  subscriberWallet: string | null;
+  externalId: string | null;
+}
+
+/**
+ * SELECT of the ids of a customer's subscriptions. `apps` is an SQL array of app ids. Uses the
+ * index of the external id if an external id is given, otherwise the index of the wallet.
+ */
+export function subscriptionsOf(
+  sql: Queryable,
+  apps: Fragment,
+  { subscriberWallet: wallet, externalId }: Whose,
+): Fragment {
+  if (externalId === null)
+    // With "is true", Postgres cannot use the index of the app, so it uses the index of the wallet.
+    return sql`select id from subscriptions
+      where subscriber_wallet = ${wallet} and (app_id = any(${apps})) is true`;
+  return sql`select id from subscriptions
+    where app_id = any(${apps}) and external_id = ${externalId}
+      ${wallet === null ? sql`` : sql`and subscriber_wallet is not distinct from ${wallet}`}`;
+}
+
+/** What a customer has in an app. Amounts are sums of base units, as text. */
+export interface CustomerRow {
+  externalIds: string[];
+  wallets: string[];
+  subscriptions: number;
+  live: number;
+  paid: string;
+  refunded: string;
+  credit: string;
+  createdAt: Date;
+}
+
+/**
+ * `createdAt` is null when the customer has no subscription. `externalIds` is null when no
+ * subscription has an external id.
+ */
+type Summed = Omit<CustomerRow, 'externalIds' | 'createdAt'> & {
+  externalIds: string[] | null;
+  createdAt: Date | null;
+};
+
+/** Maximum number of external ids, and of wallets, in a CustomerRow. */
+const MAX_NAMED = 20;
+
+/** Adds up a customer's subscriptions and payments; undefined when there is no subscription. */
+export async function readCustomer(
+  sql: Queryable,
+  appId: string,
+  whose: Whose,
+): Promise<CustomerRow | undefined> {
+  // LATERAL makes Postgres look up the payments of each subscription by index.
+  const [row] = await sql<Summed[]>`
+    select (array_agg(distinct s.external_id) filter (where s.external_id is not null)
+        )[1:${MAX_NAMED}] as external_ids,
+      (array_agg(distinct s.subscriber_wallet))[1:${MAX_NAMED}] as wallets,
+      count(*)::int as subscriptions,
+      count(*) filter (where s.status in ('active', 'past_due'))::int as live,
+      coalesce(sum(of_one.paid), 0)::text as paid,
+      coalesce(sum(of_one.refunded), 0)::text as refunded,
+      coalesce(sum(s.credit) filter (where s.status in ('active', 'past_due')), 0)::text as credit,
+      min(s.created_at) as created_at
+    from (${subscriptionsOf(sql, sql`array[${appId}::uuid]`, whose)}) as theirs
+      join subscriptions s on s.id = theirs.id
+      cross join lateral (
+        select sum(amount_gross) as paid, sum(amount_refunded) as refunded from payments
+        where subscription_id = s.id and status = 'succeeded'
+      ) as of_one`;
+  if (row === undefined) return undefined;
+  const { createdAt, externalIds, ...sums } = row;
+  if (createdAt === null) return undefined;
+  return { ...sums, createdAt, externalIds: externalIds ?? [] };
+}

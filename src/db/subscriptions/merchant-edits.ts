@@ -1,0 +1,184 @@
+// A merchant's changes to a subscription: the merchant's own ids, a discount, a pause or a
+// cancellation. subscriptions.ts registers and lists subscriptions.
+import type { DiscountTerms } from '../offers/terms.ts';
+import type { Queryable, Transaction } from '../postgres/connect.ts';
+
+/** The merchant's own identifiers for a subscription. */
+export interface OwnIds {
+  externalId?: string | null | undefined;
+  metadata?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Who set externalId and metadata of a subscription. */
+export type OwnIdsSource = 'checkout' | 'merchant' | 'subscriber';
+
+/**
+ * Updates the given fields. A null externalId clears the field. Keeps a keeper's claim on the
+ * subscription, because the keeper's decisions do not depend on these fields.
+ */
+export async function updateOwnIds(
+  sql: Queryable,
+  id: string,
+  { externalId, metadata }: OwnIds,
+  source: OwnIdsSource,
+): Promise<void> {
+  await sql`
+    update subscriptions set
+      external_id = case when ${externalId !== undefined} then ${externalId ?? null} else
+        external_id end,
+      metadata = coalesce(${metadata === undefined ? null : JSON.stringify(metadata)}::text::jsonb,
+        metadata),
+      own_ids_from = ${source}, updated_at = now()
+    where id = ${id}`;
+}
+
+/**
+ * Sets or clears a discount. A past-due subscription becomes due now, because the wallet's balance
+ * may cover the reduced amount. Returns undefined when the subscription has ended.
+ */
+export async function updateDiscount(
+  sql: Queryable,
+  id: string,
+  { discountPercent, discountAmount, discountPeriods }: DiscountTerms,
+): Promise<{ id: string } | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    update subscriptions set discount_percent = ${discountPercent},
+      discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},
+      due_at = case when status = 'past_due' then least(due_at, now()) else due_at end,
+        notices = notices + 1, updated_at = now()
+    where id = ${id} and status in ('active', 'past_due')
+    returning id`;
+  return row;
+}
+
+// A cancellation takes the subscription from the keeper that claimed it. The keeper then cannot
+// store a new payment attempt or a result. Before the keeper sends a stored attempt, it checks
+// again whether the subscription is cancelled.
+
+/**
+ * Who requested a cancellation. `subscriber_here`: the wallet requested it through the API, and the
+ * chain does not show it yet.
+ */
+export type CancelRequester = 'subscriber' | 'subscriber_here' | 'merchant';
+
+/**
+ * Stops collection. The keeper ends the subscription at the later of paid_through and the end of
+ * the trial, or at once if both are null. A merchant's request replaces an earlier request of the
+ * subscriber, because the subscriber could undo the earlier request with a resume on chain. Any
+ * other earlier request stays. Returns undefined if an earlier request stays or the subscription
+ * has ended.
+ */
+export async function requestCancellation(
+  sql: Transaction,
+  id: string,
+  by: Exclude<CancelRequester, 'subscriber'>,
+): Promise<{ cancelRequestedAt: Date; isFirst: boolean } | undefined> {
+  const [row] = await sql<{ cancelRequestedAt: Date; isFirst: boolean }[]>`
+    with live as (
+      select id, cancel_requested_at is null as is_first from subscriptions
+      where id = ${id} and status in ('active', 'past_due') and (cancel_requested_by is null
+        or (cancel_requested_by <> 'merchant' and ${by} = 'merchant')) for no key update
+    )
+    update subscriptions s set cancel_requested_at = coalesce(cancel_requested_at,
+      date_trunc('milliseconds', now())), cancel_requested_by = ${by},
+      next_payment_due = null, due_at = coalesce(greatest(paid_through, trial_ends_at), created_at),
+        lease_until = null, claim_id = null, updated_at = now()
+    from live where s.id = live.id
+    returning s.cancel_requested_at, live.is_first`;
+  return row;
+}
+
+/**
+ * Ends the subscription now and makes it due, so that a keeper reads its account at once: pulls
+ * that it finds later were made after the end. `chainNow` is the chain's time if it was read.
+ * Returns undefined when the subscription has already ended.
+ */
+export async function forceCancellation(
+  sql: Transaction,
+  id: string,
+  chainNow: Date | null,
+): Promise<{ cancelledAt: Date } | undefined> {
+  const [row] = await sql<{ cancelledAt: Date }[]>`
+    update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
+      cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
+      cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
+        past_due_since = null,
+      ended_at = ${endedNow(sql, id, chainNow)},
+      stopped_at = coalesce(stopped_at, clock_timestamp()),
+      next_payment_due = null, due_at = now(), lease_until = null,
+        claim_id = null, updated_at = now()
+    where id = ${id} and status in ('active', 'past_due')
+    returning cancelled_at`;
+  return row;
+}
+
+/**
+ * Lifts a force-cancel, or with `anyEnd` any end, so that the same account may be registered again.
+ * A repeated call changes nothing. Returns undefined when there is no such end.
+ */
+export async function reinstateSubscription(
+  sql: Transaction,
+  id: string,
+  { anyEnd }: { anyEnd: boolean },
+): Promise<{ reinstatedAt: Date } | undefined> {
+  const [row] = await sql<{ reinstatedAt: Date }[]>`
+    update subscriptions set
+      reinstated_at = coalesce(reinstated_at, date_trunc('milliseconds', now())),
+      updated_at = case when reinstated_at is null then now() else updated_at end
+    where id = ${id} and status in ('cancelled', 'expired')
+      and (end_reason = 'forced' or ${anyEnd})
+    returning reinstated_at`;
+  return row;
+}
+
+// A pause, like a cancellation, takes the subscription from the keeper that claimed it. The pause
+// makes the subscription due, so a keeper reads its account at once. Until the pause ends, a keeper
+// then reads the account once a day.
+
+/**
+ * Stops collection and dunning until the subscription is unpaused. Returns undefined when the
+ * subscription has ended, is already paused or is being cancelled.
+ */
+export async function pauseSubscription(
+  sql: Transaction,
+  id: string,
+): Promise<{ pausedAt: Date } | undefined> {
+  const [row] = await sql<{ pausedAt: Date }[]>`
+    update subscriptions set paused_at = date_trunc('milliseconds', now()), status = 'active',
+      past_due_since = null, failed_attempts = 0,
+      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
+        updated_at = now()
+    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
+      and paused_at is null
+    returning paused_at`;
+  return row;
+}
+
+/**
+ * Resumes collection. The next payment is due at paid_through, the end of the trial or `chainNow`,
+ * whichever is latest. Returns undefined when the subscription has ended, is not paused or is being
+ * cancelled.
+ */
+export async function unpauseSubscription(
+  sql: Transaction,
+  id: string,
+  chainNow: Date,
+): Promise<{ nextPaymentDue: Date } | undefined> {
+  const [row] = await sql<{ nextPaymentDue: Date }[]>`
+    update subscriptions set paused_at = null, unpaused_at = ${chainNow},
+      next_payment_due = greatest(paid_through, trial_ends_at, ${chainNow}),
+      due_at = ${chainNow}, lease_until = null, claim_id = null, updated_at = now()
+    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
+      and paused_at is not null
+    returning next_payment_due`;
+  return row;
+}
+
+/**
+ * SQL for ended_at: the chain's time, or the database's time if the chain's clock was not read, or
+ * the time of the subscription's last payment if that is later.
+ */
+export function endedNow(sql: Queryable, id: string, chainNow: Date | null = null) {
+  return sql`greatest(coalesce(${chainNow}::timestamptz, date_trunc('milliseconds', now())),
+    (select max(occurred_at) from payments where subscription_id = ${id}))`;
+}

@@ -1,0 +1,358 @@
+// Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
+// and the offers of transactions that make the change.
+import { DECISION_MINUTES } from '../offers/sponsored-offers.ts';
+import type { Queryable, Transaction } from '../postgres/connect.ts';
+import type { Fragment } from '../postgres/lists.ts';
+import { isSameAccount, stoppedAt } from './account-registrations.ts';
+import type { OwnIdsSource } from './merchant-edits.ts';
+import { isRefundedInFull, type SubscriptionStatus } from './subscriptions.ts';
+
+/** A subscription that a change of plan is to replace or has replaced. */
+export interface ReplacedRow {
+  id: string;
+  subscriptionPda: string;
+  status: SubscriptionStatus;
+  paidThrough: Date | null;
+  trialEndsAt: Date | null;
+  startsAt: Date | null;
+  credit: bigint;
+  refundedThrough: Date | null;
+  /** Chain time of the end; null while the subscription is live. */
+  endedAt: Date | null;
+  /** The database's time of the end or the replacement; null before. */
+  stoppedAt: Date | null;
+  /** Whether the account has a newer registration, which has taken over what this one had left. */
+  isRenewed: boolean;
+  replaces: string | null;
+  replacedBy: string | null;
+  externalId: string | null;
+  /** A JSON object as text. */
+  metadata: string;
+  ownIdsFrom: OwnIdsSource | null;
+}
+
+/** Reads a subscription that is to be replaced. `forUpdate` locks its row. */
+export async function readReplaced(
+  sql: Queryable,
+  id: string,
+  { forUpdate = false } = {},
+): Promise<ReplacedRow | undefined> {
+  // Locked before it is read: the read then finds what the transaction stored that held the lock.
+  if (forUpdate) await sql`select from subscriptions where id = ${id} for no key update`;
+  const [row] = await sql<ReplacedRow[]>`
+    select s.id, s.subscription_pda, s.status, s.paid_through, s.trial_ends_at, s.starts_at,
+      s.credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
+      s.replaced_by, s.external_id,
+      s.metadata::text as metadata, s.own_ids_from, exists (
+        select from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
+          and ${isSameAccount(sql)}
+      ) as is_renewed
+    from subscriptions s where s.id = ${id}`;
+  return row;
+}
+
+/** Whether a payment of a subscription at one of these addresses may still land. */
+export async function hasOpenAttempt(sql: Queryable, pdas: readonly string[]): Promise<boolean> {
+  const rows = await sql`
+    select 1 from payment_attempts
+    where subscription_pda = any(${[...pdas]}::text[]) and state = 'open' limit 1`;
+  return rows.length > 0;
+}
+
+/**
+ * SQL condition: a sponsored change of plan by a wallet may still land. `wallet` is the column with
+ * the wallet. The credit of this change comes from earlier payments. While the change may land,
+ * these payments must not be refunded, and must not become credit again. Ignores the offer
+ * `except`.
+ */
+export const hasSponsoredChange = (
+  sql: Queryable,
+  wallet: Fragment,
+  except: string | null = null,
+) => sql`
+  exists (select from sponsorships o where o.wallet = ${wallet} and o.replaces is not null
+    and o.state = 'open' and o.offer_id is distinct from ${except}::uuid)`;
+
+/**
+ * Tells whether a sponsored change of plan of the subscription's wallet may still land. Ignores the
+ * offer `except`.
+ */
+export async function hasOpenChange(
+  sql: Queryable,
+  subscriptionId: string,
+  except: string | null,
+): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select ${hasSponsoredChange(sql, sql`s.subscriber_wallet`, except)} as found
+    from subscriptions s where s.id = ${subscriptionId}`;
+  return row?.found === true;
+}
+
+/**
+ * SQL condition: the wallet has signed a sponsored transaction that replaces the subscription `s`,
+ * and the transaction may still land.
+ */
+const isSignedAway = (sql: Queryable) => sql`(
+  exists (select from sponsorships o where o.replaces = s.id and o.state = 'open')
+  or exists (select from sponsored_offers o where o.replaces = s.id
+    and o.signed_at > now() - interval '2 minutes'
+    and not exists (select from sponsorships d where d.offer_id = o.id)))`;
+
+/**
+ * SQL for the changes of plan of the subscription `id` that the relay took and that are not
+ * registered. Leaves out older ones, whose blockhashes have expired for certain.
+ */
+const relayedChanges = (sql: Queryable, id: Fragment) => sql`
+  from offered_transactions r where r.replaces = ${id} and r.relayed_blockhash is not null
+    and r.registered_at is null and r.created_at > now() - interval '15 minutes'`;
+
+/**
+ * SQL condition: a change of plan of the subscription `s` that its wallet has signed, for
+ * sponsoring or for the relay, may still land.
+ */
+export const isChangeSigned = (sql: Queryable) => sql`(
+  ${isSignedAway(sql)} or exists (select ${relayedChanges(sql, sql`s.id`)}))`;
+
+/** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
+export interface SignedChange {
+  offerId: string;
+  /** Null for a sponsored transaction that no keeper has signed. */
+  signature: string | null;
+  /** The blockhash of the signed transaction, and the blockhash of the offer. */
+  signedBlockhash: string;
+  blockhash: string;
+  /** Last block height at which a transaction with the offer's blockhash can land. */
+  lastValidBlockHeight: bigint;
+}
+
+/**
+ * Lists the changes of plan of this subscription that the wallet has handed over for sponsoring or
+ * that the relay took, and that are neither registered nor decided. Leaves out older ones, whose
+ * blockhashes have expired for certain.
+ */
+export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
+  return sql<SignedChange[]>`
+    select r.id as offer_id, r.signature, r.relayed_blockhash as signed_blockhash, r.blockhash,
+      r.last_valid_block_height
+    ${relayedChanges(sql, sql`${id}::uuid`)}
+    union all
+    select o.id, null, o.blockhash, o.blockhash, o.last_valid_block_height
+    from sponsored_offers o
+    where o.replaces = ${id} and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
+      and not exists (select from sponsorships d where d.offer_id = o.id)`;
+}
+
+/** Whether the wallet has an unregistered offer, signed or not, that replaces this subscription. */
+export async function hasOfferedChange(sql: Queryable, id: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from offered_transactions where replaces = ${id} and registered_at is null limit 1`;
+  return rows.length > 0;
+}
+
+/**
+ * Locks the subscription. Returns whether a change of plan that its wallet has signed may still
+ * replace it: a sponsored one that is sent, or one of listSignedChanges() that is not among `dead`.
+ */
+export async function lockSignedChanges(
+  sql: Transaction,
+  id: string,
+  dead: ReadonlySet<string>,
+): Promise<boolean> {
+  await sql`select from subscriptions where id = ${id} for no key update`;
+  const sent = await sql`
+    select 1 from sponsorships where replaces = ${id} and state = 'open' limit 1`;
+  if (sent.length > 0) return true;
+  return (await listSignedChanges(sql, id)).some(({ offerId }) => !dead.has(offerId));
+}
+
+/** SQL condition: an offered, signed or sent transaction may replace the subscription `s`. */
+export const isChanging = (sql: Queryable) => sql`(
+  exists (select from offered_transactions o where o.replaces = s.id and o.registered_at is null
+    and o.created_at > now() - interval '15 minutes')
+  or ${isSignedAway(sql)})`;
+
+/** Whether a sponsored change of plan of this subscription is under way. */
+export async function isBeingReplaced(sql: Queryable, id: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select ${isSignedAway(sql)} as found from subscriptions s where s.id = ${id}`;
+  return row?.found === true;
+}
+
+/**
+ * Returns whether the credits of a wallet in one app add up: the credit that was made equals the
+ * credit that was spent plus the credit that is left. listCreditFaults checks the same for all
+ * wallets. A keeper checks this before it spends credit, because it does not trust the API
+ * (`serve`): the API can write the credit that was made and the credit that is left. Only keepers
+ * can write the credit that was spent.
+ */
+export async function creditsAddUp(sql: Queryable, subscriptionId: string): Promise<boolean> {
+  const [row] = await sql<{ addUp: boolean }[]>`
+    select coalesce(sum(p.made) = sum(p.spent) + sum(s.credit), true) as add_up
+    from subscriptions o join subscriptions s using (app_id, subscriber_wallet)
+      cross join lateral (
+        select coalesce(sum(amount_credited), 0) as made, coalesce(sum(credit_spent), 0) as spent
+        from payments where subscription_id = s.id
+      ) as p
+    where o.id = ${subscriptionId}`;
+  return row?.addUp !== false;
+}
+
+/** A payment for a period, with the fields that domain/collecting/credit.ts needs. */
+export interface PaidRow {
+  id: string;
+  amountGross: bigint;
+  amountNet: bigint;
+  creditSpent: bigint;
+  /** Sum of the finalized refunds. */
+  refunded: bigint;
+  /**
+   * True if a refund was offered to the merchant's wallet and the refund's transfer may still land.
+   */
+  isRefundPending: boolean;
+  coversFrom: Date;
+  periodEnd: Date;
+}
+
+/**
+ * SQL for the payments of the period that ends at `periodEnd`. Includes the payments of all rows of
+ * `subscriptions` with this address. Leaves out payments that became credit in an earlier change of
+ * plan.
+ */
+const paidParts = (
+  sql: Queryable,
+  { subscriptionPda, periodEnd }: { subscriptionPda: string; periodEnd: Date },
+) => sql`
+  select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end,
+    coalesce(p.covers_from, p.period_start) as covers_from, p.amount_refunded as refunded,
+    exists (
+      select from refunds where payment_id = p.id and status = 'pending'
+    ) as is_refund_pending
+  from subscriptions r join payments p on p.subscription_id = r.id
+  where r.subscription_pda = ${subscriptionPda} and p.status = 'succeeded' and not p.further
+    and p.amount_credited is null and p.period_end = ${periodEnd}`;
+
+export function readPaidParts(
+  sql: Queryable,
+  period: { subscriptionPda: string; periodEnd: Date },
+): Promise<PaidRow[]> {
+  return sql<PaidRow[]>`${paidParts(sql, period)} order by p.id`;
+}
+
+/**
+ * Locks the payments of a period, then reads them. readRefundable() takes the same advisory lock
+ * per payment, so no refund of these payments is created until the transaction ends.
+ */
+export async function lockPaidParts(
+  sql: Transaction,
+  period: { subscriptionPda: string; periodEnd: Date },
+): Promise<PaidRow[]> {
+  for (const { id } of await readPaidParts(sql, period))
+    await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
+  return sql<PaidRow[]>`${paidParts(sql, period)} order by p.id for no key update of p`;
+}
+
+/** Records how much of each payment has become a credit. */
+export async function markCredited(
+  sql: Transaction,
+  parts: readonly { id: string; amount: bigint }[],
+): Promise<void> {
+  for (const { id, amount } of parts)
+    await sql`
+      update payments set amount_credited = ${amount}
+      where id = ${id} and amount_credited is null`;
+}
+
+/**
+ * Marks a subscription as replaced by the subscription `by`, from the chain time `replacedAt` on.
+ * Sets the credit of the replaced subscription to 0 and revokes the keeper's claim on it. If no
+ * cancellation was requested before, records a request to cancel at the time `at` and returns
+ * `isFirst` = true. Returns undefined when the subscription has already ended.
+ */
+export async function markReplaced(
+  sql: Transaction,
+  id: string,
+  { by, at, replacedAt }: { by: string; at: Date; replacedAt: Date },
+): Promise<{ isFirst: boolean; cancelRequestedAt: Date } | undefined> {
+  const [row] = await sql<{ isFirst: boolean; cancelRequestedAt: Date }[]>`
+    with live as (
+      select id, cancel_requested_at is null as is_first from subscriptions where id = ${id}
+    )
+    update subscriptions s set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+      stopped_at = coalesce(stopped_at, clock_timestamp()),
+      cancel_requested_at = coalesce(cancel_requested_at, ${at}),
+      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'), next_payment_due = null,
+      due_at = coalesce(greatest(paid_through, trial_ends_at), created_at), lease_until = null,
+      claim_id = null, updated_at = now()
+    from live where s.id = live.id and s.status in ('active', 'past_due')
+    returning live.is_first, s.cancel_requested_at`;
+  return row;
+}
+
+/**
+ * Marks a subscription as replaced that has ended since the change of plan landed. Sets its credit
+ * to 0. Its status and the reason of its end stay.
+ */
+export async function markReplacedAfterEnd(
+  sql: Transaction,
+  id: string,
+  { by, replacedAt }: { by: string; replacedAt: Date },
+): Promise<void> {
+  await sql`
+    update subscriptions set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+      updated_at = now()
+    where id = ${id} and status in ('cancelled', 'expired') and replaced_by is null`;
+}
+
+/** Ends the access of a replaced subscription at `at`, unless its access already ends earlier. */
+export async function endReplacedAt(sql: Transaction, id: string, at: Date): Promise<void> {
+  await sql`
+    update subscriptions set replaced_at = least(replaced_at, ${at}), updated_at = now()
+    where id = ${id} and replaced_at > ${at}`;
+}
+
+/**
+ * Ends the paid time that rests on these payments at the chain time `at`, because their unused
+ * parts became credit: for every registration of the accounts, live or ended. A replaced one is
+ * replaced at `at`. For any other, the period gives no access, and nothing more is due in it. Also
+ * writes the live registrations whose payment no keeper has read, so that a keeper that is reading
+ * them reads them again.
+ */
+export async function endCreditedTime(
+  sql: Transaction,
+  paymentIds: readonly string[],
+  at: Date,
+): Promise<void> {
+  if (paymentIds.length === 0) return;
+  await sql`
+    with resting as (
+      select s.id from subscriptions s
+      where (s.replaced_by is null or s.replaced_at > ${at}) and exists (
+        select from payments p where p.id = any(${[...paymentIds]}::uuid[])
+          and p.subscription_pda = s.subscription_pda and (p.period_end = s.paid_through
+            or (s.paid_through is null and s.status in ('active', 'past_due')))
+      ) order by s.id for no key update of s
+    )
+    update subscriptions s set
+      replaced_at = case when s.replaced_by is not null then ${at}::timestamptz end,
+      refunded_through = case when s.replaced_by is null
+        then coalesce(s.paid_through, s.refunded_through) else s.refunded_through end,
+      updated_at = now()
+    from resting where s.id = resting.id`;
+}
+
+/**
+ * Lists the pulled payments of the on-chain period that starts at `periodStart`. Includes the
+ * payments of all rows of `subscriptions` with this address. Leaves out extra pulls, and payments
+ * that credit covered in full.
+ */
+export function readRunning(
+  sql: Queryable,
+  { subscriptionPda, periodStart }: { subscriptionPda: string; periodStart: Date },
+): Promise<{ id: string; isRefunded: boolean; isCredited: boolean }[]> {
+  return sql<{ id: string; isRefunded: boolean; isCredited: boolean }[]>`
+    select p.id, p.amount_credited is not null as is_credited,
+      ${isRefundedInFull(sql, 'p')} as is_refunded
+    from subscriptions r join payments p on p.subscription_id = r.id
+    where r.subscription_pda = ${subscriptionPda} and p.period_start = ${periodStart}
+      and p.status = 'succeeded' and p.source <> 'credit' and not p.further`;
+}

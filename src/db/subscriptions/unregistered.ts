@@ -1,0 +1,185 @@
+// Live subscriptions on chain that are not registered, and the offers from which these
+// subscriptions may come.
+import { secondsSince } from '../postgres/clock.ts';
+import type { Queryable } from '../postgres/connect.ts';
+import { type Fragment, type Page, pageOf } from '../postgres/lists.ts';
+
+export interface UnregisteredRow {
+  id: string;
+  appId: string;
+  planId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  /** Time at which a keeper first saw the subscription. */
+  createdAt: Date;
+}
+
+/**
+ * Stores an unregistered subscription unless it is already stored. Does nothing if its wallet has
+ * registered it in the meantime.
+ */
+export async function insertUnregistered(
+  sql: Queryable,
+  row: Omit<UnregisteredRow, 'id' | 'createdAt'>,
+): Promise<void> {
+  await sql`
+    insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
+    select ${row.appId}::uuid, ${row.planId}::uuid, ${row.subscriptionPda}, ${row.subscriberWallet}
+    where not exists (select from subscriptions where subscription_pda = ${row.subscriptionPda}
+      and status in ('active', 'past_due') and replaced_by is null)
+    on conflict do nothing`;
+}
+
+/**
+ * Adds a replaced subscription, whose account still runs on chain, to the merchant's list of
+ * unregistered subscriptions. Does nothing if no change of plan has replaced the subscription.
+ */
+export async function listReplaced(sql: Queryable, subscriptionId: string): Promise<void> {
+  await sql`
+    insert into unregistered_subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet)
+    select app_id, plan_id, subscription_pda, subscriber_wallet from subscriptions
+    where id = ${subscriptionId} and replaced_by is not null
+    on conflict do nothing`;
+}
+
+export async function deleteUnregistered(sql: Queryable, pdas: readonly string[]): Promise<void> {
+  await sql`
+    delete from unregistered_subscriptions where subscription_pda = any(${[...pdas]}::text[])`;
+}
+
+/** Lists an app's unregistered subscriptions, newest first. */
+export function listUnregistered(
+  sql: Queryable,
+  appId: string,
+  page: Page,
+): Promise<UnregisteredRow[]> {
+  const key = { column: 'app_id', value: sql`${appId}::uuid` };
+  return sql<UnregisteredRow[]>`
+    select id, app_id, plan_id, subscription_pda, subscriber_wallet, created_at
+    from unregistered_subscriptions where ${pageOf(sql, key, page)}`;
+}
+
+/** What takeAwaited() looks at again. `t` is the row, `since` when it began to be awaited. */
+interface Queue {
+  table: Fragment;
+  since: Fragment;
+  isAwaited: Fragment;
+}
+
+/** The tables whose rows are put off after each look: unregistered subscriptions, and offers. */
+const queuesOf = (sql: Queryable): Queue[] => [
+  { table: sql`unregistered_subscriptions`, since: sql`t.created_at`, isAwaited: sql`true` },
+  {
+    table: sql`offered_transactions`,
+    since: sql`coalesce(t.relayed_at, t.created_at)`,
+    isAwaited: sql`(t.purpose = 'subscribe' and t.registered_at is null
+      or t.purpose = 'resume' and t.relayed_at is not null)`,
+  },
+];
+
+/**
+ * SQL for the first `limit` addresses of `rows` (subscription_pda, plan_id, at). Merchants take
+ * turns, each with its oldest `at`, so that a stranger's many rows leave room for the others'.
+ */
+const inTurns = (sql: Queryable, rows: Fragment, limit: number) => sql`(
+  select subscription_pda from (
+    select subscription_pda, at,
+      row_number() over (partition by merchant_id order by at, subscription_pda) as turn
+    from (
+      select distinct on (merchant_id, subscription_pda) merchant_id, subscription_pda, at
+      from (${rows}) as r join plans p on p.id = r.plan_id join apps a on a.id = p.app_id
+      order by merchant_id, subscription_pda, at
+    ) as addresses
+  ) as turns order by turn, at, subscription_pda limit ${limit})`;
+
+/** Takes the addresses of one queue that are due, and puts them off: by half of their age. */
+async function takeDue(
+  sql: Queryable,
+  { table, since, isAwaited }: Queue,
+  { limit, again }: { limit: number; again: boolean },
+): Promise<string[]> {
+  const rows = await sql<{ subscriptionPda: string }[]>`
+    with chosen as (${inTurns(
+      sql,
+      sql`select t.subscription_pda, t.plan_id, coalesce(t.look_at, ${since}) as at
+        from ${table} t where ${isAwaited} and (${again} or coalesce(t.look_at <= now(), true))`,
+      limit,
+    )}), free as (
+      select t.id from ${table} t
+      where t.subscription_pda = any(array(select subscription_pda from chosen)) and ${isAwaited}
+      for update skip locked
+    ), taken as (
+      update ${table} t set look_at = now() + least(interval '1 hour',
+        greatest(interval '4 minutes', (now() - ${since}) / 2))
+      from free where t.id = free.id
+    )
+    select subscription_pda from chosen`;
+  return rows.map(({ subscriptionPda }) => subscriptionPda);
+}
+
+/**
+ * Takes addresses that a keeper reads again, at most `limit` of each kind. Merchants take turns.
+ * (1) Of unregistered subscriptions, and of offers whose subscription is not registered or that
+ * resume one and were handed over: those that are due, which are put off, or with `again` also
+ * those that are not due. (2) Of sponsored offers to resume that a wallet has handed over, of
+ * subscriptions that their merchant reinstated in the last day, and of those that a change of plan
+ * replaced in the last hour: their wallet may have resumed one before the change was recorded.
+ */
+export async function takeAwaited(
+  sql: Queryable,
+  { limit, again }: { limit: number; again: boolean },
+): Promise<string[]> {
+  const due: string[][] = [];
+  for (const queue of queuesOf(sql)) due.push(await takeDue(sql, queue, { limit, again }));
+  const kinds = [
+    sql`select subscription_pda, plan_id, signed_at as at from sponsored_offers
+      where purpose = 'resume' and signed is not null`,
+    sql`select subscription_pda, plan_id, reinstated_at as at from subscriptions
+      where reinstated_at > now() - interval '24 hours'`,
+    sql`select o.subscription_pda, o.plan_id, n.created_at as at
+      from subscriptions n join subscriptions o on o.id = n.replaces
+      where n.id >= first_id_at(now() - interval '1 hour')`,
+  ].map((rows) => inTurns(sql, rows, limit));
+  const found = kinds.reduce((some, kind) => sql`${some} union ${kind}`);
+  const rows = await sql<{ subscriptionPda: string }[]>`${found}`;
+  return [...new Set([...due.flat(), ...rows.map(({ subscriptionPda }) => subscriptionPda)])];
+}
+
+/** Returns for how many seconds the oldest awaited subscription has been due; 0 if none is. */
+export async function readOldestAwaited(sql: Queryable): Promise<number> {
+  const ages = queuesOf(sql).map(
+    ({ table, since, isAwaited }) => sql`
+      select min(coalesce(t.look_at, ${since})) as at from ${table} t
+      where ${isAwaited} and coalesce(t.look_at <= now(), true)`,
+  );
+  const both = ages.reduce((some, one) => sql`${some} union all ${one}`);
+  const [row] = await sql<{ seconds: number }[]>`
+    select ${secondsSince(sql, sql`min(at)`)} as seconds from (${both}) as oldest`;
+  return row?.seconds ?? 0;
+}
+
+/**
+ * Returns the given addresses that have a live registration. A registration that a change of plan
+ * has replaced does not count, because its account may get a new registration.
+ */
+export async function findRegistered(
+  sql: Queryable,
+  pdas: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ subscriptionPda: string }[]>`
+    select subscription_pda from subscriptions
+    where subscription_pda = any(${[...pdas]}::text[]) and status in ('active', 'past_due')
+      and replaced_by is null`;
+  return new Set(rows.map(({ subscriptionPda }) => subscriptionPda));
+}
+
+/**
+ * Marks the offers for this address as used, so that they do not match a later account at the same
+ * address.
+ */
+export async function endOffers(sql: Queryable, subscriptionPda: string): Promise<void> {
+  await sql`
+    update offered_transactions set registered_at = now()
+    where subscription_pda = ${subscriptionPda} and purpose = 'subscribe'
+      and registered_at is null`;
+}

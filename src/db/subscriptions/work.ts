@@ -1,0 +1,378 @@
+// The keeper's statements on subscriptions: read them, write their states, make them due.
+// leases.ts has the leases.
+import type { Queryable } from '../postgres/connect.ts';
+import { isSameAccount, stoppedAt } from './account-registrations.ts';
+import { claimsTable, type ClaimKey } from './leases.ts';
+import type { CancelRequester } from './merchant-edits.ts';
+import { isChangeSigned, isChanging } from './plan-changes.ts';
+import { isRefunded, type SubscriptionStatus } from './subscriptions.ts';
+
+/** The columns that the keeper writes. All times are chain time. */
+export interface SubscriptionState {
+  status: SubscriptionStatus;
+  paidThrough: Date | null;
+  nextPaymentDue: Date | null;
+  /** The next_payment_due that was announced by the last renewal_upcoming event. */
+  announcedDue: Date | null;
+  /** Number of notices sent so far about the payment due at announcedDue. */
+  announcedNotices: number;
+  cancelRequestedAt: Date | null;
+  cancelRequestedBy: CancelRequester | null;
+  cancelledAt: Date | null;
+  pastDueSince: Date | null;
+  failedAttempts: number;
+  delegationRevokedAt: Date | null;
+  endReason: string | null;
+  dueAt: Date | null;
+  periodAnchor: Date | null;
+  /** Identity of the account from which a live registration collects. Null if it was not read. */
+  chainInitId: bigint | null;
+  chainPeriodStart: Date | null;
+  /** The newest slot at which any registration's account was read. Older states are ignored. */
+  observedSlot: bigint;
+  /** Base units of all pulls that the keeper knows for the period that ends at paidThrough. */
+  periodPulled: bigint;
+  /**
+   * End of a paid period that gives no access, because the period's payment was refunded or turned
+   * into credit before the wallet resumed. Null when there is no such period.
+   */
+  refundedThrough: Date | null;
+  setbacks: number;
+  /** Look-ups that did not find every payment that the on-chain account counts. */
+  failedLookups: number;
+  /**
+   * Number of consecutive transactions that failed because of another subscription's payment. One
+   * transaction can contain payments of several subscriptions.
+   */
+  failedPacks: number;
+  /** Start of the period of the last payment that failed on chain because of the subscriber. */
+  chainFailurePeriod: Date | null;
+  /**
+   * Number of early attempts to pay the period that starts at chainFailurePeriod. An early attempt
+   * is made before the scheduled retry, because the wallet was topped up.
+   */
+  earlyTries: number;
+  /** Time of a resume, a registration or a late first try: its period is charged from then on. */
+  chargedFrom: Date | null;
+  /** Number of payments left with the discount. null means unlimited; 0 means used up. */
+  discountPeriods: number | null;
+  /** Credit from a replaced subscription that no payment has spent yet, in base units. */
+  credit: bigint;
+  /**
+   * False once the account of an ended subscription is gone, expired or registered anew, or its
+   * plan is gone. Until then the sweep reads it.
+   */
+  pullable: boolean;
+  /**
+   * End of the last period in which another puller pulled after the end. Null while no keeper has
+   * read the account since the end.
+   */
+  pulledThrough: Date | null;
+}
+
+export interface KeeperSubscription extends SubscriptionState {
+  id: string;
+  appId: string;
+  planId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  amount: bigint;
+  periodHours: number;
+  trialEndsAt: Date | null;
+  discountPercent: number | null;
+  discountAmount: bigint | null;
+  /** Start of the pause; null when the subscription is not paused. */
+  pausedAt: Date | null;
+  unpausedAt: Date | null;
+  /** The first payment is deferred to this time; null unless a change of plan set it. */
+  startsAt: Date | null;
+  /**
+   * `replaces`: the subscription that this one replaced in a change of plan. `replacedBy`: the
+   * subscription that replaced this one.
+   */
+  replaces: string | null;
+  replacedBy: string | null;
+  /** Chain time at which replacedBy takes over. */
+  replacedAt: Date | null;
+  /**
+   * Whether a change of plan that replaces this subscription is under way: its transaction was
+   * recently offered or signed, or it is being sent.
+   */
+  isChanging: boolean;
+  /** Whether a change of plan that the wallet has signed may still land. Then isChanging too. */
+  isChangeSigned: boolean;
+  /**
+   * Whether a cancellation was requested and the payment for the period that ends at paidThrough
+   * was refunded in full. If the wallet then resumes, it gets no access in this period.
+   */
+  isRefunded: boolean;
+  planPda: string;
+  planEndsAt: Date | null;
+  /** created_at of the on-chain Plan account; null until the plan is seen on chain. */
+  planCreatedAt: Date | null;
+  merchantWallet: string;
+  mint: string;
+  treasury: string;
+  /** The merchant's own fee; null means the operator's default fee. */
+  feeBps: number | null;
+  /** The plan's own dunning settings; null means the default. */
+  retryHours: number[] | null;
+  /** Hours before a payment at which it is announced; null means the default (look-ahead.ts). */
+  noticeHours: number[] | null;
+  pastDueDays: number | null;
+  /** The plan's graceHours; null means the default (domain/accounts/access.ts). */
+  graceHours: number | null;
+  /** The installation's collection window in seconds (domain/collecting/window.ts). */
+  collectionWindow: number;
+  notices: number;
+  /** Chain time of the end; null while the subscription is live. */
+  endedAt: Date | null;
+  /** The database's time at which it ended or was replaced; null before (EarlierRegistration). */
+  stoppedAt: Date | null;
+  /**
+   * Set when the subscription has ended and its address has a newer registration. `same_account`:
+   * both registrations belong to one on-chain account. `other_account`: the account was closed and
+   * a new account was opened at the address.
+   */
+  successor: 'same_account' | 'other_account' | null;
+  /** Seconds since the registration by the database's clock. */
+  ageSeconds: number;
+}
+
+/** A subscription with the additional fields that its events contain. */
+export interface KeeperSubscriptionForEvents extends KeeperSubscription {
+  planName: string;
+  externalId: string | null;
+  /** A JSON object as text. */
+  metadata: string;
+  ownIdsFrom: string | null;
+  /** The wallet with which the merchant signs in. */
+  accountWallet: string;
+  /**
+   * Row version: Postgres's xmin, the id of the transaction that wrote the row. An equal version
+   * means that the row is unchanged.
+   */
+  version: string;
+}
+
+/** Reads subscriptions, in no order, with the plan and merchant fields that the keeper needs. */
+export function readSubscriptions(
+  sql: Queryable,
+  ids: string[],
+): Promise<KeeperSubscriptionForEvents[]> {
+  return sql<KeeperSubscriptionForEvents[]>`
+    select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
+      s.period_hours, s.paid_through,
+      s.next_payment_due, s.announced_due, s.announced_notices, s.cancel_requested_at, s.cancel_requested_by,
+        s.cancelled_at, s.past_due_since, s.failed_attempts,
+      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.chain_init_id,
+        s.chain_period_start, (
+        select max(o.observed_slot) from subscriptions o
+          where o.subscription_pda = s.subscription_pda
+      ) as observed_slot, s.period_pulled, s.setbacks, s.failed_lookups, s.failed_packs,
+      s.notices,
+      s.chain_failure_period, s.early_tries,
+      s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
+        s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
+        s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
+      ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
+      ${stoppedAt(sql)} as stopped_at,
+      case when s.cancel_requested_at is not null and s.paid_through is not null
+        then ${isRefunded(sql)} else false end as is_refunded,
+      extract(epoch from now() - s.created_at)::float8 as age_seconds,
+      case when s.status in ('cancelled', 'expired') then (
+        select case when bool_or(${isSameAccount(sql)}) then 'same_account' when count(*) > 0 then
+          'other_account' end
+        from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
+      ) end as successor,
+      p.plan_pda, p.chain_created_at as plan_created_at, p.ends_at as plan_ends_at,
+        p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.notice_hours,
+        p.past_due_days,
+      p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata,
+        s.own_ids_from, m.wallet as account_wallet, s.xmin::text as version,
+      coalesce((select window_seconds from installation), 0) as collection_window
+    from subscriptions s
+    join plans p on p.id = s.plan_id
+    join apps a on a.id = s.app_id
+    join merchants m on m.id = a.merchant_id
+    where s.id = any(${ids}::uuid[])`;
+}
+
+/** A state to write, with the claim under which the keeper decided it. */
+export interface StateChange {
+  id: string;
+  claimId: string;
+  /**
+   * Value of the counter `notices` when the keeper read the row. If the counter was raised since
+   * then, the row becomes due at once.
+   */
+  notices: number;
+  state: SubscriptionState;
+  /** True while a payment is in flight. The lease is then renewed instead of released. */
+  keepsLease: boolean;
+  /** True to take a sequence number for an event, in the database transaction of the change. */
+  withEvent: boolean;
+}
+
+/** A written state, with the sequence number and the id for its event. */
+export interface Written {
+  id: string;
+  sequence: bigint;
+  /** Null when no event was requested. */
+  eventId: string | null;
+  createdAt: Date;
+}
+
+/** Converts a state change to a row for json_to_recordset in writeStates. */
+function rowOf({ id, claimId, notices, keepsLease, withEvent, state }: StateChange) {
+  return {
+    id,
+    claim_id: claimId,
+    notices,
+    keeps_lease: keepsLease,
+    with_event: withEvent,
+    status: state.status,
+    paid_through: state.paidThrough,
+    next_payment_due: state.nextPaymentDue,
+    announced_due: state.announcedDue,
+    announced_notices: state.announcedNotices,
+    cancel_requested_at: state.cancelRequestedAt,
+    cancel_requested_by: state.cancelRequestedBy,
+    cancelled_at: state.cancelledAt,
+    past_due_since: state.pastDueSince,
+    failed_attempts: state.failedAttempts,
+    delegation_revoked_at: state.delegationRevokedAt,
+    end_reason: state.endReason,
+    due_at: state.dueAt,
+    period_anchor: state.periodAnchor,
+    chain_init_id: state.chainInitId?.toString() ?? null,
+    chain_period_start: state.chainPeriodStart,
+    observed_slot: state.observedSlot.toString(),
+    setbacks: state.setbacks,
+    failed_lookups: state.failedLookups,
+    failed_packs: state.failedPacks,
+    chain_failure_period: state.chainFailurePeriod,
+    early_tries: state.earlyTries,
+    discount_periods: state.discountPeriods,
+    period_pulled: state.periodPulled.toString(),
+    refunded_through: state.refundedThrough,
+    charged_from: state.chargedFrom,
+    credit: state.credit.toString(),
+    pullable: state.pullable,
+    pulled_through: state.pulledThrough,
+  };
+}
+
+/**
+ * Writes each state whose claim still holds the subscription, and releases the lease. With
+ * `keepsLease`, renews the lease instead. Returns the written states.
+ */
+export async function writeStates(
+  sql: Queryable,
+  changes: StateChange[],
+  chainNow: Date,
+  leaseSeconds: number,
+): Promise<Written[]> {
+  return sql<Written[]>`
+    update subscriptions s set
+      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due,
+        announced_due = v.announced_due, announced_notices = v.announced_notices,
+      cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by,
+        cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
+      ended_at = case when v.status in ('cancelled', 'expired') then coalesce(s.ended_at,
+        ${chainNow}::timestamptz) end,
+      stopped_at = coalesce(s.stopped_at, case when v.status in ('cancelled', 'expired')
+        then clock_timestamp() end),
+      failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at,
+        end_reason = v.end_reason,
+      due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else
+        least(v.due_at, ${chainNow}) end,
+      period_anchor = v.period_anchor, chain_init_id = v.chain_init_id,
+        chain_period_start = v.chain_period_start, setbacks = v.setbacks,
+        failed_lookups = v.failed_lookups,
+      observed_slot = greatest(s.observed_slot, v.observed_slot),
+        period_pulled = v.period_pulled, failed_packs = v.failed_packs,
+        discount_periods = v.discount_periods, chain_failure_period = v.chain_failure_period,
+      early_tries = v.early_tries, refunded_through = v.refunded_through,
+        charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
+        pulled_through = v.pulled_through,
+      lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
+        claim_id = case when v.keeps_lease then s.claim_id end,
+      event_sequence = s.event_sequence + v.with_event::int,
+      updated_at = case
+        when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at,
+          s.delegation_revoked_at, s.end_reason, s.charged_from)
+          is distinct from
+          (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at,
+            v.delegation_revoked_at, v.end_reason, v.charged_from)
+        then now() else s.updated_at end
+    from json_to_recordset(${JSON.stringify(changes.map(rowOf))}::text::json) as v (id uuid, claim_id uuid,
+      notices int, keeps_lease bool, with_event bool, status text,
+      paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
+        cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
+      past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz,
+        end_reason text, due_at timestamptz,
+      period_anchor timestamptz, chain_init_id int8, chain_period_start timestamptz,
+        observed_slot int8, setbacks int, failed_lookups int, failed_packs int,
+        period_pulled int8, discount_periods int,
+      chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
+      announced_notices int, charged_from timestamptz, credit int8, pullable bool,
+        pulled_through timestamptz)
+    where s.id = v.id and s.claim_id = v.claim_id
+    returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
+      date_trunc('milliseconds', now()) as created_at`;
+}
+
+/**
+ * Makes subscriptions due now (chain time) after an on-chain change at `slot`. Leaves out ended
+ * ones that a keeper need not read any more. Raises `notices`, so that a keeper with a lease reads
+ * the subscription again. Raises observed_slot to `slot`, so that the keeper ignores older state.
+ */
+export async function makeDue(
+  sql: Queryable,
+  ids: string[],
+  { chainNow, slot }: { chainNow: Date; slot: bigint },
+): Promise<void> {
+  await sql`
+    with changed as (
+      select id from subscriptions where id = any(${ids}::uuid[])
+        and (due_at is not null or pullable) order by id for update
+    )
+    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}),
+      observed_slot = greatest(s.observed_slot, ${slot})
+    from changed where s.id = changed.id`;
+}
+
+/** A subscription whose payment may still be sent, with the current `notices` of its row. */
+export interface CollectableRow {
+  id: string;
+  notices: number;
+}
+
+/**
+ * Finds the subscriptions that these claims hold and whose payment may still be sent: live
+ * subscriptions that are not paused and not being cancelled.
+ */
+export function readCollectable(
+  sql: Queryable,
+  claims: readonly ClaimKey[],
+): Promise<CollectableRow[]> {
+  return sql<CollectableRow[]>`
+    select s.id, s.notices
+    from subscriptions s
+    join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+    where s.status in ('active', 'past_due') and s.cancel_requested_at is null
+      and s.paused_at is null`;
+}
+
+/** Finds subscriptions that a keeper still reads, by address or by wallet. Returns their ids. */
+export async function findFollowed(
+  sql: Queryable,
+  { pdas, wallets }: { pdas: string[]; wallets: string[] },
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select s.id from subscriptions s
+    where (s.subscription_pda = any(${pdas}::text[])
+      or s.subscriber_wallet = any(${wallets}::text[])) and (s.due_at is not null or s.pullable)`;
+  return rows.map(({ id }) => id);
+}
