@@ -44,6 +44,13 @@ const rooms = {
     ['offers', 'delivering'],
     ['postgres'],
   ],
+  'pages/dashboard': [
+    ['main.tsx'],
+    ['page.tsx'],
+    ['customers', 'subscriptions', 'settings', 'webhook'],
+    ['plans', 'payments'],
+    ['parts'],
+  ],
   cli: [['local'], ['operate'], ['develop'], ['arguments.ts'], ['terminal']],
   local: [['sandbox'], ['chain']],
   'local/chain': [['rpc'], ['disk'], ['wire']],
