@@ -3,6 +3,7 @@ import { type ChainAccount, clockIn } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
+import { judgeLandings, type Landing } from '../../chain/rpc/landing.ts';
 import type { Blockhash, Lifetime, Rpc } from '../../chain/rpc/rpc.ts';
 import { ServiceError } from '../../errors.ts';
 
@@ -110,3 +111,27 @@ export async function reaching<T>(asked: Promise<T>): Promise<T> {
     throw refusal;
   }
 }
+
+/** A transaction that the relay took, and the lifetime of its offer's blockhash. */
+export interface Relayed {
+  readonly signature: string;
+  /** The blockhash of the signed transaction. A wallet may have replaced the offer's blockhash. */
+  readonly blockhash: string;
+  readonly offer: Pick<Unsigned, 'blockhash' | 'lastValidBlockHeight'>;
+}
+
+/** Judges the transaction (chain/rpc/landing.ts). Throws INTERNAL_ERROR. */
+export async function readLanding(
+  chain: ChainSender,
+  { offer, blockhash, signature }: Relayed,
+): Promise<Pick<Landing, 'verdict' | 'status'>> {
+  const lastValidBlockHeight = blockhash === offer.blockhash ? offer.lastValidBlockHeight : 0n;
+  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
+  const sought = { signature, lifetime, needsTwo: true };
+  const landings = await reaching(judgeLandings(chain, [sought]));
+  return landings.get(sought) ?? { verdict: 'unknown', status: null };
+}
+
+/** Whether the transaction can no longer land on any fork. Throws INTERNAL_ERROR. */
+export const hasLapsed = async (chain: ChainSender, relayed: Relayed): Promise<boolean> =>
+  (await readLanding(chain, relayed)).verdict === 'dead';

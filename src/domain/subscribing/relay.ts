@@ -4,7 +4,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
 import { BLOCKHASH_LIFE } from '../../chain/rpc/blocks.ts';
-import { judgeLandings, type Landing } from '../../chain/rpc/landing.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
 import {
   type ChangeWhen,
@@ -15,7 +14,7 @@ import {
 } from '../../db/offers/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { invalidField } from '../../errors.ts';
-import { type ChainSender, reaching, type Unsigned } from './chain-reads.ts';
+import { type ChainSender, reaching, readLanding, type Unsigned } from './chain-reads.ts';
 
 /**
  * Milliseconds that one request waits for confirmation. After that the caller repeats the request
@@ -226,7 +225,7 @@ async function askAll(
     (await reaching(chain.getBlockHeight({ commitment: 'finalized' }))) >
       offer.lastValidBlockHeight;
   if (isLate || (await isPast())) {
-    const { verdict, status } = await judge(chain, signed);
+    const { verdict, status } = await readLanding(chain, signed);
     if (verdict === 'dead') return { status: 'lapsed', reason: null };
     const outcome = outcomeOf(status, offer);
     if (outcome !== undefined) return outcome;
@@ -263,27 +262,6 @@ export const lastHeightOfNew = (blockHeight: bigint): bigint => blockHeight + BL
 export function lastHeightOf({ offer, blockhash }: SignedOffer, blockHeight: bigint): bigint {
   return blockhash === offer.blockhash ? offer.lastValidBlockHeight : lastHeightOfNew(blockHeight);
 }
-
-/** A transaction that the relay took, and the lifetime of its offer's blockhash. */
-type Relayed = Pick<SignedOffer, 'blockhash' | 'signature'> & {
-  readonly offer: Pick<OfferedTransaction, 'blockhash' | 'lastValidBlockHeight'>;
-};
-
-/** Judges the transaction (chain/rpc/landing.ts). Throws INTERNAL_ERROR. */
-async function judge(
-  chain: ChainSender,
-  { offer, blockhash, signature }: Relayed,
-): Promise<Pick<Landing, 'verdict' | 'status'>> {
-  const lastValidBlockHeight = blockhash === offer.blockhash ? offer.lastValidBlockHeight : 0n;
-  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
-  const sought = { signature, lifetime, needsTwo: true };
-  const landings = await reaching(judgeLandings(chain, [sought]));
-  return landings.get(sought) ?? { verdict: 'unknown', status: null };
-}
-
-/** Whether the transaction can no longer land on any fork. Throws INTERNAL_ERROR. */
-export const hasLapsed = async (chain: ChainSender, relayed: Relayed): Promise<boolean> =>
-  (await judge(chain, relayed)).verdict === 'dead';
 
 const reasons: Readonly<Record<string, string>> = {
   PlanSunset: 'The plan takes no new subscriptions.',

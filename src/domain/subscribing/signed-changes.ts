@@ -11,8 +11,7 @@ import {
   type SignedChange,
 } from '../../db/subscriptions/plan-changes.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainSender, readAccounts, readExpired } from './chain-reads.ts';
-import { hasLapsed } from './relay.ts';
+import { type ChainSender, hasLapsed, readAccounts, readExpired } from './chain-reads.ts';
 
 /** What is known about the changes of plan before the transaction of a forced end. */
 export interface KnownChanges {
