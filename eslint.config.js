@@ -36,6 +36,16 @@ const rooms = {
   ],
   http: [['serve.ts'], ['app.ts'], ['routes'], ['site'], ['door'], ['shapes']],
   chain: [['transactions', 'streams'], ['rpc'], ['program']],
+  domain: [
+    ['offers'],
+    ['change', 'standing'],
+    ['registration'],
+    ['plans'],
+    ['collecting'],
+    ['outbox'],
+    ['accounts'],
+    ['chain-reads.ts', 'money.ts', 'names.ts', 'reasons.ts'],
+  ],
   db: [
     ['accounts'],
     ['operating'],
@@ -189,7 +199,7 @@ export default tseslint.config(
     files: ['src/http/**', 'src/domain/**'],
     ignores: [
       'src/http/routes/sponsored.ts',
-      'src/domain/subscribing/relay.ts',
+      'src/domain/offers/relay.ts',
       'src/domain/outbox/event-feed.ts',
     ],
     rules: {

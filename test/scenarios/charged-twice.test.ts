@@ -5,11 +5,7 @@ import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
-import {
-  askRefund,
-  readRefundGround,
-  recordRefunds,
-} from '../../src/domain/subscribing/refunds.ts';
+import { askRefund, readRefundGround, recordRefunds } from '../../src/domain/offers/refunds.ts';
 import type { InFlightPayment } from '../../src/keeper/track/in-flight.ts';
 import { AMOUNT, due, paidOnce, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import { closeAuthority, revokeAbandoned } from '../../src/chain/program/instructions.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { resumeInstructions } from '../../src/chain/transactions/subscriptions.ts';
-import { holdCancel } from '../../src/domain/subscribing/cancel.ts';
+import { holdCancel } from '../../src/domain/change/cancel.ts';
 import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';

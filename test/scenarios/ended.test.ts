@@ -12,8 +12,11 @@ import {
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { resumeInstructions } from '../../src/chain/transactions/subscriptions.ts';
 import { recordRelayed } from '../../src/db/offers/offered-transactions.ts';
-import { holdCancel } from '../../src/domain/subscribing/cancel.ts';
-import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
+import { holdCancel } from '../../src/domain/change/cancel.ts';
+import {
+  checkRegistration,
+  storeRegistration,
+} from '../../src/domain/registration/registration.ts';
 import { Unregistered } from '../../src/keeper/follow/unregistered.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan, Subscription } from '../fixtures/billing.ts';

@@ -7,8 +7,11 @@ import {
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
 import { timeOf } from '../../src/chain/time.ts';
-import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
-import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
+import { forceCancel } from '../../src/domain/change/cancel.ts';
+import {
+  checkRegistration,
+  storeRegistration,
+} from '../../src/domain/registration/registration.ts';
 import { AMOUNT, agree, due, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, type Stage, type Subscription } from '../fixtures/billing.ts';
 

@@ -11,7 +11,7 @@ import {
 } from '../../src/chain/program/instructions.ts';
 import { createPlan, deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
-import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
+import { forceCancel, requestCancel } from '../../src/domain/change/cancel.ts';
 import { paidOnce } from '../fixtures/agreement.ts';
 import { HOUR, type Plan, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 

@@ -12,7 +12,7 @@ import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
 import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
 import { endReplacedRegistration } from '../../src/db/subscriptions/subscriptions.ts';
 import { readSubscriptions } from '../../src/db/subscriptions/work.ts';
-import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
+import { forceCancel } from '../../src/domain/change/cancel.ts';
 import { Sweep } from '../../src/keeper/follow/sweep.ts';
 import { Tracker } from '../../src/keeper/track/tracker.ts';
 import { AMOUNT, due, pullsOnChain, withoutStatuses } from '../fixtures/agreement.ts';

@@ -9,7 +9,7 @@ import {
   transfersOf,
 } from '../../src/chain/transactions/collection.ts';
 import { expireKeeperLeases } from '../../src/db/operating/sandbox.ts';
-import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
+import { forceCancel, requestCancel } from '../../src/domain/change/cancel.ts';
 import { recover } from '../../src/keeper/collect/claim.ts';
 import { arrived, pullsOnChain } from '../fixtures/agreement.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';

@@ -7,7 +7,7 @@ import {
   transferSubscription,
 } from '../../src/chain/program/instructions.ts';
 import { reconcile } from '../../src/cli/operate/reconcile/compare.ts';
-import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
+import { forceCancel } from '../../src/domain/change/cancel.ts';
 import { HOUR, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
 const PERIOD = 720 * HOUR;

@@ -3,7 +3,7 @@ import bs58 from 'bs58';
 import t from 'tap';
 import { subscriptionIn } from '../../src/chain/program/accounts.ts';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
-import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
+import { forceCancel } from '../../src/domain/change/cancel.ts';
 import { AMOUNT, agree, due, pullsOnChain, sent, signAndDie } from '../fixtures/agreement.ts';
 import { HOUR, startStage } from '../fixtures/billing.ts';
 

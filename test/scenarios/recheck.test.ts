@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { cancelSubscription, resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
-import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
+import { pause, unpause } from '../../src/domain/change/pausing.ts';
 import { Sweep } from '../../src/keeper/follow/sweep.ts';
 import { newPayment } from '../../src/keeper/track/in-flight.ts';
 import { agree, AMOUNT, due, sent, signAndDie } from '../fixtures/agreement.ts';

@@ -2,7 +2,7 @@
 // cost the operator a bounded sum, and a merchant that an operator knows is not held up.
 import t from 'tap';
 import { readSponsorUsage } from '../../src/db/offers/sponsor-budgets.ts';
-import { mayBeOut } from '../../src/domain/sponsoring/limits.ts';
+import { mayBeOut } from '../../src/domain/offers/limits.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { runShared } from '../fixtures/command.ts';
 import { insertPayment } from '../fixtures/rows.ts';

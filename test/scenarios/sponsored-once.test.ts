@@ -4,7 +4,7 @@ import t from 'tap';
 import { loadConfig } from '../../src/config/config.ts';
 import { readOverdueRent } from '../../src/db/offers/rent-ages.ts';
 import { readSponsoringFacts } from '../../src/db/offers/sponsor-budgets.ts';
-import { sponsorLimits } from '../../src/domain/sponsoring/limits.ts';
+import { sponsorLimits } from '../../src/domain/offers/limits.ts';
 import { formatSol } from '../../src/format.ts';
 import { runShared } from '../fixtures/command.ts';
 import {

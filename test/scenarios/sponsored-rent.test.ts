@@ -9,7 +9,7 @@ import {
   readSponsoringFacts,
 } from '../../src/db/offers/sponsor-budgets.ts';
 import { claimRentOut } from '../../src/db/offers/sponsor-rent.ts';
-import { forceCancel } from '../../src/domain/subscribing/cancel.ts';
+import { forceCancel } from '../../src/domain/change/cancel.ts';
 import { mayClose } from '../../src/keeper/collect/close.ts';
 import { takeRentBack } from '../../src/keeper/sponsor/rent.ts';
 import { HOUR, type Plan, silent } from '../fixtures/billing.ts';

@@ -3,7 +3,7 @@ import t from 'tap';
 import { cancelSubscription } from '../../src/chain/program/instructions.ts';
 import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
 import { readCollectable } from '../../src/db/subscriptions/work.ts';
-import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
+import { pause, unpause } from '../../src/domain/change/pausing.ts';
 import { HOUR, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 
 const DAY = 24 * HOUR;

@@ -38,8 +38,11 @@ import {
 } from '../../src/chain/program/layouts.ts';
 import { deletePlan, updatePlan } from '../../src/chain/program/plan-instructions.ts';
 import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
-import { forceCancel, requestCancel } from '../../src/domain/subscribing/cancel.ts';
-import { checkRegistration, storeRegistration } from '../../src/domain/subscribing/registration.ts';
+import { forceCancel, requestCancel } from '../../src/domain/change/cancel.ts';
+import {
+  checkRegistration,
+  storeRegistration,
+} from '../../src/domain/registration/registration.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { Random } from '../../src/local/sandbox/random.ts';
 import type { Wallet } from '../../src/local/sandbox/wallet.ts';

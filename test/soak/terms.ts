@@ -6,13 +6,13 @@ import { subscriptionAddress } from '../../src/chain/program/addresses.ts';
 import { addSignature, unsignedTransaction } from '../../src/chain/transactions/message.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { updateDiscount } from '../../src/db/subscriptions/merchant-edits.ts';
-import { reinstate } from '../../src/domain/subscribing/cancel.ts';
-import { pause, unpause } from '../../src/domain/subscribing/pausing.ts';
+import { reinstate } from '../../src/domain/change/cancel.ts';
+import { pause, unpause } from '../../src/domain/change/pausing.ts';
 import {
   askRefund,
   type RefundablePayment,
   readRefundGround,
-} from '../../src/domain/subscribing/refunds.ts';
+} from '../../src/domain/offers/refunds.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { Random } from '../../src/local/sandbox/random.ts';
 import type { Player } from './cast.ts';

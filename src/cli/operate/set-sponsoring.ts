@@ -5,7 +5,7 @@ import type { Config } from '../../config/config.ts';
 import { runCommand } from '../../daemon/run.ts';
 import type { MerchantOut } from '../../db/offers/sponsor-budgets.ts';
 import { updateSponsoring } from '../../db/offers/sponsored-merchants.ts';
-import { mayBeOut, sponsorLimits } from '../../domain/sponsoring/limits.ts';
+import { mayBeOut, sponsorLimits } from '../../domain/offers/limits.ts';
 import { formatSol, formatUsdc } from '../../format.ts';
 import { type CommonFlags, type Finish, parseReason, wholeNumber, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';

@@ -9,7 +9,7 @@ import { interruptible, withPostgres } from '../../daemon/run.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { assertSchema } from '../../db/postgres/migrate.ts';
 import { daemonLimits } from '../../db/postgres/settings.ts';
-import { sponsorLimits } from '../../domain/sponsoring/limits.ts';
+import { sponsorLimits } from '../../domain/offers/limits.ts';
 import { Interrupted, OperatorError } from '../../errors.ts';
 import { createLog } from '../../log.ts';
 import {

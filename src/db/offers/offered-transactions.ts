@@ -131,7 +131,7 @@ export interface OffersOf {
   subscriptionPda: string;
   /**
    * Only offers that the wallet asked for after this time of the database count
-   * (domain/subscribing/ended.ts).
+   * (domain/registration/ended.ts).
    */
   after: Date | null;
 }

@@ -2,7 +2,7 @@
 // get the progress, which costs no look-up of the holder and at most one of an offer in a second.
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import type { OfferProgress } from '../../domain/sponsoring/hand-over.ts';
+import type { OfferProgress } from '../../domain/offers/hand-over.ts';
 
 /** Milliseconds after which the progress is read again. */
 const FRESH_MS = 1000;

@@ -13,7 +13,7 @@ import {
   tokenPage,
 } from '../../domain/accounts/sign-in.ts';
 import { type Role as RoleName, roles, type Tokens } from '../../domain/accounts/tokens.ts';
-import { readBlockhash, reaching } from '../../domain/subscribing/chain-reads.ts';
+import { readBlockhash, reaching } from '../../domain/chain-reads.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Api, ApiDeps } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';

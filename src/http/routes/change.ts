@@ -3,13 +3,9 @@ import type { FastifyRequest } from 'fastify';
 import { findApp } from '../../db/accounts/apps.ts';
 import { findPlan, listChangeablePlans } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
-import {
-  type ChangeRequest,
-  changeTransaction,
-  readChange,
-} from '../../domain/subscribing/change.ts';
-import { observePlan } from '../../domain/subscribing/plans.ts';
-import { offerTransaction } from '../../domain/subscribing/relay.ts';
+import { type ChangeRequest, changeTransaction, readChange } from '../../domain/change/change.ts';
+import { offerTransaction } from '../../domain/offers/relay.ts';
+import { observePlan } from '../../domain/plans/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../door/context.ts';

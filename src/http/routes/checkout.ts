@@ -9,11 +9,11 @@ import {
 import { findPlan, findPublicPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { findPlanName, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { checkQuota } from '../../domain/accounts/quotas.ts';
-import { checkChange } from '../../domain/subscribing/change.ts';
-import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/subscribing/checkout.ts';
-import { trialOf } from '../../domain/subscribing/first-payment.ts';
-import { refuseSecond } from '../../domain/subscribing/one-per-customer.ts';
-import { observePlan } from '../../domain/subscribing/plans.ts';
+import { checkChange } from '../../domain/change/change.ts';
+import { observePlan } from '../../domain/plans/plans.ts';
+import { checkReturnUrl, isReturnUrl, returnUrlOf } from '../../domain/registration/checkout.ts';
+import { trialOf } from '../../domain/registration/first-payment.ts';
+import { refuseSecond } from '../../domain/registration/one-per-customer.ts';
 import { invalidField } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
 import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { findSubscription } from '../../db/subscriptions/subscriptions.ts';
-import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
-import { pause, unpause } from '../../domain/subscribing/pausing.ts';
+import { readAccounts } from '../../domain/chain-reads.ts';
+import { pause, unpause } from '../../domain/change/pausing.ts';
 import type { Api, ApiDeps } from '../door/context.ts';
 import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
 import { failures, success } from '../shapes/envelope.ts';

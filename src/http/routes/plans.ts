@@ -9,17 +9,17 @@ import {
   sunsetPlan,
   updatePlan,
 } from '../../db/subscriptions/plans.ts';
-import { readAccounts } from '../../domain/subscribing/chain-reads.ts';
-import { pullersTransaction } from '../../domain/subscribing/plan-pullers.ts';
+import { readAccounts } from '../../domain/chain-reads.ts';
+import { offerTransaction } from '../../domain/offers/relay.ts';
+import { pullersTransaction } from '../../domain/plans/plan-pullers.ts';
 import {
   adoptPlan,
   draftPlan,
   observePlan,
   planTransaction,
   storePlan,
-} from '../../domain/subscribing/plans.ts';
-import { priceWarnings } from '../../domain/subscribing/price-warnings.ts';
-import { offerTransaction } from '../../domain/subscribing/relay.ts';
+} from '../../domain/plans/plans.ts';
+import { priceWarnings } from '../../domain/plans/price-warnings.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
 import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';

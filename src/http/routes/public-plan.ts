@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { findPublicPlan, type PublicPlanRow } from '../../db/subscriptions/plans.ts';
-import type { SessionTerms } from '../../domain/subscribing/first-payment.ts';
+import type { SessionTerms } from '../../domain/registration/first-payment.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 import { Amount, Id, nullable, oneOf, PathId, Pda, Time, Wallet } from '../shapes/fields.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { publishingCost } from '../../domain/subscribing/publishing-cost.ts';
+import { publishingCost } from '../../domain/plans/publishing-cost.ts';
 import { type Api, type ApiDeps, merchantOf } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
 

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { findTransaction, type TransactionRow } from '../../db/money/payments.ts';
 import { listRefunds, listRefundsOfApp } from '../../db/money/refunds.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
-import { askRefund, readRefundGround } from '../../domain/subscribing/refunds.ts';
+import { askRefund, readRefundGround } from '../../domain/offers/refunds.ts';
 import { absent, type Api, type ApiDeps, idOf, ownApp } from '../door/context.ts';
 import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';

@@ -4,11 +4,11 @@ import { readAskedAt, recordRelayed, reserveOffer } from '../../db/offers/offere
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { takeOffer } from '../../domain/subscribing/one-per-customer.ts';
-import { observePlan } from '../../domain/subscribing/plans.ts';
-import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
-import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/subscribing/relay.ts';
-import { relayOnce } from '../../domain/subscribing/relayed-once.ts';
+import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/offers/relay.ts';
+import { relayOnce } from '../../domain/offers/relayed-once.ts';
+import { observePlan } from '../../domain/plans/plans.ts';
+import { takeOffer } from '../../domain/registration/one-per-customer.ts';
+import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
 import { ServiceError } from '../../errors.ts';
 import { assertReachesPlan } from '../door/bound.ts';
 import { type Api, type ApiDeps, merchantOf, subscriberOf } from '../door/context.ts';

@@ -14,10 +14,10 @@ import {
   offersProgress,
   type OfferHolder,
   type OfferProgress,
-} from '../../domain/sponsoring/hand-over.ts';
-import { offerSponsored } from '../../domain/sponsoring/offer.ts';
-import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
-import { observePlan } from '../../domain/subscribing/plans.ts';
+} from '../../domain/offers/hand-over.ts';
+import { offerSponsored } from '../../domain/offers/offer.ts';
+import { observePlan } from '../../domain/plans/plans.ts';
+import { openCheckoutSession } from '../../domain/registration/checkout.ts';
 import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { createBatch } from '../door/batch.ts';

@@ -5,17 +5,17 @@ import { reserveOffer } from '../../db/offers/offered-transactions.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { changeTransaction, sessionChange } from '../../domain/subscribing/change.ts';
-import { openCheckoutSession } from '../../domain/subscribing/checkout.ts';
+import { changeTransaction, sessionChange } from '../../domain/change/change.ts';
+import { lastHeightOfNew, type Offer, offerTransaction } from '../../domain/offers/relay.ts';
+import { observePlan } from '../../domain/plans/plans.ts';
+import { openCheckoutSession } from '../../domain/registration/checkout.ts';
 import {
   readReservations,
   refuseTaken,
   reserveCustomer,
-} from '../../domain/subscribing/one-per-customer.ts';
-import { type Opening, openingTransaction } from '../../domain/subscribing/opening.ts';
-import { observePlan } from '../../domain/subscribing/plans.ts';
-import { lastHeightOfNew, type Offer, offerTransaction } from '../../domain/subscribing/relay.ts';
-import { readStanding, type Shortage, shortagesOf } from '../../domain/subscribing/standing.ts';
+} from '../../domain/registration/one-per-customer.ts';
+import { type Opening, openingTransaction } from '../../domain/registration/opening.ts';
+import { readStanding, type Shortage, shortagesOf } from '../../domain/standing/standing.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { assertReaches } from '../door/bound.ts';
 import { absent, type Api, type ApiDeps, idOf, subscriberOf } from '../door/context.ts';

@@ -7,18 +7,18 @@ import { isBeingReplaced } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findSubscription, type SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { isLimit, type Refusal } from '../../domain/sponsoring/limits.ts';
-import { holdCancel } from '../../domain/subscribing/cancel.ts';
-import type { Unsigned } from '../../domain/subscribing/chain-reads.ts';
-import { reopeningTransaction } from '../../domain/subscribing/opening.ts';
-import { checkRegistration, storeRegistration } from '../../domain/subscribing/registration.ts';
-import { lacksSol, offerTransaction } from '../../domain/subscribing/relay.ts';
+import type { Unsigned } from '../../domain/chain-reads.ts';
+import { holdCancel } from '../../domain/change/cancel.ts';
+import { isLimit, type Refusal } from '../../domain/offers/limits.ts';
+import { lacksSol, offerTransaction } from '../../domain/offers/relay.ts';
 import {
   cancellingTransaction,
   closingTransaction,
   repairingTransaction,
   resumingTransaction,
-} from '../../domain/subscribing/subscribing.ts';
+} from '../../domain/offers/subscribing.ts';
+import { reopeningTransaction } from '../../domain/registration/opening.ts';
+import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
 import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { assertReaches } from '../door/bound.ts';

@@ -8,14 +8,14 @@ import {
 import { updateDiscount, updateOwnIds } from '../../db/subscriptions/merchant-edits.ts';
 import { findPlans } from '../../db/subscriptions/plans.ts';
 import { findSubscription, type SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
-import { cancelRequesters, endReasons, failureReasons } from '../../domain/reasons.ts';
 import {
   forceCancel,
   livesOffCurve,
   reinstate,
   requestCancel,
-} from '../../domain/subscribing/cancel.ts';
-import { readKnownChanges } from '../../domain/subscribing/signed-changes.ts';
+} from '../../domain/change/cancel.ts';
+import { readKnownChanges } from '../../domain/change/signed-changes.ts';
+import { cancelRequesters, endReasons, failureReasons } from '../../domain/reasons.ts';
 import { ServiceError } from '../../errors.ts';
 import { absent, type Api, type ApiDeps, idOf, merchantOf, ownApp } from '../door/context.ts';
 import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';

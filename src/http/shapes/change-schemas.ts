@@ -1,6 +1,6 @@
 // Response fields for the costs of a change of plan: their schema and their values.
 import { Type } from '@sinclair/typebox';
-import type { ChangeAmounts } from '../../domain/subscribing/change.ts';
+import type { ChangeAmounts } from '../../domain/change/change.ts';
 import { Amount, nullable, oneOf, Time } from './fields.ts';
 import { Schedule } from './schedule.ts';
 

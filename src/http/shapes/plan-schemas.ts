@@ -1,9 +1,9 @@
 // Schemas of plans: the view that the API returns and the input of a merchant.
 import { Type, type Static } from '@sinclair/typebox';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import type { OwnTerms, PlanDraft } from '../../domain/plans/plans.ts';
+import type { PriceWarning } from '../../domain/plans/price-warnings.ts';
 import { blockReasons } from '../../domain/reasons.ts';
-import type { OwnTerms, PlanDraft } from '../../domain/subscribing/plans.ts';
-import type { PriceWarning } from '../../domain/subscribing/price-warnings.ts';
 import { type Fault, invalidField, ServiceError } from '../../errors.ts';
 import { amountDisplay } from '../../format.ts';
 import {

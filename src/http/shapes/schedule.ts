@@ -4,7 +4,7 @@ import { Type } from '@sinclair/typebox';
 import { timeOf } from '../../chain/time.ts';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
 import { type Beginning, type PaymentRun, scheduleOf } from '../../domain/collecting/schedule.ts';
-import type { RunningPeriod } from '../../domain/subscribing/first-payment.ts';
+import type { RunningPeriod } from '../../domain/registration/first-payment.ts';
 import { Amount, nullable, Time } from './fields.ts';
 
 export const Schedule = Type.Array(

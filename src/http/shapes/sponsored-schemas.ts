@@ -1,14 +1,10 @@
 // Fields of requests and responses about sponsored transactions.
 import { type Static, Type } from '@sinclair/typebox';
-import { creditTime } from '../../domain/sponsoring/change.ts';
-import { type Refusal, refusals } from '../../domain/sponsoring/limits.ts';
-import {
-  offerSponsored,
-  type OfferRequest,
-  type SponsorParts,
-} from '../../domain/sponsoring/offer.ts';
-import { amountsAt, type ChangeRequest, readChange } from '../../domain/subscribing/change.ts';
-import type { Opening } from '../../domain/subscribing/opening.ts';
+import { amountsAt, type ChangeRequest, readChange } from '../../domain/change/change.ts';
+import { type Refusal, refusals } from '../../domain/offers/limits.ts';
+import { offerSponsored, type OfferRequest, type SponsorParts } from '../../domain/offers/offer.ts';
+import { creditTime } from '../../domain/offers/sponsored-change.ts';
+import type { Opening } from '../../domain/registration/opening.ts';
 import { changeView } from './change-schemas.ts';
 import { Amount, Id, meaning, nullable, offerFields, oneOf, TimeInput } from './fields.ts';
 

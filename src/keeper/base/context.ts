@@ -9,7 +9,7 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import type { Notifier } from '../../db/postgres/notify.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { Rules } from '../../domain/collecting/decision.ts';
-import type { SponsorLimits } from '../../domain/sponsoring/limits.ts';
+import type { SponsorLimits } from '../../domain/offers/limits.ts';
 import type { Log } from '../../log.ts';
 import type { KeeperMetrics } from './metrics.ts';
 

@@ -3,7 +3,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { readSponsoringByMerchant, readSponsoringFacts } from '../../db/offers/sponsor-budgets.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
-import { mayBeOut, type SponsorLimits } from '../../domain/sponsoring/limits.ts';
+import { mayBeOut, type SponsorLimits } from '../../domain/offers/limits.ts';
 
 /** Metrics of the lamports that a sponsor spends, each with its help text. */
 const KINDS = {

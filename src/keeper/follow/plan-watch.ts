@@ -17,7 +17,7 @@ import { activatePlan, findPlansAt, movePlan, type PlanRow } from '../../db/subs
 import type { ChainView } from '../../domain/collecting/chain-view.ts';
 import { planObstacle } from '../../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../../domain/collecting/plan-block.ts';
-import { assessPlan } from '../../domain/collecting/plan-change.ts';
+import { assessPlan } from '../../domain/plans/plan-record.ts';
 import type { Context } from '../base/context.ts';
 import { WATCH_TIMES } from '../base/times.ts';
 

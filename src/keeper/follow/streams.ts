@@ -13,7 +13,7 @@ import {
   type KeeperSubscription,
   readSubscriptions,
 } from '../../db/subscriptions/work.ts';
-import { accountChanged, withPayment } from '../../domain/collecting/changes.ts';
+import { accountChanged, withPayment } from '../../domain/collecting/account-changed.ts';
 import { amountPastDue } from '../../domain/collecting/price.ts';
 import { chunks } from '../../each.ts';
 import { messageOf } from '../../errors.ts';

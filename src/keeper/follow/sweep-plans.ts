@@ -3,7 +3,7 @@
 import { decodeTerms, subscriptionFilter, TERMS } from '../../chain/program/layouts.ts';
 import { RpcError } from '../../chain/rpc/errors.ts';
 import { type KeeperSubscription, readSubscriptions } from '../../db/subscriptions/work.ts';
-import { accountChanged } from '../../domain/collecting/changes.ts';
+import { accountChanged } from '../../domain/collecting/account-changed.ts';
 import type { Context } from '../base/context.ts';
 
 /**

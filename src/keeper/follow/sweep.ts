@@ -15,7 +15,7 @@ import {
   makeDue,
   readSubscriptions,
 } from '../../db/subscriptions/work.ts';
-import { hasChanged, withPayment } from '../../domain/collecting/changes.ts';
+import { hasChanged, withPayment } from '../../domain/collecting/account-changed.ts';
 import { isLive } from '../../domain/collecting/transitions.ts';
 import { chunks } from '../../each.ts';
 import type { Context } from '../base/context.ts';

@@ -3,7 +3,7 @@
 // offers, of unregistered subscriptions that were found before, and of subscriptions that a change
 // of plan has replaced. (3) After a start or an interruption of a stream, all live accounts of each
 // active plan are listed, at most once an hour. Accounts that only their wallets can register again
-// are left out (domain/subscribing/ended.ts). domain/subscribing/unregistered.ts registers each
+// are left out (domain/registration/ended.ts). domain/registration/unregistered.ts registers each
 // found subscription, or adds it to the merchant's list of unregistered subscriptions.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import {
@@ -22,8 +22,8 @@ import {
   findRegistered,
   takeAwaited,
 } from '../../db/subscriptions/unregistered.ts';
-import { withoutKnown } from '../../domain/subscribing/ended.ts';
-import { registerSeen } from '../../domain/subscribing/unregistered.ts';
+import { withoutKnown } from '../../domain/registration/ended.ts';
+import { registerSeen } from '../../domain/registration/unregistered.ts';
 import { chunks } from '../../each.ts';
 import type { Context } from '../base/context.ts';
 

@@ -1,4 +1,4 @@
-import { LEAST_FLOOR } from '../../domain/sponsoring/limits.ts';
+import { LEAST_FLOOR } from '../../domain/offers/limits.ts';
 import type { Context } from '../base/context.ts';
 
 /**

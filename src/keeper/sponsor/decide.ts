@@ -37,16 +37,11 @@ import {
 import { creditsAddUp } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
+import { holdCancel } from '../../domain/change/cancel.ts';
 import { isHeld, isSuspended, isWaiting } from '../../domain/collecting/brake.ts';
 import { NO_DISCOUNT } from '../../domain/collecting/price.ts';
-import { type BuiltSponsored, buildSponsored } from '../../domain/sponsoring/build.ts';
-import {
-  findSignedChange,
-  isCreditTime,
-  type SponsoredChange,
-  sponsoredChangeOf,
-} from '../../domain/sponsoring/change.ts';
-import { type Ground, readGround, type SponsorNetwork } from '../../domain/sponsoring/ground.ts';
+import { type BuiltSponsored, buildSponsored } from '../../domain/offers/build.ts';
+import { type Ground, readGround, type SponsorNetwork } from '../../domain/offers/ground.ts';
 import {
   floorOf,
   isLeaving,
@@ -54,11 +49,16 @@ import {
   overBudget,
   type Refusal,
   type SponsorLimits,
-} from '../../domain/sponsoring/limits.ts';
-import { isAllowedBudget, maxFeeOf } from '../../domain/sponsoring/transaction-budget.ts';
-import { holdCancel } from '../../domain/subscribing/cancel.ts';
-import { offeredTrial } from '../../domain/subscribing/first-payment.ts';
-import { PaymentUnderWay, takeOver } from '../../domain/subscribing/plan-credit.ts';
+} from '../../domain/offers/limits.ts';
+import {
+  findSignedChange,
+  isCreditTime,
+  type SponsoredChange,
+  sponsoredChangeOf,
+} from '../../domain/offers/sponsored-change.ts';
+import { isAllowedBudget, maxFeeOf } from '../../domain/offers/transaction-budget.ts';
+import { offeredTrial } from '../../domain/registration/first-payment.ts';
+import { PaymentUnderWay, takeOver } from '../../domain/registration/plan-credit.ts';
 import type { Context } from '../base/context.ts';
 import { isFaulty } from '../base/split-batch.ts';
 import { hasLapsed, simulateOffer } from './simulate.ts';

@@ -5,7 +5,7 @@ import { readListed } from '../../chain/rpc/transactions.ts';
 import type { OpenSponsorship, SponsoredPayment } from '../../db/offers/sponsorships.ts';
 import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
-import { type Gone, openedBy, registrationOf, type Seen } from '../../domain/sponsoring/landed.ts';
+import { type Gone, openedBy, registrationOf, type Seen } from '../../domain/offers/landed.ts';
 import type { Context } from '../base/context.ts';
 
 /**

@@ -32,9 +32,9 @@ import {
   registrationOf,
   type Seen,
   storeGone,
-} from '../../domain/sponsoring/landed.ts';
-import type { RegistrationToStore } from '../../domain/subscribing/claiming.ts';
-import { storeRegistration } from '../../domain/subscribing/registration.ts';
+} from '../../domain/offers/landed.ts';
+import type { RegistrationToStore } from '../../domain/registration/claiming.ts';
+import { storeRegistration } from '../../domain/registration/registration.ts';
 import type { Context } from '../base/context.ts';
 import { report } from '../track/reports.ts';
 import { readGone } from './gone.ts';

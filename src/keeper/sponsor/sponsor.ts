@@ -26,7 +26,7 @@ import {
   renewSponsorships,
   type Seen,
 } from '../../db/offers/sponsorships.ts';
-import { PaymentUnderWay } from '../../domain/subscribing/plan-credit.ts';
+import { PaymentUnderWay } from '../../domain/registration/plan-credit.ts';
 import { each } from '../../each.ts';
 import type { Context } from '../base/context.ts';
 import { isFaulty } from '../base/split-batch.ts';

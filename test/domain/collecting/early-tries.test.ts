@@ -3,8 +3,8 @@
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
 import type { KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
+import { hasChanged } from '../../../src/domain/collecting/account-changed.ts';
 import type { ChainView } from '../../../src/domain/collecting/chain-view.ts';
-import { hasChanged } from '../../../src/domain/collecting/changes.ts';
 import { decide } from '../../../src/domain/collecting/decide.ts';
 import { refuse } from '../../../src/domain/collecting/refusal.ts';
 import { applyFailure, updateOf } from '../../../src/domain/collecting/transitions.ts';

@@ -10,6 +10,7 @@ import {
 import type { Sql } from '../../../src/db/postgres/connect.ts';
 import { claimDue } from '../../../src/db/subscriptions/leases.ts';
 import { readSubscriptions, type KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
+import { forceCancel } from '../../../src/domain/change/cancel.ts';
 import {
   type Assessment,
   settle,
@@ -21,7 +22,6 @@ import {
   updateOf,
   type SubscriptionUpdate,
 } from '../../../src/domain/collecting/transitions.ts';
-import { forceCancel } from '../../../src/domain/subscribing/cancel.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');

@@ -4,7 +4,7 @@ import { planIn } from '../../../src/chain/program/accounts.ts';
 import { cancelSubscription } from '../../../src/chain/program/instructions.ts';
 import { updatePlan } from '../../../src/chain/program/plan-instructions.ts';
 import { expireKeeperLeases } from '../../../src/db/operating/sandbox.ts';
-import { forceCancel, requestCancel } from '../../../src/domain/subscribing/cancel.ts';
+import { forceCancel, requestCancel } from '../../../src/domain/change/cancel.ts';
 import { paidOnce } from '../../fixtures/agreement.ts';
 import { HOUR, startStage, type Stage, type Subscription } from '../../fixtures/billing.ts';
 

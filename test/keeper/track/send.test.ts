@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { RpcError, RpcUnreachable } from '../../../src/chain/rpc/errors.ts';
 import { readSubscriptions } from '../../../src/db/subscriptions/work.ts';
-import { forceCancel, requestCancel } from '../../../src/domain/subscribing/cancel.ts';
+import { forceCancel, requestCancel } from '../../../src/domain/change/cancel.ts';
 import type { InFlightTransaction, InFlightPayment } from '../../../src/keeper/track/in-flight.ts';
 import { sendAll } from '../../../src/keeper/track/send.ts';
 import { startStage, type Stage } from '../../fixtures/billing.ts';

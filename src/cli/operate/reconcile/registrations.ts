@@ -15,7 +15,7 @@ import type { Sql } from '../../../db/postgres/connect.ts';
 import { findPlansAt, listActivePlanPdas, type PlanRow } from '../../../db/subscriptions/plans.ts';
 import type { Pull } from '../../../domain/collecting/chain-view.ts';
 import type { PlanPull } from '../../../domain/collecting/differences.ts';
-import { checkRegistration, storeRegistration } from '../../../domain/subscribing/registration.ts';
+import { checkRegistration, storeRegistration } from '../../../domain/registration/registration.ts';
 import { ServiceError } from '../../../errors.ts';
 
 /** An account on chain without a registration. Its plan is in this database. */

@@ -18,8 +18,8 @@ import {
   readAccounts,
   registrationOf,
   storeGone,
-} from '../../../domain/sponsoring/landed.ts';
-import { PaymentUnderWay } from '../../../domain/subscribing/plan-credit.ts';
+} from '../../../domain/offers/landed.ts';
+import { PaymentUnderWay } from '../../../domain/registration/plan-credit.ts';
 
 /** What a repair reads from the chain. */
 export interface SignUpReader {

@@ -37,7 +37,7 @@ import { readClockOffset } from '../../../db/postgres/clock.ts';
 import type { Queryable, Sql } from '../../../db/postgres/connect.ts';
 import { readBacklog } from '../../../db/subscriptions/leases.ts';
 import { fingerprintsOf } from '../../../domain/accounts/secrets.ts';
-import { isNearLimit, mayBeOut, type SponsorLimits } from '../../../domain/sponsoring/limits.ts';
+import { isNearLimit, mayBeOut, type SponsorLimits } from '../../../domain/offers/limits.ts';
 
 /** Sums over all sponsored transactions so far. */
 type SponsoringTotals = Pick<MerchantSponsoring, 'spent' | 'reserved' | 'returned' | 'lost'>;

@@ -1,5 +1,5 @@
 // Formats the lines of the status about sponsored transactions.
-import { newMerchantsBudget } from '../../../domain/sponsoring/limits.ts';
+import { newMerchantsBudget } from '../../../domain/offers/limits.ts';
 import { formatSol } from '../../../format.ts';
 import type { Paint } from '../../terminal/print.ts';
 import { table } from '../../terminal/table.ts';

@@ -8,7 +8,7 @@ import {
   type RefundablePayment,
   readRefundGround,
   recordRefunds,
-} from '../../../../src/domain/subscribing/refunds.ts';
+} from '../../../../src/domain/offers/refunds.ts';
 import { paidOnce } from '../../../fixtures/agreement.ts';
 import { type Stage, startStage, type Subscription } from '../../../fixtures/billing.ts';
 

@@ -1,0 +1,137 @@
+// The installation's on-chain addresses, and the chain reads of the API.
+import { type ChainAccount, clockIn } from '../chain/program/accounts.ts';
+import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
+import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
+import { judgeLandings, type Landing } from '../chain/rpc/landing.ts';
+import type { Blockhash, Lifetime, Rpc } from '../chain/rpc/rpc.ts';
+import { ServiceError } from '../errors.ts';
+
+/** The addresses that every plan must name, in Base58. */
+export interface Network {
+  readonly programId: string;
+  readonly mint: string;
+  /** The keeper's wallet. */
+  readonly puller: string;
+  readonly treasury: string;
+  /** Wallets of standby keepers and of backup treasuries. Plans name these wallets too. */
+  readonly standbyPullers?: readonly string[];
+  readonly backupTreasuries?: readonly string[];
+}
+
+export type ChainReader = Pick<
+  Rpc,
+  | 'getMultipleAccounts'
+  | 'getLatestBlockhash'
+  | 'getMinimumBalanceForRentExemption'
+  | 'getProgramAccounts'
+  | 'getSignaturesForAddress'
+  | 'getTransaction'
+>;
+
+/** A chain reader that also has the methods for the relay. */
+export type ChainSender = ChainReader &
+  Pick<
+    Rpc,
+    | 'endpoints'
+    | 'getBlockHeight'
+    | 'getLifetimesEverywhere'
+    | 'getSignatureStatuses'
+    | 'sendTransaction'
+    | 'simulateTransaction'
+  >;
+
+/**
+ * An unsigned transaction (base64) and its blockhash. `lastValidBlockHeight` is the last block
+ * height at which the transaction can land. `slot` is the slot that an RPC endpoint must have
+ * reached to know the blockhash.
+ */
+export interface Unsigned {
+  readonly transaction: string;
+  readonly blockhash: string;
+  readonly lastValidBlockHeight: bigint;
+  readonly slot: bigint;
+  /** Whether closing the subscription also revokes the approval. */
+  readonly revokes?: boolean;
+}
+
+/**
+ * Reads accounts and the cluster's clock (Unix seconds) at one slot. Throws a ServiceError
+ * (INTERNAL_ERROR) when the chain is unreachable.
+ */
+export async function readAccounts(
+  chain: ChainReader,
+  addresses: readonly string[],
+): Promise<{ accounts: (ChainAccount | null)[]; slot: bigint; now: bigint }> {
+  const { accounts, slot } = await reaching(
+    chain.getMultipleAccounts([...addresses, CLOCK_SYSVAR]),
+  );
+  return { accounts: accounts.slice(0, -1), slot, now: clockIn(accounts.at(-1) ?? null) };
+}
+
+/**
+ * Reads a blockhash for a transaction that a wallet will sign. Throws a ServiceError
+ * (INTERNAL_ERROR) when the chain is unreachable.
+ */
+export function readBlockhash(chain: ChainReader): Promise<Blockhash> {
+  return reaching(chain.getLatestBlockhash());
+}
+
+/** The methods that tell whether blockhashes have expired. */
+export type ExpiryReader = Pick<Rpc, 'endpoints' | 'getLifetimesEverywhere'>;
+
+/**
+ * Asks all endpoints which of these blockhashes have expired. Returns a function that tells whether
+ * two of them (or the only one) say so of a blockhash; false for one that is not among `lifetimes`.
+ * Without any, the chain is not read. Throws a ServiceError (INTERNAL_ERROR) when the chain is
+ * unreachable.
+ */
+export async function readExpired(
+  chain: ExpiryReader,
+  lifetimes: readonly Lifetime[],
+): Promise<(lifetime: Lifetime) => boolean> {
+  const ends = await reaching(witnessExpiry(chain, lifetimes));
+  return (lifetime) => {
+    const end = ends.get(lifetimeKey(lifetime));
+    return end !== undefined && isWitnessed(chain, end.witnesses);
+  };
+}
+
+/** Awaits an RPC response. Throws a ServiceError (INTERNAL_ERROR) when the chain is unreachable. */
+export async function reaching<T>(asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;
+    const refusal = new ServiceError(
+      'INTERNAL_ERROR',
+      'The Solana network cannot be reached just now; nothing was stored. Try again in a moment.',
+    );
+    refusal.cause = error;
+    throw refusal;
+  }
+}
+
+/** A transaction that the relay took, and the lifetime of its offer's blockhash. */
+export interface Relayed {
+  readonly signature: string;
+  /** The blockhash of the signed transaction. A wallet may have replaced the offer's blockhash. */
+  readonly blockhash: string;
+  readonly offer: Pick<Unsigned, 'blockhash' | 'lastValidBlockHeight'>;
+}
+
+/** Judges the transaction (chain/rpc/landing.ts). Throws INTERNAL_ERROR. */
+export async function readLanding(
+  chain: ChainSender,
+  { offer, blockhash, signature }: Relayed,
+): Promise<Pick<Landing, 'verdict' | 'status'>> {
+  const lastValidBlockHeight = blockhash === offer.blockhash ? offer.lastValidBlockHeight : 0n;
+  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
+  const sought = { signature, lifetime, needsTwo: true };
+  const landings = await reaching(judgeLandings(chain, [sought]));
+  return landings.get(sought) ?? { verdict: 'unknown', status: null };
+}
+
+/** Whether the transaction can no longer land on any fork. Throws INTERNAL_ERROR. */
+export const hasLapsed = async (chain: ChainSender, relayed: Relayed): Promise<boolean> =>
+  (await readLanding(chain, relayed)).verdict === 'dead';

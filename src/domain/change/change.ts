@@ -1,0 +1,233 @@
+// Change of plan: its rules, its cost and its transaction. plan-credit.ts stores what the new
+// subscription takes over.
+import { periodSeconds, pullPeriod } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { ChangeWhen } from '../../db/offers/offered-transactions.ts';
+import type { DiscountTerms } from '../../db/offers/terms.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
+import { readRunning } from '../../db/subscriptions/plan-changes.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import {
+  findSubscription,
+  type SubscriptionRow,
+  type TakenTerms,
+} from '../../db/subscriptions/subscriptions.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+import type { ChainReader, Network } from '../chain-reads.ts';
+import { NO_DISCOUNT } from '../collecting/price.ts';
+import { type Beginning, type PaymentRun, scheduleOf } from '../collecting/schedule.ts';
+import {
+  type OpeningGround,
+  type Opening,
+  openingTransaction,
+  readOpening,
+} from '../registration/opening.ts';
+import { readTaken, readTakenOver, type TakenOver } from '../registration/plan-credit.ts';
+
+interface Parts {
+  readonly sql: Queryable;
+  readonly chain: ChainReader;
+  readonly network: Network;
+}
+
+/** A change of plan that a wallet asks for. */
+export interface ChangeRequest {
+  /** The replaced subscription and its plan. */
+  readonly old: SubscriptionRow;
+  readonly oldPlan: PlanRow;
+  readonly plan: PlanRow;
+  readonly when: ChangeWhen;
+  /** The checkout session in which the merchant offers the change. */
+  readonly session?: CheckoutSessionRow | undefined;
+  /** The discount that the merchant wants to offer, if no checkout session exists yet. */
+  readonly discount?: DiscountTerms | undefined;
+  /**
+   * Whether the merchant offers the change. Such a change is allowed even if the merchant has
+   * cancelled the replaced subscription.
+   */
+  readonly isOfMerchant?: boolean;
+}
+
+/** One payment, in base units. */
+interface OnePayment {
+  readonly amount: bigint;
+  readonly dueAt: Date;
+}
+
+/** What the change costs if its transaction lands at `asOf`. Amounts are base units. */
+export interface ChangeAmounts {
+  readonly asOf: Date;
+  readonly endsAt: Date;
+  readonly startsAt: Date | null;
+  readonly credit: bigint;
+  readonly today: bigint;
+  readonly next: OnePayment | null;
+  readonly after: OnePayment | null;
+  readonly schedule: readonly PaymentRun[];
+}
+
+/**
+ * Throws CONFLICT when `old` has ended, was replaced, or was cancelled by a merchant who does not
+ * offer the change. Throws VALIDATION_ERROR when `plan` is the plan of `old` or a plan of another
+ * app.
+ */
+export function checkChange({ old, plan, session, isOfMerchant = false }: ChangeRequest): void {
+  if (old.status === 'cancelled' || old.status === 'expired')
+    throw new ServiceError('CONFLICT', `The subscription is ${old.status}: subscribe again.`);
+  if (old.replacedBy !== null)
+    throw new ServiceError(
+      'CONFLICT',
+      `The subscription was replaced by ${old.replacedBy}: change that one.`,
+    );
+  if (old.cancelRequestedBy === 'merchant' && session === undefined && !isOfMerchant)
+    throw new ServiceError('CONFLICT', 'The merchant has cancelled this subscription.');
+  if (plan.appId !== old.appId) throw invalidField('planId', 'is a plan of another app');
+  if (plan.id === old.planId) throw invalidField('planId', 'is the plan of this subscription');
+}
+
+/**
+ * Returns the change of plan that a checkout session makes. `plan` is the new plan. Returns
+ * undefined if the session makes no change.
+ */
+export async function sessionChange(
+  sql: Queryable,
+  plan: PlanRow,
+  session: CheckoutSessionRow,
+): Promise<ChangeRequest | undefined> {
+  const { replaces, changeWhen: when } = session;
+  if (replaces === null || when === null) return undefined;
+  const old = await findSubscription(sql, replaces);
+  const oldPlan = old === undefined ? undefined : await findPlan(sql, old.planId);
+  if (old === undefined || oldPlan === undefined) return undefined;
+  return { old, oldPlan, plan, when, session };
+}
+
+/**
+ * Computes the costs of a change that lands at the chain time `timeFrom(now)`. Without `timeFrom`,
+ * the change lands now. Throws PaymentUnderWay, and the errors of openingTransaction().
+ */
+export async function readChange(
+  parts: Parts,
+  request: ChangeRequest,
+  minimum: bigint,
+  timeFrom: (now: bigint) => Date = timeOf,
+): Promise<ChangeAmounts> {
+  checkChange(request);
+  const { old, plan } = request;
+  const opening = await readOpening(parts, plan, old.subscriberWallet, replacedOf(request));
+  const { found: ground, subscriptionPda } = opening;
+  const at = timeFrom(ground.now);
+  return amountsAt(parts.sql, request, { ground, subscriptionPda }, { minimum, at });
+}
+
+/** Builds the transaction of the change and computes its cost. Throws as readChange does. */
+export async function changeTransaction(
+  parts: Parts,
+  request: ChangeRequest,
+  minimum: bigint,
+): Promise<{ opening: Opening; amounts: ChangeAmounts }> {
+  checkChange(request);
+  const { old, plan } = request;
+  const wallet = old.subscriberWallet;
+  const opening = await openingTransaction(parts, plan, wallet, replacedOf(request));
+  const amounts = await amountsOf(parts.sql, request, opening, minimum);
+  return { opening, amounts };
+}
+
+/** Computes what the change costs if its transaction lands at `at`. */
+export const amountsAt = (
+  sql: Queryable,
+  request: ChangeRequest,
+  { ground, subscriptionPda }: Pick<Opening, 'ground' | 'subscriptionPda'>,
+  { minimum, at }: { minimum: bigint; at: Date },
+): Promise<ChangeAmounts> =>
+  amountsOf(
+    sql,
+    request,
+    { subscriptionPda, ground: { ...ground, now: unixSeconds(at) } },
+    minimum,
+  );
+
+/** Addresses of the subscription that the change cancels, and of that subscription's plan. */
+export const replacedOf = ({ old, oldPlan }: Pick<ChangeRequest, 'old' | 'oldPlan'>) => ({
+  planPda: oldPlan.planPda,
+  subscriptionPda: old.subscriptionPda,
+});
+
+async function amountsOf(
+  sql: Queryable,
+  request: ChangeRequest,
+  { ground, subscriptionPda }: Pick<Opening, 'ground' | 'subscriptionPda'>,
+  minimum: bigint,
+): Promise<ChangeAmounts> {
+  const { old, plan, when, session, discount: planned } = request;
+  const { now: at } = ground;
+  const taken = await readTakenOver(sql, { id: old.id, when, at });
+  if (taken === undefined) throw new ServiceError('CONFLICT', 'The subscription has ended.');
+  const { credit, startsAt, paidThrough } = await resumedTerms(sql, subscriptionPda, ground, taken);
+  const { discountPercent, discountAmount, discountPeriods }: DiscountTerms =
+    session ?? planned ?? NO_DISCOUNT;
+  const { amount, periodHours, endsAt: planEndsAt } = plan;
+  const discount = { discountPercent, discountAmount, discountPeriods };
+  const terms = { amount, periodHours, trialHours: null, planEndsAt, ...discount };
+  const found = await runningOf(sql, subscriptionPda, ground, taken);
+  const running = found && paidThrough !== null ? { ...found, state: 'paid' as const } : found;
+  const beginning = { startsAt, credit, ...(running !== undefined && { running }) };
+  const asOf = timeOf(at);
+  const schedule = scheduleOf(terms, asOf, minimum, beginning);
+  const { today, next, after } = firstOf(schedule, asOf, periodHours);
+  return { asOf, endsAt: taken.endsAt, startsAt, credit, today, next, after, schedule };
+}
+
+/** What the new subscription takes over, also from an ended registration of a resumed account. */
+async function resumedTerms(
+  sql: Queryable,
+  subscriptionPda: string,
+  { previous, now }: OpeningGround,
+  taken: TakenOver,
+): Promise<Pick<TakenTerms, 'credit' | 'startsAt' | 'paidThrough'>> {
+  const { credit, startsAt } = taken;
+  const alone = { credit, startsAt, paidThrough: null };
+  if (previous === null || previous.expiresAt <= now) return alone;
+  const account = { ...previous, subscriptionPda, periodStart: timeOf(previous.periodStart) };
+  return (await readTaken(sql, account, { now: timeOf(now), taken }))?.terms ?? alone;
+}
+
+/** The running period of the account, if the change resumes an existing account. */
+async function runningOf(
+  sql: Queryable,
+  subscriptionPda: string,
+  { previous, plan, now }: OpeningGround,
+  { parts }: TakenOver,
+): Promise<Beginning['running']> {
+  if (previous === null || previous.expiresAt <= now) return undefined;
+  const period = pullPeriod(previous, plan, now);
+  const start = timeOf(period.start);
+  if (period.pulled === 0n) return { start, state: 'unpaid' };
+  const paid = await readRunning(sql, { subscriptionPda, periodStart: start });
+  const isCredited = paid.some(
+    ({ id, isCredited: before }) => before || parts.some((one) => one.id === id),
+  );
+  return { start, state: isCredited && paid.every((one) => !one.isRefunded) ? 'credited' : 'paid' };
+}
+
+/** Returns what is due today, and the next two payments after that. */
+function firstOf(
+  schedule: readonly PaymentRun[],
+  asOf: Date,
+  periodHours: number,
+): Pick<ChangeAmounts, 'today' | 'next' | 'after'> {
+  const payments = schedule.flatMap(({ amount, dueAt, times }) =>
+    Array.from({ length: Math.min(times ?? MAX_SHOWN, MAX_SHOWN) }, (_, place) => ({
+      amount,
+      dueAt: timeOf(unixSeconds(dueAt) + BigInt(place) * periodSeconds(BigInt(periodHours))),
+    })),
+  );
+  const [first] = payments;
+  const isToday = first !== undefined && first.dueAt <= asOf;
+  const [next = null, after = null] = isToday ? payments.slice(1) : payments;
+  return { today: isToday ? first.amount : 0n, next, after };
+}
+/** Maximum number of payments that ChangeAmounts shows (`today`, `next` and `after`). */
+const MAX_SHOWN = 3;

@@ -1,0 +1,62 @@
+// The changes of plan of a subscription that may land while the merchant ends it by force. A change
+// that lands takes the unused part of what was paid, so a forced end waits for a change that the
+// wallet has signed with this service. A wallet may also send a change itself, which no one can
+// know before. The times of the offer and of the end then tell whether the change takes over
+// (plan-credit.ts).
+import { timeOf } from '../../chain/time.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import {
+  hasOfferedChange,
+  listSignedChanges,
+  type SignedChange,
+} from '../../db/subscriptions/plan-changes.ts';
+import { ServiceError } from '../../errors.ts';
+import { type ChainSender, hasLapsed, readAccounts, readExpired } from '../chain-reads.ts';
+
+/** What is known about the changes of plan before the transaction of a forced end. */
+export interface KnownChanges {
+  /** Offers of signed changes whose transactions can no longer land. */
+  readonly dead: ReadonlySet<string>;
+  /** Chain time; null if it was not read. */
+  readonly chainNow: Date | null;
+}
+
+export const NO_CHANGES: KnownChanges = { dead: new Set(), chainNow: null };
+
+/**
+ * Reads which signed changes of plan of the subscription can no longer land. Reads the chain only
+ * if the wallet has an offer to change the plan. Throws INTERNAL_ERROR when the chain is
+ * unreachable and the wallet has signed a change.
+ */
+export async function readKnownChanges(
+  sql: Queryable,
+  chain: ChainSender,
+  subscriptionId: string,
+): Promise<KnownChanges> {
+  const signed = await listSignedChanges(sql, subscriptionId);
+  if (signed.length === 0 && !(await hasOfferedChange(sql, subscriptionId))) return NO_CHANGES;
+  const dead = new Set<string>();
+  for (const one of signed) if (await isDead(chain, one)) dead.add(one.offerId);
+  return { dead, chainNow: await readTime(chain) };
+}
+
+/** Whether a signed change can no longer land. Throws as readKnownChanges does. */
+async function isDead(
+  chain: ChainSender,
+  { signature, signedBlockhash: blockhash, ...offer }: SignedChange,
+): Promise<boolean> {
+  if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature });
+  // Nothing was sent, so an expired blockhash is enough: no keeper signs such a transaction.
+  const lifetime = { blockhash, lastValidBlockHeight: offer.lastValidBlockHeight, slot: 0n };
+  return (await readExpired(chain, [lifetime]))(lifetime);
+}
+
+/** Chain time; null when the chain is unreachable. */
+async function readTime(chain: ChainSender): Promise<Date | null> {
+  try {
+    return timeOf((await readAccounts(chain, [])).now);
+  } catch (error) {
+    if (error instanceof ServiceError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,148 @@
+// Receives the sponsored transaction that a wallet signed. Checks that it is the offered
+// transaction, and stores it for a keeper. Only a keeper signs for the sponsor.
+import { timingSafeEqual } from 'node:crypto';
+import {
+  findSponsoredOffer,
+  listUndecided,
+  lockHandOvers,
+  type SponsoredOffer,
+  storeSigned,
+} from '../../db/offers/sponsored-offers.ts';
+import { readSponsoredProgress, type SponsoredProgress } from '../../db/offers/sponsorships.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
+import { readExpired } from '../chain-reads.ts';
+import { type OfferTaker, takeOffer } from '../registration/one-per-customer.ts';
+import { isLimit, type Refusal, refusals } from './limits.ts';
+import { hashSecret } from './offer.ts';
+
+/**
+ * The holder of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are the
+ * origins from which the page's request may come. Null stands for a request without an origin, such
+ * as a request of a program.
+ */
+export type OfferHolder =
+  | { readonly wallet: string }
+  | { readonly secret: string; readonly origins: readonly (string | null)[] };
+
+/** Finds an offer of the holder. Throws NOT_FOUND if the holder has no offer with this id. */
+export async function findOwnOffer(
+  sql: Sql,
+  id: string,
+  holder: OfferHolder,
+): Promise<SponsoredOffer> {
+  const offer = await findSponsoredOffer(sql, id);
+  if (offer !== undefined && isHeldBy(offer, holder)) return offer;
+  throw new ServiceError('NOT_FOUND', 'There is no such offer, or it is too old.');
+}
+
+function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferHolder): boolean {
+  if ('wallet' in holder) return secretHash === null && wallet === holder.wallet;
+  return (
+    secretHash !== null &&
+    holder.origins.includes(origin) &&
+    timingSafeEqual(secretHash, hashSecret(holder.secret))
+  );
+}
+
+/**
+ * Stores the signed transaction (base64). Returns whether this call stored it. Only the wallet's
+ * owner can make this call, because nobody else knows the wallet's signature yet. Throws
+ * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT as takeOffer() does, or
+ * while no keeper has decided about another signed offer of the wallet that can still land.
+ */
+export async function handOver(
+  parts: { sql: Sql; chain: OfferTaker },
+  offer: SponsoredOffer,
+  transaction: string,
+): Promise<boolean> {
+  const { sql } = parts;
+  const { readWalletSigned, sponsoredChange } =
+    await import('../../chain/transactions/sponsored.ts');
+  const bytes = Buffer.from(transaction, 'base64');
+  const signed = bytes.toString('base64') === transaction ? readWalletSigned(bytes) : undefined;
+  if (signed?.wallet !== offer.wallet || signed.sponsor !== offer.sponsor)
+    throw invalidField('transaction', 'must be the offered transaction, signed by your wallet');
+  const change = sponsoredChange(offer.message, signed.message);
+  if (change !== undefined)
+    throw invalidField('transaction', `differs from the offered transaction: ${change}`);
+  const { purpose, planId, wallet } = offer;
+  if (!isOpenToSuspended(purpose))
+    await refuseSuspended(sql, { wallet, ...(planId !== null && { planId }) });
+  const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
+  // An offer whose blockhash has expired does not count. One that is handed over meanwhile does.
+  const isDead = await readExpired(parts.chain, await listUndecided(sql, offer));
+  return takeOffer(parts, { ...offer, checkoutSessionId }, async (tx) => {
+    await lockHandOvers(tx, wallet);
+    const isStored = await storeSigned(tx, offer.id, bytes);
+    if (isStored && !(await listUndecided(tx, offer)).every(isDead))
+      throw new ServiceError(
+        'CONFLICT',
+        'Another transaction of this wallet waits for its decision. Try again in a moment.',
+      );
+    return isStored;
+  });
+}
+
+/**
+ * - `offered`: the wallet has not signed.
+ * - `signed`: the transaction waits for a keeper, who signs and sends it.
+ * - `sent`: an RPC endpoint has accepted the transaction. If a fork drops a landed transaction, the
+ *   state becomes `sent` again.
+ * - `final`: the transaction landed and cannot be undone.
+ * - `unsponsored`: a limit of sponsoring is reached, so the keeper did not sign. The wallet may
+ *   pay for the transaction itself.
+ * - `refused`: the keeper did not sign for another reason.
+ * - `lapsed`: the transaction expired without landing, or was not signed in time.
+ */
+export type OfferState =
+  | 'offered'
+  | 'signed'
+  | 'sent'
+  | 'processed'
+  | 'confirmed'
+  | 'final'
+  | 'unsponsored'
+  | 'refused'
+  | 'failed'
+  | 'lapsed';
+
+export interface OfferProgress {
+  state: OfferState;
+  signature: string | null;
+  reason: string | null;
+  /** Why the keeper did not sign. Null if the keeper has signed or has not decided yet. */
+  refusal: Refusal | null;
+  /**
+   * True if the offer was for a cancellation and the keeper did not sign. The service has then
+   * recorded the cancellation in the database, without a transaction.
+   */
+  cancelled: boolean;
+  subscriptionId: string | null;
+}
+
+/** Reads the progress of several offers. Ids of offers that do not exist are left out. */
+export async function offersProgress(
+  sql: Sql,
+  ids: readonly string[],
+): Promise<(OfferProgress & { id: string })[]> {
+  const rows = await readSponsoredProgress(sql, ids);
+  return rows.map((found) => {
+    const { id, purpose, signature, subscriptionId } = found;
+    const state = stateOf(found);
+    const refusal = found.state === 'refused' ? (found.reason as Refusal) : null;
+    const reason = refusal === null ? found.reason : refusals[refusal];
+    const cancelled = purpose === 'cancel' && (state === 'unsponsored' || state === 'refused');
+    return { id, state, signature, reason, refusal, cancelled, subscriptionId };
+  });
+}
+
+function stateOf({ signedAt, isOverdue, state, seen, reason }: SponsoredProgress): OfferState {
+  if (isOverdue) return 'lapsed';
+  if (state === null) return signedAt === null ? 'offered' : 'signed';
+  if (state === 'open') return seen ?? 'signed';
+  if (state === 'refused' && reason === 'lapsed') return 'lapsed';
+  if (state === 'refused') return isLimit(reason as Refusal) ? 'unsponsored' : 'refused';
+  return ({ landed: 'final', expired: 'lapsed', failed: 'failed' } as const)[state];
+}

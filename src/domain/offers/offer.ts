@@ -1,0 +1,228 @@
+// Makes an offer: builds the transaction, simulates it to find its compute and data limits, and
+// stores it. If the transaction is not sponsored, the wallet gets the reason and pays for its
+// transaction itself.
+import { createHash, randomBytes } from 'node:crypto';
+import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
+import { readSponsorUsage, readWeekOfFees } from '../../db/offers/sponsor-budgets.ts';
+import {
+  findSponsoredPlan,
+  insertSponsoredOffer,
+  type SponsoredPurpose,
+} from '../../db/offers/sponsored-offers.ts';
+import type { Sql } from '../../db/postgres/connect.ts';
+import { newId } from '../../db/postgres/ids.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { type ChainSender, type Network, reaching, readBlockhash } from '../chain-reads.ts';
+import { type ChangeRequest, replacedOf } from '../change/change.ts';
+import { pullerAmong } from '../collecting/obstacles.ts';
+import { NO_DISCOUNT } from '../collecting/price.ts';
+import { pullersOf } from '../plans/plans.ts';
+import { offeredTrial } from '../registration/first-payment.ts';
+import { readReservations, refuseTaken } from '../registration/one-per-customer.ts';
+import { type ForeignApproval, foreignApproval } from '../standing/standing.ts';
+import type { BuiltSponsored } from './build.ts';
+import { type Ground, readGround, type SponsorNetwork } from './ground.ts';
+import { floorOf, isLeaving, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
+import { creditTime, sponsoredChangeOf } from './sponsored-change.ts';
+import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
+
+/** Dependencies of offers. `sponsoring` is undefined if nothing is sponsored. */
+export interface SponsorParts {
+  readonly sql: Sql;
+  readonly chain: ChainSender;
+  readonly network: Network;
+  readonly sponsoring?: { readonly limits: SponsorLimits; readonly feeBps: number } | undefined;
+}
+
+export interface OfferRequest {
+  readonly purpose: SponsoredPurpose;
+  readonly wallet: string;
+  readonly plan: PlanRow | null;
+  readonly subscriptionPda: string | null;
+  readonly withdraws?: boolean;
+  readonly session?: CheckoutSessionRow | undefined;
+  /** The client's network address (http/door/addresses.ts). */
+  readonly address: string;
+  /** The web page that asked, if the wallet has not signed in. Undefined for a signed-in wallet. */
+  readonly page?: { readonly origin: string | null };
+  /** The change of plan that a signed-in wallet asks for. */
+  readonly change?: SponsoredChangeRequest | undefined;
+}
+
+export interface SponsoredChangeRequest extends ChangeRequest {
+  /** Minimum amount to collect, in base units (PLAN_MINIMUM_AMOUNT). */
+  readonly leastPayment: bigint;
+  /**
+   * The `asOf` of the amounts that the wallet's owner was shown. The amounts were computed for this
+   * time.
+   */
+  readonly shown?: Date | undefined;
+}
+
+/** A sponsored transaction that the wallet can sign. */
+export interface SponsoredOfferMade {
+  readonly transaction: string;
+  readonly offerId: string;
+  readonly minContextSlot: number;
+  /** Secret that replaces the sign-in of the wallet. Null for a signed-in wallet. */
+  readonly secret: string | null;
+  /**
+   * The approval that the wallet has given to another program and that the transaction replaces.
+   */
+  readonly replaces: ForeignApproval | null;
+  /** The time for which the credit of a change of plan was computed. Null for other offers. */
+  readonly creditAt: Date | null;
+}
+
+type Outcome = { readonly offer: SponsoredOfferMade } | { readonly refusal: Refusal };
+
+export const hashSecret = (secret: string) => createHash('sha256').update(secret).digest();
+
+function sponsorNetwork(network: Network): SponsorNetwork {
+  const { programId, mint, treasury, backupTreasuries = [] } = network;
+  const keepers = [...new Set(pullersOf(network))];
+  return { programId, mint, keepers, treasuries: [treasury, ...backupTreasuries] };
+}
+
+/**
+ * Makes an offer, or returns why the transaction is not sponsored. Throws CONFLICT if the session's
+ * customer has another subscription, and INTERNAL_ERROR if the chain is unreachable.
+ */
+export async function offerSponsored(parts: SponsorParts, request: OfferRequest): Promise<Outcome> {
+  const { sql, chain, network, sponsoring } = parts;
+  if (sponsoring === undefined) return { refusal: 'off' };
+  const { limits } = sponsoring;
+  const { purpose, wallet, plan, subscriptionPda, session, address } = request;
+  const { change, page } = request;
+  const isChange = (session?.replaces ?? null) !== null || change !== undefined;
+  if (isChange && (change === undefined || page !== undefined))
+    return { refusal: 'change_of_plan' };
+  const merchant = plan === null ? undefined : await findSponsoredPlan(sql, plan.id);
+  if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
+  const names = sponsorNetwork(network);
+  const { sponsor, ground } = await groundOf(parts, names, request);
+  if (sponsor === undefined) return { refusal: 'not_collectable' };
+  const { buildSponsored } = await import('./build.ts');
+  const creditAt = change === undefined ? null : creditTime(ground.now, change.shown);
+  const changed =
+    change && creditAt && (await sponsoredChangeOf(sql, change, { ...change, creditAt }));
+  if (changed && 'refusal' in changed) return changed;
+  const discount = session ?? NO_DISCOUNT;
+  const feeBps = merchant?.feeBps ?? sponsoring.feeBps;
+  const { withdraws = false } = request;
+  const { minimumAmount } = limits;
+  const trialHours = plan === null ? null : offeredTrial(plan, session);
+  const terms = { discount, trialHours, feeBps, minimumAmount };
+  const asked = {
+    ...{ purpose, wallet, sponsor, plan, withdraws, ...terms },
+    ...(changed && { change: changed }),
+  };
+  const built = buildSponsored(names, asked, ground);
+  if ('refusal' in built) return built;
+  const merchantId = merchant?.merchantId ?? null;
+  const of = {
+    ...{ merchantId, wallet, address, sponsor, purpose, subscriptionPda },
+    replaces: change?.old.id ?? null,
+  };
+  const [usage, week, rent] = await Promise.all([
+    readSponsorUsage(sql, of),
+    readWeekOfFees(sql),
+    rentOf(chain, built),
+  ]);
+  const cost = { fee: maxFeeOf(MAX_BUDGET), rent };
+  const balance = ground.sponsorLamports;
+  const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
+  if (over !== undefined) return { refusal: over };
+  const replaces = foreignApproval(ground.subscriberTokens, ground.authorityAddress);
+  return store(parts, { ...request, withdraws }, { sponsor, replaces, creditAt }, built);
+}
+
+/**
+ * Chooses the sponsor: a keeper's wallet that the plan names as a puller. Reads the accounts and
+ * the sponsor's balance. `sponsor` is undefined if the plan names no keeper's wallet.
+ */
+async function groundOf(
+  { chain, network }: SponsorParts,
+  names: SponsorNetwork,
+  { wallet, plan, change }: OfferRequest,
+): Promise<{ sponsor: string | undefined; ground: Ground }> {
+  const replaced = change && replacedOf(change);
+  const read = (sponsor: string) =>
+    reaching(readGround(chain, names, { wallet, plan, sponsor, replaced }));
+  const ground = await read(network.puller);
+  if (plan === null) return { sponsor: network.puller, ground };
+  const sponsor = ground.plan === null ? undefined : pullerAmong(ground.plan, names.keepers);
+  if (sponsor === undefined || sponsor === network.puller) return { sponsor, ground };
+  return { sponsor, ground: await read(sponsor) };
+}
+
+/** Returns the rent (lamports) of the accounts that the transaction opens. */
+async function rentOf(
+  chain: Pick<ChainSender, 'getMinimumBalanceForRentExemption'>,
+  { opensAuthority, opensSubscription }: BuiltSponsored,
+): Promise<bigint> {
+  const lengths = [
+    ...(opensAuthority ? [AUTHORITY_LENGTH] : []),
+    ...(opensSubscription ? [SUBSCRIPTION_LENGTH] : []),
+  ];
+  const rents = await Promise.all(
+    lengths.map((length) => reaching(chain.getMinimumBalanceForRentExemption(length))),
+  );
+  return rents.reduce((sum, one) => sum + one, 0n);
+}
+
+async function store(
+  { sql, chain }: SponsorParts,
+  request: OfferRequest & { withdraws: boolean },
+  about: Pick<SponsoredOfferMade, 'replaces' | 'creditAt'> & { sponsor: string },
+  { instructions, changesPlan }: BuiltSponsored,
+): Promise<Outcome> {
+  const { purpose, wallet, plan, subscriptionPda, session, address, page, withdraws } = request;
+  const { sponsor, replaces, creditAt } = about;
+  const { leavesRoom, sponsoredMessage, unsignedSponsored } =
+    await import('../../chain/transactions/sponsored.ts');
+  const [recent, id] = await Promise.all([readBlockhash(chain), newId(sql)]);
+  const { blockhash, lastValidBlockHeight, slot } = recent;
+  const compile = (budget: typeof MAX_BUDGET) =>
+    sponsoredMessage({ sponsor, wallet }, instructions, {
+      blockhash,
+      reference: changesPlan ? null : id,
+      budget,
+    });
+  const longest = compile(MAX_BUDGET);
+  if (!leavesRoom(longest)) return { refusal: 'no_room' };
+  const draft = Buffer.from(unsignedSponsored(longest), 'base64');
+  const { err, unitsConsumed, loadedDataBytes } = await reaching(chain.simulateTransaction(draft));
+  if (err !== null) return { refusal: 'would_fail' };
+  const budget = budgetOf(unitsConsumed, loadedDataBytes);
+  const message = compile(budget);
+  const secret = page === undefined ? null : randomBytes(32).toString('base64url');
+  if (session !== undefined && purpose === 'subscribe' && subscriptionPda !== null) {
+    const reservations = await readReservations({ sql, chain }, session, subscriptionPda);
+    await refuseTaken(sql, session, reservations);
+  }
+  await insertSponsoredOffer(sql, {
+    id,
+    purpose,
+    wallet,
+    sponsor,
+    planId: plan?.id ?? null,
+    subscriptionPda,
+    checkoutSessionId: session?.id ?? null,
+    address,
+    origin: page?.origin ?? null,
+    secretHash: secret === null ? null : hashSecret(secret),
+    message,
+    blockhash,
+    lastValidBlockHeight,
+    blockhashSlot: slot,
+    ...budget,
+    withdraws,
+    replaces: request.change?.old.id ?? null,
+    creditAt,
+  });
+  const transaction = unsignedSponsored(message);
+  const minContextSlot = Number(slot);
+  return { offer: { transaction, offerId: id, minContextSlot, secret, replaces, creditAt } };
+}

@@ -1,0 +1,337 @@
+// Refunds: the service builds the transfer, the merchant's wallet signs the transfer, and a keeper
+// records the finalized transfer.
+//
+//   pending -> succeeded (the transfer is finalized)
+//   pending -> expired (the transfer is not on chain, and its blockhash has expired)
+//   expired -> succeeded (the transfer is found on chain later)
+//
+// The transfer of an expired refund may be found after the payment was refunded or credited again.
+// What exceeds the rest of the payment is recorded as `excess`.
+//
+// Each transfer contains an address of its own, the refund's reference. If the history of the
+// reference cannot be read completely, the refund stays pending, because the transfer may be in the
+// unread part.
+import { randomBytes } from 'node:crypto';
+import bs58 from 'bs58';
+import { tokenAccountIn } from '../../chain/program/accounts.ts';
+import { tokenAccountAddress } from '../../chain/program/addresses.ts';
+import { isWitnessed } from '../../chain/rpc/expiry.ts';
+import { judgeByReference } from '../../chain/rpc/landing.ts';
+import type { SignatureInfo } from '../../chain/rpc/responses.ts';
+import type { Rpc } from '../../chain/rpc/rpc.ts';
+import { timeOf } from '../../chain/time.ts';
+import { paysRefund, refundTransaction } from '../../chain/transactions/refund.ts';
+import {
+  type AwaitedRefund,
+  countOpenRefunds,
+  expireRefund,
+  insertRefund,
+  readRefundable,
+  recordRefund,
+  type RefundRow,
+  takeAwaitedRefunds,
+} from '../../db/money/refunds.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import type { Notifier } from '../../db/postgres/notify.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+import type { Log } from '../../log.ts';
+import { type ChainReader, readAccounts, readBlockhash } from '../chain-reads.ts';
+import { appendEvents } from '../outbox/events.ts';
+import { type Offer, offerTransaction } from './relay.ts';
+
+/**
+ * Maximum numbers of open refunds. A refund is open until the relay has sent its signed transfer,
+ * or its blockhash has expired. Keepers look for the transfer of each for a day.
+ */
+const [MAX_OPEN_PER_PAYMENT, MAX_OPEN_PER_MERCHANT] = [3, 50];
+/** Number of refunds that are polled per batch. */
+const AWAITED_AT_ONCE = 20;
+/** Page size of getSignaturesForAddress. */
+const PAGE = 1000;
+/**
+ * Maximum number of pages read per poll. The pages are limited because anyone can make the history
+ * of a reference long once the transfer has made the reference public.
+ */
+const MAX_PAGES = 50;
+/**
+ * Maximum number of transactions read for a reference, oldest first. The reference is secret until
+ * the transfer is sent, so the transfer is among the reference's first transactions.
+ */
+const MAX_READ = 50;
+
+export interface RefundablePayment {
+  id: string;
+  appId: string;
+  planId: string;
+  subscriptionId: string;
+  subscriptionPda: string;
+  subscriberWallet: string;
+  status: string;
+}
+
+/** The chain state from which a refund is built. */
+export interface RefundGround {
+  readonly mint: string;
+  readonly merchant: string;
+  /** Base units that the merchant's token account holds. */
+  readonly funds: bigint;
+  readonly hasTokenAccount: boolean;
+  /** The party whose token account the issuer has frozen; null when neither account is frozen. */
+  readonly frozen: 'merchant' | 'subscriber' | null;
+  readonly blockhash: string;
+  readonly lastValidBlockHeight: bigint;
+  /** Slot of the response with the blockhash. */
+  readonly slot: bigint;
+  /** Block height of that response. */
+  readonly blockHeight: bigint;
+}
+
+/**
+ * Reads both token accounts and a blockhash. Throws INTERNAL_ERROR when the chain is unreachable.
+ */
+export async function readRefundGround(
+  chain: ChainReader,
+  { mint, merchant, subscriber }: { mint: string; merchant: string; subscriber: string },
+): Promise<RefundGround> {
+  const [{ accounts }, blockhash] = await Promise.all([
+    readAccounts(
+      chain,
+      [merchant, subscriber].map((owner) => tokenAccountAddress(owner, mint).address),
+    ),
+    readBlockhash(chain),
+  ]);
+  const [own = null, other = null] = accounts;
+  const [paying, receiving] = [tokenAccountIn(own), tokenAccountIn(other)];
+  const isFrozen = (account: typeof paying) => account?.state === 'frozen';
+  return {
+    mint,
+    merchant,
+    frozen: isFrozen(paying) ? 'merchant' : isFrozen(receiving) ? 'subscriber' : null,
+    funds: paying?.amount ?? 0n,
+    hasTokenAccount: other !== null,
+    ...blockhash,
+  };
+}
+
+/**
+ * Stores a refund of `amount` base units (null: the whole refundable rest) and offers its transfer.
+ * Throws CONFLICT when nothing can be refunded, a sponsored change of plan is under way, too many
+ * refunds of the payment or the merchant are open, a token account is frozen, or the merchant's
+ * account holds less than the refund. Throws VALIDATION_ERROR when `amount` exceeds the refundable
+ * rest.
+ */
+export async function askRefund(
+  sql: Transaction,
+  payment: RefundablePayment,
+  amount: bigint | null,
+  ground: RefundGround,
+): Promise<{ refund: RefundRow; offer: Offer }> {
+  const { left, isChanging } = await readRefundable(sql, payment.id);
+  if (isChanging)
+    throw new ServiceError(
+      'CONFLICT',
+      'A change of plan of the subscriber is under way, which may use a part of this payment. Try again in a minute.',
+    );
+  if (payment.status !== 'succeeded' || left === 0n)
+    throw new ServiceError('CONFLICT', 'Nothing of this payment is left to refund.');
+  const wanted = amount ?? left;
+  if (wanted > left)
+    throw invalidField(
+      'amount',
+      `must be at most ${left}, which is what is left of the net amount`,
+    );
+  await refuseManyOpen(sql, payment, ground);
+  if (ground.frozen !== null)
+    throw new ServiceError(
+      'CONFLICT',
+      `The USDC account of the ${ground.frozen} is frozen by the issuer of USDC: a refund cannot be sent.`,
+    );
+  if (wanted > ground.funds)
+    throw new ServiceError(
+      'CONFLICT',
+      `Your token account holds ${ground.funds} base units, less than the refund of ${wanted}.`,
+    );
+  const { id: transactionId, appId, planId, subscriptionId, subscriptionPda } = payment;
+  const { subscriberWallet: subscriber } = payment;
+  const reference = bs58.encode(randomBytes(32));
+  const { mint, merchant, blockhash, lastValidBlockHeight, slot: blockhashSlot } = ground;
+  const asked = { appId, transactionId, subscriptionId, amount: wanted, reference };
+  const lifetime = { blockhash, lastValidBlockHeight, blockhashSlot };
+  const transfer = { mint, merchant, subscriber, amount: wanted, reference };
+  const transaction = refundTransaction(transfer, ground);
+  const unsigned = { transaction, blockhash, lastValidBlockHeight, slot: blockhashSlot };
+  const what = { wallet: merchant, purpose: 'refund', planId, subscriptionPda } as const;
+  const offer = await offerTransaction(sql, unsigned, what);
+  const refund = await insertRefund(sql, { ...asked, ...lifetime, offerId: offer.offerId });
+  return { refund, offer };
+}
+
+async function refuseManyOpen(
+  sql: Transaction,
+  { appId, id: paymentId }: RefundablePayment,
+  { blockHeight }: RefundGround,
+): Promise<void> {
+  const { ofPayment, ofMerchant } = await countOpenRefunds(sql, { appId, paymentId }, blockHeight);
+  const [max, whose] =
+    ofPayment >= MAX_OPEN_PER_PAYMENT
+      ? [MAX_OPEN_PER_PAYMENT, 'of this payment']
+      : [MAX_OPEN_PER_MERCHANT, 'of yours'];
+  if (ofPayment < MAX_OPEN_PER_PAYMENT && ofMerchant < MAX_OPEN_PER_MERCHANT) return;
+  throw new ServiceError(
+    'CONFLICT',
+    `${max} refunds ${whose} wait for your signature: send one, or ask again in about a minute.`,
+  );
+}
+
+interface RecordingParts {
+  readonly sql: Sql;
+  readonly rpc: Pick<
+    Rpc,
+    | 'getSignaturesForAddress'
+    | 'getTransactionEverywhere'
+    | 'getLifetimesEverywhere'
+    | 'getHistoriesEverywhere'
+    | 'endpoints'
+  >;
+  readonly log: Pick<Log, 'warn' | 'error'>;
+  readonly metrics: {
+    readonly alerts: { inc: (labels: { reason: 'refund_excess' }) => void };
+  };
+  /** Wakes the dispatchers. */
+  readonly deliveries: Notifier;
+}
+
+/**
+ * Looks for the transfers of one batch of refunds. Resolves with true when more refunds may be due.
+ * Throws as the RPC client does.
+ */
+export async function recordRefunds(parts: RecordingParts): Promise<boolean> {
+  const awaited = await takeAwaitedRefunds(parts.sql, AWAITED_AT_ONCE);
+  for (const refund of awaited) await readRefund(parts, refund);
+  return awaited.length === AWAITED_AT_ONCE;
+}
+
+async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise<void> {
+  const { sql, rpc, log } = parts;
+  const found = await findTransfer(rpc, refund);
+  if ('transfer' in found) {
+    await record(parts, refund, found.transfer);
+    return;
+  }
+  if (!refund.isOverdue || !refund.isPending) return;
+  if (found.isWhole && (await cannotLand(rpc, refund, found.others)))
+    await expireRefund(sql, refund.id);
+  else log.warn({ refund: refund.id }, 'refund stays pending: no proof that it did not land');
+}
+
+/**
+ * Whether the transfer can never land. A wrong answer would lead to a second refund of the amount.
+ * `others` has the transactions of the reference that are not the transfer. The histories are read
+ * again after the blockhash has expired, because the transfer may have landed since they were read.
+ */
+async function cannotLand(
+  rpc: RecordingParts['rpc'],
+  { lifetime, reference }: AwaitedRefund,
+  others: ReadonlySet<string>,
+): Promise<boolean> {
+  if (lifetime === null) return true;
+  const { blockhash, lastValidBlockHeight, blockhashSlot: slot } = lifetime;
+  const sought = { reference, lifetime: { blockhash, lastValidBlockHeight, slot } };
+  return (await judgeByReference(rpc, sought, others)) === 'dead';
+}
+
+interface Transfer {
+  readonly txSignature: string;
+  readonly occurredAt: Date;
+}
+
+/**
+ * What the reference's history shows: the transfer, or other transactions. `isWhole` is true if all
+ * of its transactions were read.
+ */
+type Found =
+  | { readonly transfer: Transfer }
+  | { readonly others: ReadonlySet<string>; readonly isWhole: boolean };
+
+/**
+ * Looks for the finalized transfer of a refund, in the copies of all endpoints: one copy may be
+ * wrong. A transaction that no copy shows as the transfer is among `others` if enough endpoints
+ * returned one. Throws as the RPC client does.
+ */
+async function findTransfer(rpc: RecordingParts['rpc'], refund: AwaitedRefund): Promise<Found> {
+  const { merchantWallet: merchant, subscriberWallet: subscriber } = refund;
+  const others = new Set<string>();
+  const history = await listOldest(rpc, refund);
+  if (history === undefined) return { others, isWhole: false };
+  let { isWhole } = history;
+  for (const { signature: txSignature, blockTime } of history.oldest) {
+    const { copies, witnesses } = await rpc.getTransactionEverywhere(txSignature);
+    const paying = copies.filter((copy) => paysRefund(copy, { ...refund, merchant, subscriber }));
+    if (paying.length > 0) {
+      const times = [...paying.map((copy) => copy.blockTime), blockTime];
+      const at = times.find((time) => time !== null);
+      // If the block has no time yet, the transfer is read again later, because analytics count the
+      // refund on the day of its block time.
+      if (at === undefined) return { others, isWhole: false };
+      return { transfer: { txSignature, occurredAt: timeOf(at) } };
+    }
+    if (isWitnessed(rpc, witnesses)) others.add(txSignature);
+    else isWhole = false;
+  }
+  return { others, isWhole };
+}
+
+/**
+ * Returns the oldest successful transactions of a refund's reference, oldest first. `isWhole` is
+ * true if no successful transaction was left out. Returns undefined when the history is too long to
+ * read. For an overdue refund, asks all RPC endpoints, because an endpoint may lag or lack the
+ * history.
+ */
+async function listOldest(
+  rpc: RecordingParts['rpc'],
+  { reference, isOverdue: everywhere }: AwaitedRefund,
+): Promise<{ oldest: SignatureInfo[]; isWhole: boolean } | undefined> {
+  let oldest: SignatureInfo[] = [];
+  let isWhole = true;
+  let before: string | undefined;
+  for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+    const options = { before, limit: PAGE, commitment: 'finalized', everywhere } as const;
+    const page = await rpc.getSignaturesForAddress(reference, options);
+    const successful = [...oldest, ...page.filter(({ err }) => err === null)];
+    oldest = successful.slice(-MAX_READ);
+    isWhole &&= oldest.length === successful.length;
+    if (page.length < PAGE) return { oldest: oldest.toReversed(), isWhole };
+    before = page.at(-1)?.signature;
+  }
+  return undefined;
+}
+
+/**
+ * Records a finalized transfer and queues its event. Raises an alert if the transfer exceeds what
+ * was left of the payment. Resolves with false when the transfer is already recorded.
+ */
+async function record(
+  { sql, log, metrics, deliveries }: RecordingParts,
+  { id }: AwaitedRefund,
+  transfer: Transfer,
+): Promise<boolean> {
+  const { txSignature } = transfer;
+  const done = await sql.begin(async (tx) => {
+    const recorded = await recordRefund(tx, id, transfer);
+    if (recorded === undefined) return undefined;
+    const { subscriptionId, transactionId, amount } = recorded;
+    const extra = { refundId: id, transactionId, amount, txSignature };
+    const queued = await appendEvents(tx, [{ subscriptionId, type: 'refund_recorded', extra }]);
+    return { recorded, queued };
+  });
+  if (done === undefined) return false;
+  deliveries.notify(done.queued);
+  const { transactionId: payment, excess } = done.recorded;
+  if (excess > 0n) {
+    const reason = 'refund_excess';
+    metrics.alerts.inc({ reason });
+    const amount = excess.toString();
+    log.error({ refund: id, payment, txSignature, amount, reason }, 'refunded beyond the payment');
+  }
+  return true;
+}

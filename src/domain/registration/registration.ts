@@ -1,0 +1,389 @@
+// Registration stores a subscription. The chain must show a live subscription of this wallet to
+// this plan, with the plan's terms.
+import { planIn, subscriptionIn } from '../../chain/program/accounts.ts';
+import { subscriptionAddress } from '../../chain/program/addresses.ts';
+import {
+  ChainDataError,
+  type PlanAccount,
+  type SubscriptionAccount,
+} from '../../chain/program/layouts.ts';
+import { pullPeriod } from '../../chain/program/period.ts';
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { findApp } from '../../db/accounts/apps.ts';
+import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import { isSignupOpen } from '../../db/offers/sponsorships.ts';
+import type { Sql, Transaction } from '../../db/postgres/connect.ts';
+import { isDuplicate } from '../../db/postgres/outage.ts';
+import {
+  type EarlierRegistration,
+  findNewestRegistration,
+} from '../../db/subscriptions/account-registrations.ts';
+import { lockCustomer } from '../../db/subscriptions/customers.ts';
+import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
+import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import {
+  endRefundedAccess,
+  endReplacedRegistration,
+  insertRegistration,
+  lockRegistrations,
+} from '../../db/subscriptions/subscriptions.ts';
+import { deleteUnregistered, endOffers } from '../../db/subscriptions/unregistered.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
+import { lockSuspended } from '../accounts/suspended.ts';
+import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
+import { appendEvents } from '../outbox/events.ts';
+import { observePlan, partiesOf, planFaults } from '../plans/plans.ts';
+import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
+import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
+import { dueAtOnce } from './first-payment.ts';
+import { keptIds } from './kept-ids.ts';
+import { noteDuplicate } from './one-per-customer.ts';
+import { ownTermsOf, takenTerms } from './own-terms.ts';
+import { storeTakenOver, take, takenFields, takeOver } from './plan-credit.ts';
+import {
+  readReplacedBy,
+  readUsableOffers,
+  registrationTerms,
+  runningOf,
+} from './registration-terms.ts';
+import { isTrialShown, refuseUsedTrial } from './shown-trial.ts';
+
+/** The message when a merchant's wallet subscribes to its own plan. */
+export const OWN_PLAN_FAULT =
+  'is a plan of this wallet: a merchant cannot subscribe to its own plan';
+
+export interface RegistrationRequest {
+  appId: string;
+  planId: string;
+  subscriptionPda: string;
+  /** The caller's wallet. */
+  wallet: string;
+  externalId?: string | undefined;
+  metadata?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The checkout session in which the wallet subscribed. The session provides externalId, metadata,
+   * discount and trial.
+   */
+  checkoutSessionId?: string | undefined;
+  /** The offer that the wallet's page names. */
+  offerId?: string | undefined;
+  /** The offer whose transaction has landed, if the caller knows it. */
+  landed?:
+    | Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt' | 'trialHours'>
+    | undefined;
+  /** The open offers at the address, if the caller has read them (readOpenOffers). */
+  offers?: readonly OpenOffer[];
+}
+
+/** A checked registration, and from what its terms come. */
+export type CheckedRegistration = RegistrationToStore & {
+  /**
+   * What is due at once, in base units, if neither an offer nor a checkout session fits the
+   * account; else null.
+   */
+  dueWithoutOffer: bigint | null;
+};
+
+/**
+ * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND for
+ * a missing app, plan or account, FORBIDDEN for another wallet's subscription, VALIDATION_ERROR for
+ * any other mismatch, and INTERNAL_ERROR when the chain is unreachable.
+ */
+export async function checkRegistration(
+  sql: Sql,
+  chain: ChainReader,
+  network: Network,
+  request: RegistrationRequest,
+): Promise<CheckedRegistration> {
+  const { subscriptionPda, wallet, landed } = request;
+  const app = await findApp(sql, request.appId);
+  if (app === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
+  const found = await findPlan(sql, request.planId);
+  if (found === undefined)
+    throw new ServiceError('NOT_FOUND', `There is no plan ${request.planId}.`);
+  if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
+  const plan = await observePlan(sql, chain, network, found);
+  const own = await ownTermsOf(sql, app, request);
+  const of = { wallet, subscriptionPda };
+  const open =
+    landed === undefined
+      ? (request.offers ?? (await readUsableOffers(sql, { ...of, after: null })))
+      : [landed];
+  const replaced = await readReplacedBy(sql, open);
+  const seen = await readLive(chain, network, plan, request, replaced);
+  const { account, period, slot, now, running } = seen;
+  const earlier = await findNewestRegistration(sql, subscriptionPda);
+  const isSame = earlier !== undefined && isOfAccount(earlier, account);
+  const after = offersCountAfter(earlier, account);
+  const offers =
+    landed === undefined ? (request.offers ?? (await readUsableOffers(sql, { ...of, after }))) : [];
+  if (!isSame || !isOpen(earlier)) checkNamed(request, offers);
+  const { live, terms, ...chosen } = await registrationTerms(
+    { sql, chain, network },
+    { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after },
+    { offers, running },
+    { session: own.session, offerId: request.offerId },
+  );
+  const offer = landed ?? chosen.offer;
+  const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
+  const { chargedFrom, landedAt: at } = live;
+  const isUnoffered = offer === undefined && own.session === undefined;
+  const registration = {
+    appId: app.id,
+    planId: plan.id,
+    subscriptionPda,
+    subscriberWallet: wallet,
+    dueAt: timeOf(now),
+    trialFrom: timeOf(period.start),
+    chargedFrom,
+    observedSlot: slot,
+    initId: account.initId,
+    periodStart: timeOf(account.periodStart),
+    ...taken,
+    trialHours: landed?.trialHours ?? terms.trialHours,
+    isTrialShown: isTrialShown(request, offer),
+    dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
+  };
+  const { replaces: id = null, changeWhen: when = null } = offer ?? {};
+  const row = id === null ? undefined : replaced.get(id);
+  if (row === undefined || when === null) return registration;
+  const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
+  const kept = keptIds(row, taken);
+  return { ...registration, ...kept, trialFrom: null, allowSecond: true, change };
+}
+
+/**
+ * Reads the account and judges it. `running` has the replaced subscriptions whose account is not
+ * cancelled on chain. Throws as `checkRegistration` does.
+ */
+async function readLive(
+  chain: ChainReader,
+  network: Network,
+  plan: PlanRow,
+  request: RegistrationRequest,
+  replaced: ReadonlyMap<string, ReplacedRow>,
+) {
+  const { accounts, slot, now } = await readAccounts(chain, [
+    request.subscriptionPda,
+    plan.planPda,
+    ...[...replaced.values()].map((row) => row.subscriptionPda),
+  ]);
+  const decoded = (place: number) =>
+    decoding(() => subscriptionIn(accounts[place] ?? null, network.programId));
+  const onPlan = decoding(() => planIn(accounts[1] ?? null, network.programId));
+  const given = { subscription: decoded(0), plan: onPlan, now };
+  const account = judgeRegistration(request, plan, network, given);
+  const running = runningOf(replaced, (place) => decoded(place + 2)?.expiresAt === 0n);
+  return { account, period: pullPeriod(account, onPlan, now), slot, now, running };
+}
+
+/**
+ * Throws VALIDATION_ERROR if the request names an offer that is no open offer to the wallet for
+ * this address.
+ */
+function checkNamed({ offerId }: RegistrationRequest, offers: readonly OpenOffer[]): void {
+  if (offerId !== undefined && !offers.some(({ id }) => id === offerId))
+    throw invalidField('offerId', 'is no open offer to your wallet for this subscription');
+}
+
+/**
+ * Validates the accounts and returns the subscription account. `seen.now` is chain time in Unix
+ * seconds. Throws as `checkRegistration` does.
+ */
+function judgeRegistration(
+  { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
+  plan: PlanRow,
+  network: Network,
+  seen: { subscription: SubscriptionAccount | null; plan: PlanAccount | null; now: bigint },
+): SubscriptionAccount {
+  const { subscription } = seen;
+  if (subscription === null)
+    throw new ServiceError('NOT_FOUND', `There is no subscription at ${subscriptionPda} on chain.`);
+  if (subscription.subscriber !== wallet)
+    throw new ServiceError('FORBIDDEN', 'This subscription belongs to another wallet.');
+  if (
+    subscriptionPda !== subscriptionAddress(network.programId, plan.planPda, wallet).address ||
+    subscription.plan !== plan.planPda
+  ) {
+    throw invalidField('subscriptionPda', 'is not the address of your subscription to this plan');
+  }
+  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
+  if (plan.status !== 'active') {
+    const why = {
+      pending: 'is not published on chain yet',
+      sunset: 'takes no new subscriptions',
+      ended: 'has ended',
+    }[plan.status];
+    throw invalidField('planId', why);
+  }
+  if (seen.plan === null || planFaults(plan, seen.plan, partiesOf(plan, network)).length > 0)
+    throw invalidField('planId', 'is not on chain with its terms any more');
+  if (seen.plan.endTs !== 0n && seen.now >= seen.plan.endTs)
+    throw invalidField('planId', 'has ended');
+  const sameTerms =
+    subscription.amount === plan.amount &&
+    subscription.periodHours === BigInt(plan.periodHours) &&
+    plan.chainCreatedAt !== null &&
+    subscription.planCreatedAt === unixSeconds(plan.chainCreatedAt);
+  if (!sameTerms) throw invalidField('subscriptionPda', 'has other terms than the plan');
+  if (subscription.expiresAt !== 0n) throw invalidField('subscriptionPda', 'is cancelled on chain');
+  return subscription;
+}
+
+/**
+ * Stores a registration with its event in the caller's transaction and returns the registration's
+ * id. Ends the registration of an earlier account at the address. If a keeper has registered this
+ * account and the wallet has not, returns the id of the keeper's registration. Throws CONFLICT when
+ * the wallet has registered the account or the merchant has force-cancelled it, JudgedBefore, and
+ * FORBIDDEN when wallet or merchant is suspended.
+ */
+export async function storeRegistration(
+  sql: Transaction,
+  registration: RegistrationToStore,
+): Promise<string> {
+  const { subscriberWallet, planId, subscriptionPda, hasLanded = false } = registration;
+  const { appId, externalId = null } = registration;
+  // Two registrations of a customer would else both get a trial, or miss each other as duplicates.
+  // The customer is locked before the checkout session's row, as takeOffer() does.
+  if (externalId !== null) await lockCustomer(sql, { appId, externalId });
+  if (!hasLanded) {
+    await lockSuspended(sql, { wallet: subscriberWallet, planId });
+    if (await isSignupOpen(sql, subscriptionPda)) throw signupUnderWay();
+  }
+  const claimed = await endEarlierRegistration(sql, registration);
+  if (claimed !== undefined) return claimed;
+  try {
+    const { change, isTrialShown: hasTrial = false } = registration;
+    if (hasTrial && change === undefined) await refuseUsedTrial(sql, registration);
+    const taken = change === undefined ? undefined : await takeOver(sql, change);
+    const takes = await take(sql, registration, taken);
+    const id = await insertRegistration(sql, { ...registration, takes });
+    if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
+    if (change !== undefined && taken !== undefined) await storeTakenOver(sql, change, taken, id);
+    await completeSession(sql, registration, id);
+    // Open offers at the address, and its place in the merchant's list, belong to a later account.
+    if (registration.gone === undefined) {
+      await endOffers(sql, registration.subscriptionPda);
+      await deleteUnregistered(sql, [registration.subscriptionPda]);
+    }
+    const { allowSecond = false } = registration;
+    const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
+    const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
+    await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);
+    return id;
+  } catch (error) {
+    if (isDuplicate(error, 'one_live_registration_per_pda')) throw registered();
+    throw error;
+  }
+}
+
+/**
+ * Ends the registration of an earlier account at the address. If a keeper has registered this
+ * account, claims the keeper's registration for the wallet and returns its id.
+ */
+async function endEarlierRegistration(
+  sql: Transaction,
+  registration: RegistrationToStore,
+): Promise<string | undefined> {
+  // The wallet and a keeper may register the same account at the same time. The lock makes the
+  // later registration find the earlier one.
+  await lockRegistrations(sql, registration.subscriptionPda);
+  const earlier = await findNewestRegistration(sql, registration.subscriptionPda, {
+    forUpdate: true,
+  });
+  const { initId, isUnclaimed = false, judged, askedAt } = registration;
+  const account = { initId, periodStart: unixSeconds(registration.periodStart) };
+  if (isUnclaimed && (!judged || !stands(judged, earlier) || !isJudged(judged, account)))
+    throw new JudgedBefore();
+  if (earlier === undefined) return undefined;
+  const open = isOpen(earlier);
+  if (isOfAccount(earlier, account)) {
+    if (isAskedBefore(askedAt, earlier)) throw onlyByItsWallet();
+    if (open && earlier.replacedBy !== null) {
+      await endReplaced(sql, earlier, 'replaced');
+      return undefined;
+    }
+    if (open && registration.hasLanded === true) return earlier.id;
+    if (open) {
+      await claim(sql, earlier.id, registration);
+      return earlier.id;
+    }
+    if (earlier.isBarred && registration.hasLanded !== true) throw endedByMerchant();
+    await endRefundedAccess(sql, earlier.id);
+    return undefined;
+  }
+  const { gone } = registration;
+  const isLater = gone !== undefined && earlier.createdAt > gone.signedAt;
+  if (open && !isLater)
+    await endReplaced(sql, earlier, earlier.replacedBy === null ? 'resubscribed' : 'replaced');
+  return undefined;
+}
+
+/**
+ * Ends the earlier registration of an address. `resubscribed`: the account was closed and a new
+ * account was opened. `replaced`: a change of plan had replaced the registration, and the account
+ * stays open.
+ */
+async function endReplaced(
+  sql: Transaction,
+  { id: subscriptionId, replacedBy }: EarlierRegistration,
+  endReason: 'resubscribed' | 'replaced',
+): Promise<void> {
+  const ended = await endReplacedRegistration(sql, subscriptionId, endReason);
+  if (ended === undefined) return;
+  const { cancelledAt, credit } = ended;
+  const accountClosed = endReason === 'resubscribed';
+  const by = replacedBy === null ? {} : { replacedBy };
+  const left = credit > 0n ? { credit } : {};
+  const extra = { cancelledAt, accountClosed, endReason, ...by, ...left };
+  await appendEvents(sql, [{ subscriptionId, type: 'cancel_finalized', extra }]);
+}
+
+/**
+ * The error when the merchant has force-cancelled the registration and has not lifted the
+ * force-cancel.
+ */
+export function endedByMerchant(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The merchant has cancelled this subscription: close it on chain and subscribe again.',
+  );
+}
+
+/** The error when a registration has ended, and the wallet has asked for nothing since. */
+function onlyByItsWallet(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'The subscription of this account has ended: its wallet has to subscribe again.',
+  );
+}
+
+/**
+ * Thrown when a keeper has judged another account or another state of the newest registration at
+ * the address (ended.ts). The keeper has to judge again.
+ */
+export class JudgedBefore extends ServiceError {
+  constructor() {
+    super('CONFLICT', 'The account or its registration has changed meanwhile. Try again.');
+  }
+}
+
+const isOpen = ({ status }: Pick<EarlierRegistration, 'status'>): boolean =>
+  status === 'active' || status === 'past_due';
+
+function signupUnderWay(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'A sponsored transaction opens this subscription: it is registered with its payment.',
+  );
+}
+
+function decoding<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    if (error instanceof ChainDataError)
+      throw invalidField('subscriptionPda', `is not a subscription: ${error.message}`);
+    throw error;
+  }
+}

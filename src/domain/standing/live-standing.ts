@@ -1,0 +1,111 @@
+// What a wallet pays when its account, which runs on chain and has no live registration, is
+// registered: at once if the account is live, else after a transaction has resumed it. It is what
+// the registration takes (registration-terms.ts), so a page can show it before.
+import { subscriptionIn } from '../../chain/program/accounts.ts';
+import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { pullPeriod } from '../../chain/program/period.ts';
+import { unixSeconds } from '../../chain/time.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
+import {
+  dueAtOnce,
+  type LiveTerms,
+  type RunningPeriod,
+  type SessionTerms,
+  takenOverBy,
+  trialEndOf,
+  trialOf,
+} from '../registration/first-payment.ts';
+import { PaymentUnderWay } from '../registration/plan-credit.ts';
+import {
+  readReplacedBy,
+  readUsableOffers,
+  registrationTerms,
+  runningOf,
+} from '../registration/registration-terms.ts';
+
+interface Live {
+  readonly subscriptionPda: string;
+  readonly account: SubscriptionAccount;
+  readonly onPlan: PlanAccount | null;
+  /** Chain time in Unix seconds. */
+  readonly now: bigint;
+  /** Whether the account has an earlier registration that has ended. */
+  readonly isRenewed: boolean;
+  /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
+  readonly offersAfter: Date | null;
+}
+
+/** The terms under which a live account would be registered now. */
+export interface LiveStanding {
+  /** What is due at once, in base units. */
+  readonly usdcNeeded: bigint;
+  /** Hours of the trial if it still runs; else null. */
+  readonly trialHours: number | null;
+  readonly running: RunningPeriod;
+  readonly terms: LiveTerms;
+  /** What a change of plan takes over. */
+  readonly beginning: { readonly startsAt: Date | null; readonly credit: bigint };
+}
+
+/**
+ * Reads the terms under which a live account would be registered. Returns undefined while a payment
+ * of the subscription that it replaces may still land. Throws INTERNAL_ERROR when the chain is
+ * unreachable.
+ */
+export async function readLiveStanding(
+  parts: { sql: Queryable; chain: ChainReader; network: Network },
+  plan: PlanRow,
+  { onPlan, ...live }: Live,
+  session: (SessionTerms & { readonly id: string }) | undefined,
+): Promise<LiveStanding | undefined> {
+  const { sql } = parts;
+  const { account, now, subscriptionPda } = live;
+  const { subscriber: wallet } = account;
+  const period = pullPeriod(account, onPlan, now);
+  const of = { wallet, subscriptionPda, after: live.offersAfter };
+  // The transaction that resumes a cancelled account will have an offer of its own.
+  const offers = account.expiresAt === 0n ? await readUsableOffers(sql, of) : [];
+  const running = await readRunning(parts, offers);
+  try {
+    const seen = { plan, ...live, period };
+    const found = await registrationTerms(parts, seen, { offers, running }, { session });
+    const { terms } = found;
+    const taken = await takenOverBy(sql, found.live, terms);
+    const trialEndsAt = taken === undefined ? await trialEndOf(sql, found.live, terms) : null;
+    const isInTrial = trialEndsAt !== null && unixSeconds(trialEndsAt) > now;
+    const { start, end, pulled } = period;
+    const from = found.live.chargedFrom;
+    const charged = [
+      from === null ? start : unixSeconds(from),
+      ...(isInTrial ? [unixSeconds(trialEndsAt)] : []),
+      ...(pulled > 0n ? [end] : []),
+    ].reduce((latest, one) => (one > latest ? one : latest));
+    return {
+      usdcNeeded: await dueAtOnce(sql, found.live, terms),
+      trialHours: isInTrial ? await trialOf(sql, plan, wallet, terms) : null,
+      running: { start, end, chargedFrom: charged },
+      terms,
+      beginning: { startsAt: taken?.startsAt ?? null, credit: taken?.credit ?? 0n },
+    };
+  } catch (error) {
+    if (error instanceof PaymentUnderWay) return undefined;
+    throw error;
+  }
+}
+
+/** Returns the replaced subscriptions whose account is not cancelled on chain. */
+async function readRunning(
+  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
+  offers: Awaited<ReturnType<typeof readUsableOffers>>,
+): Promise<Map<string, string>> {
+  const replaced = await readReplacedBy(sql, offers);
+  if (replaced.size === 0) return new Map();
+  const pdas = [...replaced.values()].map((row) => row.subscriptionPda);
+  const { accounts } = await readAccounts(chain, pdas);
+  return runningOf(
+    replaced,
+    (place) => subscriptionIn(accounts[place] ?? null, network.programId)?.expiresAt === 0n,
+  );
+}

@@ -1,0 +1,127 @@
+// What a wallet would pay if it subscribed now, for its standing. An account that runs on chain
+// without a live registration is resumed or registered: the rest of its period is due, less the
+// credit that its ended registration has left.
+import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { timeOf } from '../../chain/time.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import {
+  type EarlierRegistration,
+  readRemainder,
+  type Remainder,
+} from '../../db/subscriptions/account-registrations.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import type { ChainReader, Network } from '../chain-reads.ts';
+import { creditFor } from '../collecting/credit.ts';
+import { isOfAccount, offersCountAfter } from '../registration/ended.ts';
+import {
+  firstPayment,
+  type LiveTerms,
+  type RunningPeriod,
+  runningPeriod,
+  type SessionTerms,
+} from '../registration/first-payment.ts';
+import { type LiveStanding, readLiveStanding } from './live-standing.ts';
+
+export interface Dues {
+  /**
+   * The first payment in USDC base units. For a cancelled account, and for a live account that is
+   * not registered, this is what is due for the rest of the running period. 0 if the wallet would
+   * get a trial, if the running period is already paid, or if the first payment is deferred.
+   */
+  usdcNeeded: bigint;
+  /** Hours of the trial that the wallet would get; null when the wallet would get no trial. */
+  trialHours: number | null;
+  /**
+   * The period that still runs if subscribing resumes an account; null when subscribing begins a
+   * new period.
+   */
+  running: RunningPeriod | null;
+  /**
+   * Credit (base units) that the account's ended registration has left for the next one, and that a
+   * change of plan takes over. It pays before anything is collected.
+   */
+  credit: bigint;
+  /** Time to which the first payment is deferred; null if it is not. */
+  startsAt: Date | null;
+  /** The terms under which an account that runs would be registered; null for any other account. */
+  terms: LiveTerms | null;
+}
+
+interface Seen {
+  readonly subscriptionPda: string;
+  /** The newest registration of the address. */
+  readonly earlier: EarlierRegistration | undefined;
+  readonly account: SubscriptionAccount | null;
+  readonly onPlan: PlanAccount | null;
+  /** Chain time in Unix seconds. */
+  readonly now: bigint;
+  /** Hours of the trial that a new account would get. */
+  readonly trialHours: number | null;
+}
+
+/** Reads what the wallet would pay. Throws INTERNAL_ERROR when the chain is unreachable. */
+export async function readDues(
+  parts: { sql: Queryable; chain: ChainReader; network: Network },
+  plan: PlanRow,
+  session: (SessionTerms & { readonly id: string }) | undefined,
+  seen: Seen,
+): Promise<Dues> {
+  const { account, onPlan, now } = seen;
+  const left = await remainderOf(parts.sql, seen);
+  const live = await liveStanding(parts, plan, session, seen);
+  const running = paidRunning(live?.running ?? runningPeriod(account, onPlan, now), left);
+  const trialHours = live === undefined ? seen.trialHours : live.trialHours;
+  const startsAt = live?.beginning.startsAt ?? left?.startsAt ?? null;
+  const whole =
+    live?.usdcNeeded ?? (trialHours === null ? firstPayment(plan, session, running) : 0n);
+  // The remainder names a deferred start only while it lies ahead; `live` has counted its own.
+  const isCovered = (left?.paidThrough ?? left?.startsAt ?? null) !== null;
+  const due = isCovered ? 0n : whole;
+  const credit = left?.credit ?? 0n;
+  return {
+    usdcNeeded: due - creditFor(credit, due, 0n),
+    trialHours,
+    running,
+    credit: credit + (live?.beginning.credit ?? 0n),
+    startsAt,
+    terms: live?.terms ?? null,
+  };
+}
+
+/** What the ended registration of an account that still runs has left. */
+function remainderOf(
+  sql: Queryable,
+  { subscriptionPda, account, now }: Seen,
+): Promise<Remainder | undefined> {
+  const isOver = account !== null && account.expiresAt !== 0n && account.expiresAt <= now;
+  if (account === null || isOver) return Promise.resolve(undefined);
+  const { initId, periodStart } = account;
+  const of = { subscriptionPda, initId, periodStart: timeOf(periodStart) };
+  return readRemainder(sql, of, { now: timeOf(now) });
+}
+
+/** The running period, for which nothing is charged if a credit has paid for it. */
+const paidRunning = (running: RunningPeriod | null, left: Remainder | undefined) =>
+  running === null || running.chargedFrom > running.end || (left?.paidThrough ?? null) === null
+    ? running
+    : { ...running, chargedFrom: running.end };
+
+/**
+ * The standing of a live account without a live registration, or of a cancelled one that
+ * subscribing resumes; undefined for any other account.
+ */
+async function liveStanding(
+  parts: { sql: Queryable; chain: ChainReader; network: Network },
+  plan: PlanRow,
+  session: (SessionTerms & { readonly id: string }) | undefined,
+  { earlier, account, subscriptionPda, onPlan, now }: Seen,
+): Promise<LiveStanding | undefined> {
+  if (account === null) return undefined;
+  if (account.expiresAt !== 0n && runningPeriod(account, onPlan, now) === null) return undefined;
+  const isRenewed = earlier !== undefined && isOfAccount(earlier, account);
+  const isOpen = earlier?.status === 'active' || earlier?.status === 'past_due';
+  if (isRenewed && isOpen && earlier.replacedBy === null) return undefined;
+  const offersAfter = offersCountAfter(earlier, account);
+  const live = { subscriptionPda, onPlan, now, account, isRenewed, offersAfter };
+  return readLiveStanding(parts, plan, live, session);
+}

@@ -1,0 +1,102 @@
+// From which of the offers to a wallet a live account comes.
+import t from 'tap';
+import type { OpenOffer } from '../../../src/db/offers/offered-transactions.ts';
+import { areOfTwoCustomers, landedOffer } from '../../../src/domain/registration/landed-offer.ts';
+import type { Landing } from '../../../src/domain/registration/landing.ts';
+
+const offer = (id: string, more: Partial<OpenOffer> = {}): OpenOffer => ({
+  ...{ id, blockhash: `hash of ${id}`, signature: null, checkoutSessionId: null },
+  ...{ externalId: null, trialHours: null, replaces: null, changeWhen: null, isLapsed: false },
+  isTaken: false,
+  ...{ discountPercent: null, discountAmount: null, discountPeriods: null },
+  offeredAt: new Date(0),
+  ...more,
+});
+const plain = offer('1');
+const half = offer('2', { checkoutSessionId: 'half', externalId: 'alice' });
+const most = offer('3', { checkoutSessionId: 'most', externalId: 'alice' });
+const later = offer('4', { replaces: 'old', changeWhen: 'period_end' });
+const now = offer('5', { replaces: 'old', changeWhen: 'now' });
+const dues = new Map([
+  [plain.id, 10n],
+  [half.id, 5n],
+  [most.id, 9n],
+  [later.id, 5n],
+  [now.id, 7n],
+]);
+const landed = (more: Partial<Landing>): Landing => ({
+  ...{ signature: 'signature', blockhash: 'another', kind: 'created', at: 0n, cancels: [] },
+  ...more,
+});
+
+async function found(
+  offers: readonly OpenOffer[],
+  {
+    landing,
+    named,
+    running = new Map(),
+  }: { landing?: Landing; named?: OpenOffer; running?: ReadonlyMap<string, string> } = {},
+) {
+  let reads = 0;
+  const chosen = await landedOffer(offers, {
+    running,
+    landing: () => {
+      reads += 1;
+      return Promise.resolve(landing);
+    },
+    named,
+    dueUnder: ({ id }) => Promise.resolve(dues.get(id) ?? 0n),
+  });
+  return { id: chosen?.id, reads };
+}
+
+void t.test('the chain is read only for offers with different terms', async (t) => {
+  t.same(await found([]), { id: undefined, reads: 0 });
+  t.same(await found([half, offer('9', { checkoutSessionId: 'half' })]), { id: '9', reads: 0 });
+  t.same((await found([plain, half])).reads, 1);
+  t.same((await found([later, now])).reads, 1, 'when the change takes effect');
+});
+
+void t.test('the signature, then the blockhash, then the named one, then the lowest', async (t) => {
+  const signed = { ...most, signature: 'signature', blockhash: plain.blockhash };
+  const both = landed({ blockhash: half.blockhash });
+  t.equal((await found([plain, half, signed], { landing: both })).id, most.id);
+  t.equal((await found([plain, half, most], { landing: both, named: most })).id, half.id);
+  t.equal((await found([plain, half, most], { landing: landed({}), named: most })).id, most.id);
+  t.equal((await found([plain, half, most], { landing: landed({}) })).id, half.id);
+  t.equal((await found([plain, half, later])).id, later.id, 'the newest of equals');
+});
+
+void t.test('several offers with one blockhash: the named one, else the lowest', async (t) => {
+  const [one, other] = [now, later].map((it) => ({ ...it, blockhash: 'same' }));
+  const landing = landed({ blockhash: 'same' });
+  const offers = [half, one!, other!];
+  t.equal((await found(offers, { landing, named: one! })).id, now.id);
+  t.equal((await found(offers, { landing, named: half })).id, later.id, 'half has not landed');
+});
+
+void t.test('a change whose replaced subscription runs fits only if it landed', async (t) => {
+  const running = new Map([['old', 'address of old']]);
+  t.same(await found([now], { running }), { id: undefined, reads: 1 });
+  t.equal((await found([now, half], { running, named: now })).id, half.id);
+  const signed = { ...now, signature: 'signature' };
+  t.equal((await found([signed, half], { running, landing: landed({}) })).id, now.id);
+  const landing = landed({ blockhash: now.blockhash });
+  t.equal((await found([now], { running, landing })).id, undefined, 'another transaction');
+  const cancelling = { ...landing, cancels: ['address of old'] };
+  t.equal((await found([now], { running, landing: cancelling })).id, now.id, 'resumed since');
+});
+
+void t.test('an offer of a session that another wallet has used, likewise', async (t) => {
+  const taken = { ...half, isTaken: true };
+  t.same(await found([taken, most]), { id: most.id, reads: 1 });
+  t.equal((await found([taken])).id, undefined);
+  const landing = landed({ blockhash: taken.blockhash });
+  t.equal((await found([taken, most], { landing })).id, taken.id);
+});
+
+void t.test('two customers', (t) => {
+  t.equal(areOfTwoCustomers([plain, half, most]), false);
+  t.equal(areOfTwoCustomers([half, offer('9', { externalId: 'bob' })]), true);
+  t.end();
+});

@@ -1,0 +1,99 @@
+// The credit of a change of plan, from the books.
+import t from 'tap';
+import { unixSeconds } from '../../../src/chain/time.ts';
+import { expireRefund, insertRefund, recordRefund } from '../../../src/db/money/refunds.ts';
+import { endRefundedAccess } from '../../../src/db/subscriptions/subscriptions.ts';
+import { readTakenOver, takeOver } from '../../../src/domain/registration/plan-credit.ts';
+import { randomAddress } from '../../fixtures/http.ts';
+import { testDatabase } from '../../fixtures/postgres.ts';
+import {
+  insertMerchant,
+  insertPayment,
+  insertPlan,
+  insertSubscription,
+} from '../../fixtures/rows.ts';
+
+const START = new Date('2026-01-01T00:00:00Z');
+const PERIOD_MS = 730 * 3_600_000;
+const underWay = { code: 'CONFLICT', message: /a refund or a change of plan/ };
+const PAID_THROUGH = new Date(START.getTime() + PERIOD_MS);
+const HALF = unixSeconds(new Date(START.getTime() + PERIOD_MS / 2));
+
+void t.test('a refund that was only asked for takes nothing from a credit', async (t) => {
+  const { sql } = await testDatabase(t, { max: 2 });
+  const merchant = await insertMerchant(sql);
+  const { appId } = merchant;
+  const planId = await insertPlan(sql, merchant);
+  const id = await insertSubscription(
+    sql,
+    { appId, planId },
+    {
+      createdAt: START,
+      paidThrough: PAID_THROUGH,
+    },
+  );
+  const payment = await insertPayment(sql, id, START.toISOString());
+  const ask = (amount: bigint) =>
+    insertRefund(sql, {
+      ...{ appId, transactionId: payment, subscriptionId: id, amount },
+      ...{ reference: randomAddress(), blockhash: randomAddress() },
+      ...{ lastValidBlockHeight: 1n, blockhashSlot: 1n, offerId: id },
+    });
+  const change = { id, when: 'now', at: HALF } as const;
+  const credits = async () => {
+    const shown = await readTakenOver(sql, change);
+    const stored = await sql.begin((tx) => takeOver(tx, change));
+    t.same(shown, stored);
+    return shown?.credit;
+  };
+  t.equal(await credits(), 5_000_000n);
+
+  const declined = await ask(9_900_000n);
+  await t.rejects(readTakenOver(sql, change), underWay, 'no amounts are shown');
+  await t.rejects(
+    sql.begin((tx) => takeOver(tx, change)),
+    underWay,
+    'nor is a change registered',
+  );
+  t.match(
+    await readTakenOver(sql, { ...change, when: 'period_end' }),
+    { credit: 0n, startsAt: PAID_THROUGH },
+    'a change that takes nothing of the payment is not refused',
+  );
+  await expireRefund(sql, declined.id);
+  t.equal(await credits(), 5_000_000n, 'declined in the wallet: all of the unused part');
+
+  const { id: sent } = await ask(4_000_000n);
+  await sql.begin((tx) => recordRefund(tx, sent, { txSignature: 'sent', occurredAt: START }));
+  t.equal(await credits(), 3_000_000n, 'refunded: less');
+});
+
+void t.test('a refund of the cash of a period leaves the credit that paid the rest', async (t) => {
+  const { sql } = await testDatabase(t, { max: 2 });
+  const merchant = await insertMerchant(sql);
+  const planId = await insertPlan(sql, merchant);
+  const parties = { appId: merchant.appId, planId };
+  const terms = { createdAt: START, paidThrough: PAID_THROUGH };
+  const paid = async (creditSpent: string) => {
+    const id = await insertSubscription(sql, parties, terms);
+    const amounts = { amountGross: '1000000', platformFee: '10000', amountNet: '990000' };
+    const refunded = { amountRefunded: '990000', creditSpent };
+    await insertPayment(sql, id, START.toISOString(), { ...amounts, ...refunded });
+    return id;
+  };
+  const credit = async (id: string) => {
+    const taken = await readTakenOver(sql, { id, when: 'now', at: HALF });
+    return taken?.credit;
+  };
+  const [mixed, cash] = [await paid('9000000'), await paid('0')];
+  t.equal(await credit(mixed), 4_500_000n);
+  t.equal(await credit(cash), 0n);
+  // The wallet resumes after the refund.
+  for (const id of [mixed, cash]) await endRefundedAccess(sql, id);
+  t.equal(await credit(mixed), 4_500_000n, 'the period still counts');
+  t.match(
+    await sql`select refunded_through from subscriptions where id = ${cash}`,
+    [{ refundedThrough: PAID_THROUGH }],
+    'but not one that was paid with cash alone',
+  );
+});
