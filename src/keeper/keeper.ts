@@ -30,6 +30,7 @@ import { type Loop, startLoop } from '../loop.ts';
 import type { Context } from './base/context.ts';
 import { createMetrics, measure, measureQueues } from './base/metrics.ts';
 import { measureSponsoring } from './base/sponsor-metrics.ts';
+import { keeperTimes, type KeeperTimes } from './base/times.ts';
 import { Collector, recover } from './collect/claim.ts';
 import { Signer } from './collect/signer.ts';
 import { PlanWatch } from './follow/plan-watch.ts';
@@ -55,28 +56,15 @@ import { createUnreadableReport } from './track/reports.ts';
 import { Resolver } from './track/resolve.ts';
 import { Tracker } from './track/tracker.ts';
 
-/**
- * At a stop the keeper waits this long (ms) for payments in flight. Another keeper takes over the
- * remaining payments.
- */
-const GRACE_MS = 8000;
-/**
- * Milliseconds between two turns of the loop that reads the accounts named in notifications. One
- * turn handles all notifications that came since the previous turn.
- */
-const NOTICES_MS = 200;
-/** Time (ms) within which every endpoint shows the new time after the chain's clock jumped. */
-const JUMP_MS = 1000;
 /** Number of concurrent collect loops. One waits for the chain while the other uses Postgres. */
 const COLLECTORS = 2;
-/** Milliseconds between two checks for messages that the streams lost. */
-const STREAM_CHECK_MS = 300_000;
 
 interface KeeperParts {
   sql: Sql;
   config: Config;
   log: Log;
   registry: Registry;
+  times?: KeeperTimes;
 }
 
 /**
@@ -144,7 +132,7 @@ export class Keeper {
     this.#config.cluster === 'localnet' ? null : this.#context.clock.peek();
 
   constructor(
-    { sql, config, log, registry }: KeeperParts,
+    { sql, config, log, registry, times = keeperTimes }: KeeperParts,
     installation: Installation,
     rates: Rates,
   ) {
@@ -166,6 +154,7 @@ export class Keeper {
       log,
       rpc,
       clock: createChainClock(rpc),
+      times,
       fees: new Fees(rpc, log),
       versions,
       metrics,
@@ -233,13 +222,17 @@ export class Keeper {
   }
 
   /**
-   * Stops claiming, waits up to GRACE_MS for payments in flight, and releases the remaining claims.
+   * Stops claiming, waits for payments in flight, and releases the remaining claims.
    */
   async stop(): Promise<void> {
     await this.#stopListening?.();
     this.#tokenAccounts.close();
     await Promise.all([...this.#collecting, ...this.#others].map((loop) => loop.stop()));
-    await Promise.all([this.#collector.stop(), this.#tracker.stop(GRACE_MS), this.#sponsor.stop()]);
+    await Promise.all([
+      this.#collector.stop(),
+      this.#tracker.stop(this.#context.times.loops.graceMs),
+      this.#sponsor.stop(),
+    ]);
     await this.#context.deliveries.flush();
     await this.#close();
   }
@@ -262,11 +255,12 @@ export class Keeper {
 
   #startLoops(): void {
     const [context, anyones, collector] = [this.#context, this.#anyones, this.#collector];
+    const times = context.times.loops;
     const mayCollect = () => (this.#balance.shortage() ?? this.#history.reason()) === undefined;
     this.#collecting = Array.from({ length: COLLECTORS }, () =>
       this.#loop(
         'collecting',
-        () => (mayCollect() ? collector.waitMs() : 5000),
+        () => (mayCollect() ? collector.waitMs() : times.heldMs),
         async () => (mayCollect() ? collector.turn() : false),
       ),
     );
@@ -280,28 +274,32 @@ export class Keeper {
     );
     this.#others = [
       ...this.#sponsoring.loops,
-      this.#loop('taking rent back', 10_000, () => takeRentBack(anyones)),
-      this.#loop('measuring sponsoring', 30_000, async () => {
+      this.#loop('taking rent back', times.rentMs, () => takeRentBack(anyones)),
+      this.#loop('measuring sponsoring', times.measuringSponsoringMs, async () => {
         await measureSponsoring(context.sql, context.metrics.sponsor, context.sponsoring);
         await measureQueues(context);
         return false;
       }),
-      this.#loop('keeping up sponsoring', 30_000, () => keepUp(anyones)),
-      this.#loop('checking the history of Postgres', 5000, () => this.#history.turn()),
+      this.#loop('keeping up sponsoring', times.sponsoringUpkeepMs, () => keepUp(anyones)),
+      this.#loop('checking the history of Postgres', times.historyMs, () => this.#history.turn()),
       // Recovery may run beside the collect loops, because the collect loops do not claim
       // subscriptions with an open attempt.
-      this.#loop('recovering open attempts', 5000, () => recover(context, this.#tracker)),
-      this.#loop('reading the SOL balance', 5000, async () => {
+      this.#loop('recovering open attempts', times.recoveringMs, () =>
+        recover(context, this.#tracker),
+      ),
+      this.#loop('reading the SOL balance', times.balanceMs, async () => {
         await this.#balance.check(this.#tracker.inFlight.size > 0);
         return false;
       }),
       this.#sweeping,
-      this.#loop('checking the streams', STREAM_CHECK_MS, () => this.#streamCheck.turn()),
-      this.#loop('reading notifications', NOTICES_MS, () => this.#notifications.turn()),
-      this.#loop('registering from the chain', 1000, () => this.#unregistered.turn()),
-      this.#loop('watching plans', 10_000, () => this.#plans.turn()),
-      this.#loop('recording refunds', 3000, () => recordRefunds(anyones)),
-      this.#loop('measuring', 5000, async () => {
+      this.#loop('checking the streams', times.streamCheckMs, () => this.#streamCheck.turn()),
+      this.#loop('reading notifications', times.noticesMs, () => this.#notifications.turn()),
+      this.#loop('registering from the chain', times.unregisteredMs, () =>
+        this.#unregistered.turn(),
+      ),
+      this.#loop('watching plans', times.plansMs, () => this.#plans.turn()),
+      this.#loop('recording refunds', times.refundsMs, () => recordRefunds(anyones)),
+      this.#loop('measuring', times.measuringMs, async () => {
         await measure(context, {
           now: await context.clock.now(),
           endpoints: this.#client.health(),
@@ -385,12 +383,12 @@ export class Keeper {
   }
 
   /**
-   * Called after the chain's clock jumped. Runs the collect loops now and again after JUMP_MS,
+   * Called after the chain's clock jumped. Runs the collect loops now and again a moment later,
    * because an endpoint may still show the old time.
    */
   #jumped(): void {
     this.#collect();
-    setTimeout(() => this.#collect(), JUMP_MS).unref();
+    setTimeout(() => this.#collect(), this.#context.times.loops.jumpMs).unref();
   }
 
   #collect(): void {

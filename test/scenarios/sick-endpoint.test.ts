@@ -1,8 +1,8 @@
 // Three endpoints, of which the first, which is asked first, says something else than the chain. It
 // ends no transaction that may still land, and it stops none from being settled.
 import t, { type Test } from 'tap';
+import { keeperTimes } from '../../src/keeper/base/times.ts';
 import { findDead } from '../../src/keeper/read/dead.ts';
-import { OVERDUE_MS } from '../../src/keeper/track/poll-schedule.ts';
 import { due, pullsOnChain } from '../fixtures/agreement.ts';
 import { type Rewrite, rewritingRpc } from '../fixtures/bad-endpoint.ts';
 import type { Stage } from '../fixtures/billing.ts';
@@ -173,7 +173,7 @@ void t.test('a payment that one endpoint shows as processed forever is settled',
   const flying = () => [...tracker.inFlight.all()][0];
   await stage.until('it has arrived', async () => (flying()?.status ?? null) !== null);
   stage.net.mineBlocks(200);
-  Object.assign(flying()!, { takenAt: performance.now() - OVERDUE_MS });
+  Object.assign(flying()!, { takenAt: performance.now() - keeperTimes.poll.overdueMs });
   await settled('landed');
 });
 

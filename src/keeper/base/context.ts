@@ -12,6 +12,7 @@ import type { Rules } from '../../domain/collecting/decision.ts';
 import type { SponsorLimits } from '../../domain/offers/limits.ts';
 import type { Log } from '../../log.ts';
 import type { KeeperMetrics } from './metrics.ts';
+import type { KeeperTimes } from './times.ts';
 
 /** Counts and logs unreadable transactions, each signature once. */
 export type ReportUnreadable = (found: readonly UnreadableTransaction[]) => void;
@@ -22,6 +23,7 @@ export interface Context {
   readonly log: Log;
   readonly rpc: Rpc;
   readonly clock: ChainClock;
+  readonly times: KeeperTimes;
   /**
    * Chooses priority fees and compute limits, and adapts both when payments land, expire or run out
    * of compute units.

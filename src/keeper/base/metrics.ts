@@ -16,7 +16,7 @@ import { readOldestPlan } from '../../db/subscriptions/plan-watch.ts';
 import { countBlockedPlans } from '../../db/subscriptions/plans.ts';
 import { readOldestAwaited } from '../../db/subscriptions/unregistered.ts';
 import { sponsorMetrics } from './sponsor-metrics.ts';
-import { WATCH_TIMES } from './times.ts';
+import type { KeeperTimes } from './times.ts';
 
 /** Alert reasons that do not come from the error of a failed payment. */
 const otherAlerts = [
@@ -258,8 +258,10 @@ export async function measure(
 export async function measureQueues({
   sql,
   metrics,
+  times,
 }: {
   sql: Sql;
+  times: Pick<KeeperTimes, 'plans'>;
   metrics: Pick<KeeperMetrics, 'queueOldest'>;
 }): Promise<void> {
   const ages: Record<(typeof QUEUES)[number], number> = {
@@ -267,7 +269,7 @@ export async function measureQueues({
     sponsorships: await readOldestSponsorship(sql),
     refunds: await readOldestRefund(sql),
     rent: await readOldestRentCheck(sql),
-    plans: await readOldestPlan(sql, WATCH_TIMES),
+    plans: await readOldestPlan(sql, times.plans),
     awaited: await readOldestAwaited(sql),
   };
   for (const queue of QUEUES) metrics.queueOldest.set({ queue }, ages[queue]);

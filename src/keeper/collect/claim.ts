@@ -31,18 +31,6 @@ import type { Signer } from './signer.ts';
  * about seven requests of 100 accounts.
  */
 const BATCH = 200;
-/**
- * The longest wait (ms) while nothing is due. The wait is limited because subscriptions can also
- * become due through other processes.
- */
-const MAX_WAIT_MS = 5000;
-const LEAST_WAIT_MS = 100;
-/**
- * Each claim continues behind the last claimed subscription, in order of due time. After this
- * interval (ms), claiming starts again at the earliest due time, because other subscriptions with
- * an earlier due time may have become due.
- */
-const PASS_MS = 2000;
 
 /**
  * Maximum number of concurrent look-ups of pulls. A look-up makes several requests and takes 10 s
@@ -102,8 +90,8 @@ export class Collector {
    * probably due. Throws when the chain or the database cannot be reached.
    */
   async turn(): Promise<boolean> {
-    this.#waitMs = MAX_WAIT_MS;
-    const { sql, clock, onRead } = this.#context;
+    const { sql, clock, onRead, times } = this.#context;
+    this.#waitMs = times.claim.maxWaitMs;
     const limit = Math.min(BATCH, this.#queue.room());
     if (limit <= 0) return false;
     const lease = { claimId: randomUUID(), leasedAt: performance.now() };
@@ -146,8 +134,9 @@ export class Collector {
    * would read the claimed rows again.
    */
   async #claim(claimId: string, chainNow: Date, limit: number): Promise<DuePlace[]> {
-    const { sql } = this.#context;
-    if (performance.now() - this.#passedAt > PASS_MS) this.#after = undefined;
+    const { sql, times } = this.#context;
+    const { maxWaitMs, leastWaitMs, passMs } = times.claim;
+    if (performance.now() - this.#passedAt > passMs) this.#after = undefined;
     const after = this.#after;
     const due = await claimDue(sql, {
       claimId,
@@ -160,11 +149,11 @@ export class Collector {
     // A batch that is not full contains the last due row. The next turn then starts again at the
     // earliest due time.
     this.#after = due.length < limit ? undefined : furthest(due, after);
-    if (due.length > 0 || after !== undefined) this.#waitMs = LEAST_WAIT_MS;
+    if (due.length > 0 || after !== undefined) this.#waitMs = leastWaitMs;
     else {
       const next = await readNextDue(sql, chainNow);
-      const untilDue = next === null ? MAX_WAIT_MS : next.getTime() - chainNow.getTime();
-      this.#waitMs = Math.max(LEAST_WAIT_MS, Math.min(MAX_WAIT_MS, untilDue));
+      const untilDue = next === null ? maxWaitMs : next.getTime() - chainNow.getTime();
+      this.#waitMs = Math.max(leastWaitMs, Math.min(maxWaitMs, untilDue));
     }
     return due;
   }

@@ -13,11 +13,6 @@ import { alarm } from '../track/reports.ts';
 
 /** Maximum difference (s) between the clocks of two endpoints. */
 const MAX_SECONDS_OFF = 30;
-/** Time (ms) for which the readings of all endpoints are used, while they contradict nothing. */
-const RECENT_MS = 10_000;
-/** Time (ms) for which endpoints may contradict each other without an alarm. */
-const DISPUTE_MS = 60_000;
-const ALARM_MS = 3_600_000;
 
 /**
  * Compares a clock with the clocks of all endpoints that respond, or with the newest block of one
@@ -25,13 +20,13 @@ const ALARM_MS = 3_600_000;
  * believed (chain/rpc/trusted-clock.ts) counts as one that does not respond.
  */
 export class ClockWitness {
-  readonly #parts: Pick<Context, 'rpc' | 'log' | 'metrics'>;
+  readonly #parts: Pick<Context, 'rpc' | 'log' | 'metrics' | 'times'>;
   #readings: readonly number[] = [];
   #readAt = -Infinity;
   #disputedSince: number | undefined;
   #alarmedAt = -Infinity;
 
-  constructor(parts: Pick<Context, 'rpc' | 'log' | 'metrics'>) {
+  constructor(parts: Pick<Context, 'rpc' | 'log' | 'metrics' | 'times'>) {
     this.#parts = parts;
   }
 
@@ -43,7 +38,10 @@ export class ClockWitness {
   async contradiction(seconds: bigint, startedAt: number): Promise<bigint | undefined> {
     const passed = performance.now() - this.#readAt;
     const isFar = (reading: number) => Math.abs(reading - Number(seconds)) > MAX_SECONDS_OFF;
-    if (passed < RECENT_MS && !this.#readings.some((one) => isFar(one + passed / 1000)))
+    if (
+      passed < this.#parts.times.clocks.recentMs &&
+      !this.#readings.some((one) => isFar(one + passed / 1000))
+    )
       return undefined;
     if (this.#readAt < startedAt) {
       this.#readings = await readClocks(this.#parts.rpc);
@@ -61,7 +59,8 @@ export class ClockWitness {
   #report(seconds: number, expected: number): void {
     const now = performance.now();
     this.#disputedSince ??= now;
-    if (now - this.#disputedSince < DISPUTE_MS || now - this.#alarmedAt < ALARM_MS) return;
+    const { disputeMs, alarmMs } = this.#parts.times.clocks;
+    if (now - this.#disputedSince < disputeMs || now - this.#alarmedAt < alarmMs) return;
     this.#alarmedAt = now;
     alarm(this.#parts, 'clock_not_believed', { seconds, expected });
   }

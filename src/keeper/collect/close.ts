@@ -42,9 +42,6 @@ export const mayClose = (
   return sql.begin((tx) => claimClosings(tx, addresses, { fee, budget }));
 };
 
-const POLL_MS = 400;
-const RESEND_MS = 2000;
-const PATIENCE_MS = 20_000;
 /** Maximum number of batches of accounts that this keeper closes at the same time. */
 export const MAX_CLOSINGS = 4;
 
@@ -62,6 +59,7 @@ export async function closeAccounts(
   signal: AbortSignal,
 ): Promise<Closed> {
   const { rpc, fees, keypairs, programId, log } = context;
+  const { pollMs, resendMs, patienceMs } = context.times.closings;
   const { accounts } = await rpc.getMultipleAccounts(rows.map((row) => row.subscriptionPda));
   const { blockhash } = await rpc.getLatestBlockhash();
   const price = await fees.price();
@@ -80,10 +78,10 @@ export async function closeAccounts(
     return [{ row, ...signTransaction(keypair, closingInstructions(close, price), blockhash) }];
   });
   const closed = new Map<string, bigint>();
-  const deadline = performance.now() + PATIENCE_MS;
+  const deadline = performance.now() + patienceMs;
   let sentAt = -Infinity;
   while (open.length > 0 && performance.now() < deadline) {
-    if (performance.now() - sentAt >= RESEND_MS) {
+    if (performance.now() - sentAt >= resendMs) {
       sentAt = performance.now();
       // A failed send is ignored, because only the status of the signature shows whether the
       // account was closed.
@@ -91,7 +89,7 @@ export async function closeAccounts(
     }
     // The endpoint that is polled may lack a closing that landed, so the last poll asks all. A
     // closing that no endpoint has is not taken for dead: its account is read again a day later.
-    const everywhere = performance.now() + POLL_MS >= deadline;
+    const everywhere = performance.now() + pollMs >= deadline;
     const { statuses } = await rpc.getSignatureStatuses(
       open.slice(0, STATUSES_AT_ONCE).map(({ signature }) => signature),
       { everywhere },
@@ -108,7 +106,7 @@ export async function closeAccounts(
         );
       return false;
     });
-    if (open.length > 0) await pause(POLL_MS, undefined, { signal });
+    if (open.length > 0) await pause(pollMs, undefined, { signal });
   }
   return closed;
 }

@@ -19,7 +19,6 @@ import { planObstacle } from '../../domain/collecting/obstacles.ts';
 import { unblockPlan } from '../../domain/collecting/plan-block.ts';
 import { assessPlan } from '../../domain/plans/plan-record.ts';
 import type { Context } from '../base/context.ts';
-import { WATCH_TIMES } from '../base/times.ts';
 
 const BATCH = 100;
 
@@ -36,8 +35,8 @@ export class PlanWatch {
    * plans may be due.
    */
   async turn(): Promise<boolean> {
-    const { sql } = this.#context;
-    const plans = await takeUnwatchedPlans(sql, { ...WATCH_TIMES, limit: BATCH });
+    const { sql, times } = this.#context;
+    const plans = await takeUnwatchedPlans(sql, { ...times.plans, limit: BATCH });
     if (plans.length === 0) return false;
     const ids = plans.map(({ id }) => id);
     try {

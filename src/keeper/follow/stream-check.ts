@@ -14,8 +14,6 @@ const MAX_PAGES = 10;
  * therefore leaves the signatures in the newest LATE_SLOTS slots to the next check.
  */
 const LATE_SLOTS = 32n;
-/** If no check was complete for this time (ms), the sweep starts as if a message had been lost. */
-const MAX_UNCHECKED_MS = 3_600_000;
 
 interface StreamCheckOptions {
   /** Called when the stream lost messages, or when no check was complete for an hour. */
@@ -26,7 +24,7 @@ interface StreamCheckOptions {
 
 /** Compares the signatures that the program's stream reported with the signatures on chain. */
 export class StreamCheck {
-  readonly #context: Pick<Context, 'rpc' | 'programId' | 'log'>;
+  readonly #context: Pick<Context, 'rpc' | 'programId' | 'log' | 'times'>;
   readonly #onLoss: () => void;
   readonly #now: () => number;
   /** Reported signatures that were not compared yet, each with its slot. */
@@ -45,7 +43,7 @@ export class StreamCheck {
   #hasUnlisted = false;
 
   constructor(
-    context: Pick<Context, 'rpc' | 'programId' | 'log'>,
+    context: Pick<Context, 'rpc' | 'programId' | 'log' | 'times'>,
     { onLoss, now = () => performance.now() }: StreamCheckOptions,
   ) {
     this.#context = context;
@@ -79,7 +77,7 @@ export class StreamCheck {
     try {
       if (await this.#check()) this.#checkedAt = this.#now();
     } finally {
-      if (this.#now() - this.#checkedAt >= MAX_UNCHECKED_MS) {
+      if (this.#now() - this.#checkedAt >= this.#context.times.streams.maxUncheckedMs) {
         this.#context.log.warn('streams not checked for an hour, all subscriptions are read');
         this.#checkedAt = this.#now();
         this.#hasUnlisted = false;

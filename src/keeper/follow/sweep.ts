@@ -35,18 +35,6 @@ const LISTED_BATCH = 10_000;
  * reserve for delays, such as the death of a keeper that has not read its batch yet.
  */
 const SPREAD = 0.8;
-/**
- * Maximum seconds between two reads of the sweep's position in Postgres. The position is read even
- * if no step is due, because another keeper may have started the next pass over all subscriptions.
- */
-const MAX_WAIT_SECONDS = 30;
-/** Seconds between two steps while the number of subscriptions is unknown. */
-const STEP_SECONDS = 1;
-/**
- * Milliseconds between two steps of a late sweep. Without this wait, the sweep would delay the
- * collecting of payments.
- */
-const CATCH_UP_PAUSE_MS = 50;
 
 /**
  * A position of the sweep: the number of the pass (`lap`), and the place in the order of due times.
@@ -94,7 +82,7 @@ export class Sweep {
    * first, because the sweep returns to these subscriptions only in its next pass.
    */
   #missed: readonly string[] = [];
-  #waitSeconds = 0;
+  #waitMs = 0;
 
   constructor(
     context: Context,
@@ -125,14 +113,14 @@ export class Sweep {
     if (this.#goal !== undefined && step !== undefined && isPast(step, this.#goal))
       this.#goal = undefined;
     const isLate =
-      this.#isGap || this.#goal !== undefined || (step !== undefined && this.#waitSeconds <= 0);
-    if (isLate) await pause(CATCH_UP_PAUSE_MS);
+      this.#isGap || this.#goal !== undefined || (step !== undefined && this.#waitMs <= 0);
+    if (isLate) await pause(this.#context.times.sweep.catchUpMs);
     return isLate;
   }
 
   /** Milliseconds until turn() should run again. */
   waitMs(): number {
-    return Math.min(MAX_WAIT_SECONDS, this.#waitSeconds) * 1000;
+    return Math.min(this.#context.times.sweep.maxWaitMs, this.#waitMs);
   }
 
   /** Called after a stream was interrupted. The sweep then reads every subscription soon. */
@@ -190,7 +178,10 @@ export class Sweep {
       hurry: this.#isGap || this.#goal !== undefined,
       limit: this.#listFrom === 0 ? BATCH : LISTED_BATCH,
     });
-    this.#waitSeconds = step === undefined ? MAX_WAIT_SECONDS : (step.waitSeconds ?? STEP_SECONDS);
+    const { maxWaitMs, stepMs } = this.#context.times.sweep;
+    const { waitSeconds = null } = step ?? {};
+    this.#waitMs =
+      step === undefined ? maxWaitMs : waitSeconds === null ? stepMs : waitSeconds * 1000;
     if (step !== undefined && last !== undefined) {
       this.#goal = allRound(step, last);
       this.#isGap = false;

@@ -27,10 +27,6 @@ import { registerSeen } from '../../domain/registration/unregistered.ts';
 import { chunks } from '../../each.ts';
 import type { Context } from '../base/context.ts';
 
-/** Milliseconds between two reads of addresses from the database. */
-const EVERY_MS = 300_000;
-/** Minimum milliseconds between two starts of a listing of all plans' accounts. */
-const LAP_MS = 3_600_000;
 /**
  * Maximum number of addresses that one read of the database returns for each kind: offers,
  * unregistered subscriptions and replaced subscriptions.
@@ -98,7 +94,7 @@ export class Unregistered {
     const taken = this.#pending;
     this.#pending = new Map();
     const readAt = this.#readAt;
-    const isDue = performance.now() - readAt > EVERY_MS;
+    const isDue = performance.now() - readAt > this.#context.times.unregistered.everyMs;
     try {
       if (isDue) {
         this.#readAt = performance.now();
@@ -121,9 +117,13 @@ export class Unregistered {
    * and starts again later with all plans.
    */
   async #listPlan(): Promise<void> {
-    const { sql, rpc, log, programId } = this.#context;
+    const { sql, rpc, log, programId, times } = this.#context;
     const now = performance.now();
-    if (this.#isLapDue && this.#plans.length === 0 && now - this.#lapAt > LAP_MS) {
+    if (
+      this.#isLapDue &&
+      this.#plans.length === 0 &&
+      now - this.#lapAt > times.unregistered.lapMs
+    ) {
       this.#plans = await listActivePlanPdas(sql);
       this.#lapAt = now;
       this.#isLapDue = false;

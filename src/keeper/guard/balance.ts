@@ -9,15 +9,6 @@ const LOW = 100_000_000n;
 
 const SOL = 1_000_000_000;
 
-/**
- * Interval (ms) between reads of a sufficient balance while payments are in flight. A balance below
- * LOW is read at every check.
- */
-const SPENDING_AGE_MS = 60_000;
-
-/** Interval (ms) between reads of a sufficient balance while no payments are in flight. */
-const IDLE_AGE_MS = 300_000;
-
 export interface Balance {
   /**
    * Reads the balance of each wallet whose last read is too old. `isSpending` tells whether
@@ -55,7 +46,7 @@ export function createBalance(
 }
 
 function watchWallet(
-  { rpc, log, metrics }: Context,
+  { rpc, log, metrics, times }: Context,
   keeper: string,
   monotonicMs: () => number,
 ): Omit<Balance, 'isEmpty'> & { isEmpty(): boolean } {
@@ -65,7 +56,8 @@ function watchWallet(
   return {
     async check(isSpending) {
       const age = monotonicMs() - readAt;
-      if (level === 'fine' && age < (isSpending ? SPENDING_AGE_MS : IDLE_AGE_MS)) return;
+      if (level === 'fine' && age < (isSpending ? times.balance.spendingMs : times.balance.idleMs))
+        return;
       balance = await rpc.getBalance(keeper);
       readAt = monotonicMs();
       const facts = { keeper, sol: Number(balance) / SOL };

@@ -30,8 +30,9 @@ import { PaymentUnderWay } from '../../domain/registration/plan-credit.ts';
 import { each } from '../../each.ts';
 import type { Context } from '../base/context.ts';
 import { isFaulty } from '../base/split-batch.ts';
+import type { KeeperTimes } from '../base/times.ts';
 import { soughtOf } from '../read/dead.ts';
-import { isOverdue, RESEND_MS } from '../track/poll-schedule.ts';
+import { isOverdue } from '../track/poll-schedule.ts';
 import { decideOffer, type Decision } from './decide.ts';
 import { settleExpired, settleFailed, settleLanded } from './settle.ts';
 
@@ -41,16 +42,6 @@ export const DECIDERS = 8;
 const AT_ONCE = 8;
 /** Maximum number of open transactions that one keeper follows. */
 const MAX_FOLLOWED = 200;
-const [FOLLOWING_MS, IDLE_MS] = [250, 5000];
-/**
- * Milliseconds between two looks for offers to decide about, for PUT_OFF_FOR_MS after this keeper
- * has put one off.
- */
-const [PUT_OFF_MS, PUT_OFF_FOR_MS] = [1000, 60_000];
-/** Milliseconds between two polls of a confirmed transaction. */
-const CONFIRMED_MS = 1000;
-const FAULT_PAUSE_MS = 60_000;
-const [RENEW_MS, ORPHANS_MS, EXPIRY_MS, LAPSE_MS] = [3000, 3000, 2000, 30_000];
 
 /** An open transaction. Times are milliseconds of performance.now(). */
 interface Followed {
@@ -66,6 +57,7 @@ interface Followed {
 
 export class Sponsor {
   readonly #context: Context;
+  readonly #times: KeeperTimes['sponsor'];
   readonly #onLanded: () => void;
   readonly #claimId = randomUUID();
   readonly #followed = new Map<string, Followed>();
@@ -81,6 +73,7 @@ export class Sponsor {
    */
   constructor(context: Context, onLanded: () => void) {
     this.#context = context;
+    this.#times = context.times.sponsor;
     this.#onLanded = onLanded;
   }
 
@@ -129,12 +122,14 @@ export class Sponsor {
   }
 
   waitMs(): number {
-    return this.#followed.size > 0 ? FOLLOWING_MS : IDLE_MS;
+    const { followingMs, idleMs } = this.#times;
+    return this.#followed.size > 0 ? followingMs : idleMs;
   }
 
   /** Milliseconds between two looks for an offer to decide about, while none is due. */
   decideWaitMs(): number {
-    return performance.now() - this.#putOffAt < PUT_OFF_FOR_MS ? PUT_OFF_MS : IDLE_MS;
+    const { putOffMs, putOffForMs, idleMs } = this.#times;
+    return performance.now() - this.#putOffAt < putOffForMs ? putOffMs : idleMs;
   }
 
   /**
@@ -161,20 +156,20 @@ export class Sponsor {
 
   async #takeOver(): Promise<void> {
     const limit = MAX_FOLLOWED - this.#followed.size;
-    if (limit <= 0 || performance.now() - this.#orphansAt < ORPHANS_MS) return;
+    if (limit <= 0 || performance.now() - this.#orphansAt < this.#times.orphansMs) return;
     this.#orphansAt = performance.now();
     this.#follow(await claimSponsorships(this.#context.sql, { claimId: this.#claimId, limit }));
   }
 
   async #lapse(): Promise<void> {
-    if (performance.now() - this.#lapseAt < LAPSE_MS) return;
+    if (performance.now() - this.#lapseAt < this.#times.lapseMs) return;
     this.#lapseAt = performance.now();
     const offers = await lapseOffers(this.#context.sql);
     if (offers > 0) this.#context.log.warn({ offers }, 'signed offers lapsed undecided');
   }
 
   async #renew(): Promise<void> {
-    if (performance.now() - this.#renewedAt < RENEW_MS) return;
+    if (performance.now() - this.#renewedAt < this.#times.renewMs) return;
     this.#renewedAt = performance.now();
     const ids = [...this.#followed.keys()];
     const kept = await renewSponsorships(this.#context.sql, this.#claimId, ids);
@@ -185,7 +180,7 @@ export class Sponsor {
     const { rpc, metrics, log } = this.#context;
     const now = performance.now();
     const unseen = [...this.#followed.values()].filter(
-      ({ status, sentAt }) => status === null && now - sentAt >= RESEND_MS,
+      ({ status, sentAt }) => status === null && now - sentAt >= this.#context.times.send.resendMs,
     );
     await each(unseen, AT_ONCE, async (followed) => {
       const isFirst = followed.sentAt === -Infinity;
@@ -211,7 +206,7 @@ export class Sponsor {
     const followed = [...this.#followed.values()].filter(
       ({ status, seen, polledAt }) =>
         status?.commitment !== 'finalized' &&
-        (seen !== 'confirmed' || now - polledAt >= CONFIRMED_MS),
+        (seen !== 'confirmed' || now - polledAt >= this.#times.confirmedMs),
     );
     if (followed.length === 0) return;
     const signatures = followed.map(({ one }) => one.signature);
@@ -227,7 +222,7 @@ export class Sponsor {
       if (status !== null) await this.#see(one, seenOf(status, before, one.seen));
       else if (one.seen !== null) {
         // A fork has dropped the transaction's block, so the transaction is sent again at once.
-        if (one.seen !== 'sent') one.sentAt = now - RESEND_MS;
+        if (one.seen !== 'sent') one.sentAt = now - this.#context.times.send.resendMs;
         await this.#see(one, 'sent');
       }
     }
@@ -264,16 +259,17 @@ export class Sponsor {
       this.#followed.delete(followed.one.offerId);
     } catch (error) {
       // A payment of the replaced subscription is open. That payment is settled first.
-      if (error instanceof PaymentUnderWay) followed.settleAt = performance.now() + CONFIRMED_MS;
+      if (error instanceof PaymentUnderWay)
+        followed.settleAt = performance.now() + this.#times.confirmedMs;
       else if (isFaulty(error)) this.#fault(followed, error);
       else throw error;
     }
   }
 
-  /** Waits FAULT_PAUSE_MS before the next try to settle this transaction. */
+  /** Waits before the next try to settle this transaction. */
   #fault(followed: Followed, error: unknown): void {
     const { log, metrics } = this.#context;
-    followed.settleAt = performance.now() + FAULT_PAUSE_MS;
+    followed.settleAt = performance.now() + this.#times.faultMs;
     // The endpoint that showed it as final may be wrong, so its status is polled again.
     followed.status = null;
     metrics.alerts.inc({ reason: 'cannot_be_settled' });
@@ -282,11 +278,13 @@ export class Sponsor {
   }
 
   async #expire(): Promise<void> {
-    if (performance.now() - this.#expiryAt < EXPIRY_MS) return;
+    if (performance.now() - this.#expiryAt < this.#times.expiryMs) return;
     this.#expiryAt = performance.now();
     const now = performance.now();
     const judged = [...this.#followed.values()].filter(
-      (one) => now >= one.settleAt && (one.status === null || isOverdue(one, now)),
+      (one) =>
+        now >= one.settleAt &&
+        (one.status === null || isOverdue(one, now, this.#context.times.poll.overdueMs)),
     );
     if (judged.length === 0) return;
     const sought = judged.map((followed) => ({ followed, ...soughtOf(followed.one, true) }));

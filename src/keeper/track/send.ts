@@ -22,16 +22,7 @@ import type { InFlightTransaction, InFlightPayment } from './in-flight.ts';
 
 /** Maximum number of transactions that are checked and sent together. */
 export const SENT_AT_ONCE = 64;
-/**
- * A send must begin within this time (ms) after the subscription rows of its payments were read.
- */
-const CHECKED_MS = 100;
 const CHECKS = 3;
-/**
- * Maximum time (ms) to wait for the responses to a round of sends. A send without a response
- * continues while the next round runs.
- */
-const ROUND_MS = 1000;
 
 /**
  * Sends each transaction once if it may be sent. If a transaction could not be sent in time, its
@@ -50,7 +41,7 @@ export async function sendAll(
     const allowed = verdicts.filter(({ verdict }) => verdict === 'send').map(({ one }) => one);
     const unread = verdicts.filter(({ verdict }) => verdict === 'read').map(({ one }) => one);
     // If Postgres responded slowly, the rows are too old for a send, so the loop reads them again.
-    const withinMs = CHECKED_MS - (performance.now() - checkedAt);
+    const withinMs = context.times.send.checkedMs - (performance.now() - checkedAt);
     const isFresh = withinMs > 0;
     if (isFresh) await sendRound(context, allowed, checkedAt);
     if (unread.length > 0) await recheck(context, unread);
@@ -98,7 +89,9 @@ async function sendRound(
   try {
     await Promise.race([
       Promise.all(sends),
-      pause(ROUND_MS, undefined, { signal: waiting.signal }).catch(() => undefined),
+      pause(context.times.send.roundMs, undefined, { signal: waiting.signal }).catch(
+        () => undefined,
+      ),
     ]);
   } finally {
     waiting.abort();
@@ -106,12 +99,12 @@ async function sendRound(
 }
 
 async function sendOne(
-  { rpc, versions, log, metrics }: Context,
+  { rpc, versions, log, metrics, times }: Context,
   one: InFlightTransaction,
   checkedAt: number,
 ): Promise<void> {
   const now = performance.now();
-  const withinMs = CHECKED_MS - (now - checkedAt);
+  const withinMs = times.send.checkedMs - (now - checkedAt);
   if (withinMs <= 0) {
     one.sentAt = -Infinity;
     return;

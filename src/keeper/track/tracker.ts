@@ -24,7 +24,7 @@ import {
   type InFlightTransaction,
   type Queue,
 } from './in-flight.ts';
-import { isOverdue, isSentAgain, RESEND_MS, type Root, shouldPoll } from './poll-schedule.ts';
+import { isOverdue, isSentAgain, type Root, shouldPoll } from './poll-schedule.ts';
 import { reportSettled, reportTransaction } from './reports.ts';
 import type { FinalAttempt, Resolver, ResolveResult } from './resolve.ts';
 import { SENT_AT_ONCE, sendAll } from './send.ts';
@@ -47,33 +47,13 @@ const MAX_UNSENT_SECONDS = 10;
  * network, the other uses Postgres.
  */
 const [SENDERS, SETTLERS] = [2, 2];
-/** Milliseconds until a send loop tries again after the rate limit allowed no send. */
-const SEND_PAUSE_MS = 200;
-const RESEND_SCAN_MS = 500;
 /**
  * Each poll goes through all payments in flight. The more payments there are, the longer is the
- * time between two polls: the number of payments divided by POLLED_PER_MS, in milliseconds, and at
- * least SOONEST_POLL_MS.
+ * time between two polls: the number of payments divided by POLLED_PER_MS, in milliseconds.
  */
-const SOONEST_POLL_MS = 100;
 const POLLED_PER_MS = 15;
 /** Maximum number of payments that are settled in one database transaction. */
 const SETTLED_AT_ONCE = 256;
-/**
- * RPC nodes cache the statuses of about 150 blocks. The status of a transaction that is older than
- * this time (ms) is read with searchTransactionHistory.
- */
-const RECENT_MS = 45_000;
-const EXPIRY_CHECK_MS = 2000;
-/**
- * Milliseconds between two tries to settle a transaction. While the outcome is unknown, the delay
- * doubles from SETTLE_AGAIN_MS up to SETTLE_LATEST_MS. If the transaction's data caused an error,
- * the delay is FAULT_PAUSE_MS.
- */
-const SETTLE_AGAIN_MS = 5000;
-const SETTLE_LATEST_MS = 300_000;
-const FAULT_PAUSE_MS = 60_000;
-const RENEW_MS = (LEASE_SECONDS * 1000) / 3;
 
 /**
  * Sends, polls, resends and settles transactions. The loops of this class run from construction
@@ -102,7 +82,8 @@ export class Tracker implements Queue {
   constructor(context: Context, resolver: Pick<Resolver, 'landed' | 'expired'>) {
     this.#context = context;
     this.#resolver = resolver;
-    const loop = (name: string, turn: () => Promise<boolean>, idleMs: () => number = () => 500) =>
+    const { settle, poll } = context.times;
+    const loop = (name: string, turn: () => Promise<boolean>, idleMs = () => settle.idleMs) =>
       startLoop({
         name,
         idleMs,
@@ -116,7 +97,7 @@ export class Tracker implements Queue {
       Array.from({ length: count }, () => loop(name, turn));
     this.#senders = several(SENDERS, 'sending', () => this.#send());
     this.#settlers = several(SETTLERS, 'settling', () => this.#settle());
-    const pollMs = () => Math.max(SOONEST_POLL_MS, this.inFlight.size / POLLED_PER_MS);
+    const pollMs = () => Math.max(poll.leastMs, this.inFlight.size / POLLED_PER_MS);
     this.#others = [
       loop('expiring', () => this.#expire()),
       loop('polling payments', () => this.#poll(), pollMs),
@@ -180,7 +161,7 @@ export class Tracker implements Queue {
     if (ready.length > 0) {
       this.#beingSent += ready.length;
       await sendAll(this.#context, ready).finally(() => (this.#beingSent -= ready.length));
-    } else if (this.#unsent.length > 0) await pause(SEND_PAUSE_MS);
+    } else if (this.#unsent.length > 0) await pause(this.#context.times.send.pauseMs);
     return this.#unsent.length > 0;
   }
 
@@ -190,16 +171,17 @@ export class Tracker implements Queue {
    */
   #takeUnsent(most: number): InFlightTransaction[] {
     const now = performance.now();
-    if (now - this.#scannedAt >= RESEND_SCAN_MS) {
+    const { resendMs, resendScanMs } = this.#context.times.send;
+    if (now - this.#scannedAt >= resendScanMs) {
       this.#scannedAt = now;
       const again = (one: InFlightTransaction) =>
-        isSentAgain(one, now) && !this.#unsent.includes(one);
+        isSentAgain(one, now, resendMs) && !this.#unsent.includes(one);
       this.#unsent.unshift(...[...this.inFlight.all()].filter(again));
     }
     const ready: InFlightTransaction[] = [];
     while (ready.length < most && this.#unsent.length > 0) {
       const one = this.#unsent.shift();
-      if (one && this.inFlight.has(one) && isSentAgain(one, now)) ready.push(one);
+      if (one && this.inFlight.has(one) && isSentAgain(one, now, resendMs)) ready.push(one);
     }
     for (const one of ready) one.sentAt = now;
     return ready;
@@ -207,15 +189,16 @@ export class Tracker implements Queue {
 
   async #poll(): Promise<boolean> {
     const now = performance.now();
+    const { poll, settle } = this.#context.times;
     const [old, recent, past]: [
       InFlightTransaction[],
       InFlightTransaction[],
       InFlightTransaction[],
     ] = [[], [], []];
     for (const one of this.inFlight.all()) {
-      if (now - one.renewedAt >= RENEW_MS) old.push(one);
-      if (shouldPoll(one, this.#root, now))
-        (one.isOwn && now - one.takenAt < RECENT_MS ? recent : past).push(one);
+      if (now - one.renewedAt >= settle.renewMs) old.push(one);
+      if (shouldPoll(one, this.#root, now, poll))
+        (one.isOwn && now - one.takenAt < poll.recentMs ? recent : past).push(one);
     }
     if (old.length > 0) await this.#renew(old, now);
     await this.#readStatuses(recent, false);
@@ -269,7 +252,7 @@ export class Tracker implements Queue {
     for (const one of this.inFlight.settleable(now)) {
       const { status, settleTries } = one;
       if (status === null || batch.length >= SETTLED_AT_ONCE) continue;
-      one.settleAt = now + SETTLE_AGAIN_MS;
+      one.settleAt = now + this.#context.times.settle.againMs;
       batch.push(...paymentsOf(one).map((payment) => ({ ...payment, settleTries, status })));
     }
     const settle = async (some: readonly FinalAttempt[]) => {
@@ -305,12 +288,13 @@ export class Tracker implements Queue {
    */
   async #expire(): Promise<boolean> {
     const now = performance.now();
-    if (now - this.#expiryCheckedAt < EXPIRY_CHECK_MS) return false;
+    const { send, poll, settle: times } = this.#context.times;
+    if (now - this.#expiryCheckedAt < times.expiryCheckMs) return false;
     this.#expiryCheckedAt = now;
     const isLost = ({ status, isOwn, takenAt }: InFlightTransaction) =>
-      status === null && (!isOwn || now - takenAt > RESEND_MS);
+      status === null && (!isOwn || now - takenAt > send.resendMs);
     const open = [...this.inFlight.all()].filter(
-      (one) => now >= one.settleAt && (isLost(one) || isOverdue(one, now)),
+      (one) => now >= one.settleAt && (isLost(one) || isOverdue(one, now, poll.overdueMs)),
     );
     if (open.length === 0) return false;
     open.sort((a, b) => a.settleAt - b.settleAt);
@@ -320,7 +304,7 @@ export class Tracker implements Queue {
       attempts.map(({ attempt }) => attempt),
     );
     const past = open.filter(({ signature }) => expired.has(signature)).slice(0, STATUSES_AT_ONCE);
-    for (const one of past) one.settleAt = now + SETTLE_AGAIN_MS;
+    for (const one of past) one.settleAt = now + times.againMs;
     const batch = past.flatMap((one) =>
       paymentsOf(one).map((payment) => ({ ...payment, settleTries: one.settleTries })),
     );
@@ -342,19 +326,20 @@ export class Tracker implements Queue {
    * again later, after a delay that doubles with each try.
    */
   #conclude({ done, unknown, isDue }: ResolveResult): void {
+    const { againMs, latestMs } = this.#context.times.settle;
     this.#forget(done);
     for (const one of new Set(unknown.map(({ id }) => this.inFlight.transactionOf(id)))) {
       if (one === undefined) continue;
       one.settleTries += 1;
-      const wait = SETTLE_AGAIN_MS * 2 ** Math.min(one.settleTries - 1, 10);
-      one.settleAt = performance.now() + Math.min(SETTLE_LATEST_MS, wait);
+      const wait = againMs * 2 ** Math.min(one.settleTries - 1, 10);
+      one.settleAt = performance.now() + Math.min(latestMs, wait);
     }
     if (isDue) this.onRoom();
   }
 
   #fault({ id, attempt }: InFlightPayment, error: unknown): void {
     const one = this.inFlight.transactionOf(id);
-    if (one !== undefined) one.settleAt = performance.now() + FAULT_PAUSE_MS;
+    if (one !== undefined) one.settleAt = performance.now() + this.#context.times.settle.faultMs;
     this.#context.metrics.alerts.inc({ reason: 'cannot_be_settled' });
     this.#context.log.error(
       { err: error, subscription: id, signature: attempt.signature },

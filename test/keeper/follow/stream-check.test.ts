@@ -1,5 +1,6 @@
 // Compares what a stream reported with the program's signatures on a real chain.
 import t from 'tap';
+import { keeperTimes } from '../../../src/keeper/base/times.ts';
 import { StreamCheck } from '../../../src/keeper/follow/stream-check.ts';
 import { silent, type Stage, startStage } from '../../fixtures/billing.ts';
 
@@ -11,7 +12,7 @@ async function startCheck(stage: Stage, rpc = stage.rpc) {
   let losses = 0;
   let now = 0;
   const check = new StreamCheck(
-    { rpc, programId: net.programId, log: silent },
+    { rpc, programId: net.programId, log: silent, times: keeperTimes },
     { onLoss: () => (losses += 1), now: () => now },
   );
   const reachSlot = async () => check.slot(await rpc.getSlot());

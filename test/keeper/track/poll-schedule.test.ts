@@ -1,7 +1,20 @@
 import t from 'tap';
-import { isSentAgain, shouldPoll, type Polled } from '../../../src/keeper/track/poll-schedule.ts';
+import { keeperTimes } from '../../../src/keeper/base/times.ts';
+import * as schedule from '../../../src/keeper/track/poll-schedule.ts';
 
-const sent: Polled = { takenAt: 0, polledAt: 0, sends: 1, isOwn: true, status: null, slot: null };
+const shouldPoll = (one: schedule.Polled, root: schedule.Root, now: number) =>
+  schedule.shouldPoll(one, root, now, keeperTimes.poll);
+const isSentAgain = (one: Parameters<typeof schedule.isSentAgain>[0], now: number) =>
+  schedule.isSentAgain(one, now, keeperTimes.send.resendMs);
+
+const sent: schedule.Polled = {
+  takenAt: 0,
+  polledAt: 0,
+  sends: 1,
+  isOwn: true,
+  status: null,
+  slot: null,
+};
 const silent = { slot: 0n, receivedAt: -Infinity };
 const confirmed = { slot: 7n, err: null, commitment: 'confirmed' } as const;
 
