@@ -85,13 +85,6 @@ export const variables = {
     fallback: '720',
     parse: integer(1, 1440),
   },
-  sweepListFrom: {
-    name: 'SWEEP_LIST_FROM',
-    about:
-      'subscriptions of one plan from which the sweep reads them with one getProgramAccounts request, in place of about one request per 30; for providers that answer this method at a low price; 0: never',
-    fallback: '0',
-    parse: integer(0, 1_000_000),
-  },
   rpcRate: {
     name: 'SOLANA_RPC_RATE',
     about:

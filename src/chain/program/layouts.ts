@@ -171,24 +171,14 @@ export function delegationFilter(wallet: string, initId: bigint) {
 const PLAN_OFFSET = 35;
 const EXPIRES_AT_OFFSET = 147;
 
-/** The part of a subscription account's data that holds its `SubscriptionTerms`. */
-export const TERMS = { offset: 107, length: 48 };
-
 /** The part of a subscription account's data that holds its `AccountIdentity`. */
 export const IDENTITY = { offset: 99, length: 48 };
-
-/** Filter for the subscriptions to a plan. */
-export function subscriptionFilter(planPda: string) {
-  return [
-    { offset: 0, bytes: bs58.encode(Uint8Array.of(KIND.subscription)) },
-    { offset: PLAN_OFFSET, bytes: planPda },
-  ];
-}
 
 /** Filter for the live subscriptions to a plan: those whose `expiresAt` is 0. */
 export function liveSubscriptionFilter(planPda: string) {
   return [
-    ...subscriptionFilter(planPda),
+    { offset: 0, bytes: bs58.encode(Uint8Array.of(KIND.subscription)) },
+    { offset: PLAN_OFFSET, bytes: planPda },
     { offset: EXPIRES_AT_OFFSET, bytes: bs58.encode(i64(0n)) },
   ];
 }
@@ -242,20 +232,12 @@ export function decodeSubscription(data: Uint8Array): SubscriptionAccount {
     plan: addressAt(bytes, PLAN_OFFSET),
     payer: addressAt(bytes, 67),
     initId: bytes.readBigInt64LE(IDENTITY.offset),
-    ...decodeTerms(bytes.subarray(TERMS.offset, TERMS.offset + TERMS.length)),
-  };
-}
-
-/** Decodes the `TERMS` part of a subscription account. Throws ChainDataError. */
-export function decodeTerms(data: Uint8Array): SubscriptionTerms {
-  const bytes = view(data, 'SubscriptionDelegation part', TERMS.length);
-  return {
-    amount: bytes.readBigUInt64LE(0),
-    periodHours: bytes.readBigUInt64LE(8),
-    planCreatedAt: bytes.readBigInt64LE(16),
-    amountPulled: bytes.readBigUInt64LE(24),
-    periodStart: bytes.readBigInt64LE(32),
-    expiresAt: bytes.readBigInt64LE(EXPIRES_AT_OFFSET - TERMS.offset),
+    amount: bytes.readBigUInt64LE(107),
+    periodHours: bytes.readBigUInt64LE(115),
+    planCreatedAt: bytes.readBigInt64LE(123),
+    amountPulled: bytes.readBigUInt64LE(131),
+    periodStart: bytes.readBigInt64LE(139),
+    expiresAt: bytes.readBigInt64LE(EXPIRES_AT_OFFSET),
   };
 }
 

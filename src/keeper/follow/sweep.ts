@@ -20,7 +20,6 @@ import { isLive } from '../../domain/collecting/transitions.ts';
 import { chunks } from '../../each.ts';
 import type { Context } from '../base/context.ts';
 import { readSnapshot } from '../read/snapshot.ts';
-import { readByPlan } from './sweep-plans.ts';
 
 /**
  * Number of subscriptions per step of the sweep. The accounts of one step are read in about four
@@ -28,8 +27,6 @@ import { readByPlan } from './sweep-plans.ts';
  * its other accounts.
  */
 const BATCH = 128;
-/** Number of subscriptions per step if the sweep may read the accounts of a plan at once. */
-const LISTED_BATCH = 10_000;
 /**
  * Fraction of SWEEP_MINUTES in which one pass reads all subscriptions. The remaining time is a
  * reserve for delays, such as the death of a keeper that has not read its batch yet.
@@ -66,11 +63,6 @@ export class Sweep {
   readonly #context: Context;
   /** Seconds in which every subscription is read once. */
   readonly #everySeconds: number;
-  /**
-   * If a step has at least this many subscriptions of one plan, one request reads all subscription
-   * accounts of the plan. With 0, no step reads a whole plan.
-   */
-  readonly #listFrom: number;
   #isGap = false;
   /**
    * After an interruption of a stream: the position at which the sweep has read every subscription
@@ -84,13 +76,9 @@ export class Sweep {
   #missed: readonly string[] = [];
   #waitMs = 0;
 
-  constructor(
-    context: Context,
-    { sweepMinutes, sweepListFrom = 0 }: { sweepMinutes: number; sweepListFrom?: number },
-  ) {
+  constructor(context: Context, { sweepMinutes }: { sweepMinutes: number }) {
     this.#context = context;
     this.#everySeconds = 60 * sweepMinutes;
-    this.#listFrom = sweepListFrom;
   }
 
   /**
@@ -165,8 +153,7 @@ export class Sweep {
   }
 
   async #read(ids: readonly string[]): Promise<void> {
-    const left = this.#listFrom === 0 ? ids : await readByPlan(this.#context, ids, this.#listFrom);
-    for (const batch of chunks(left, BATCH)) await this.readNow(batch);
+    for (const batch of chunks(ids, BATCH)) await this.readNow(batch);
   }
 
   async #step(): Promise<SweepStep | undefined> {
@@ -176,7 +163,7 @@ export class Sweep {
     const step = await stepSweep(sql, {
       pace: { everySeconds, withinSeconds: SPREAD * everySeconds },
       hurry: this.#isGap || this.#goal !== undefined,
-      limit: this.#listFrom === 0 ? BATCH : LISTED_BATCH,
+      limit: BATCH,
     });
     const { maxWaitMs, stepMs } = this.#context.times.sweep;
     const { waitSeconds = null } = step ?? {};
