@@ -3,9 +3,9 @@ import { EventEmitter } from 'node:events';
 import { head } from './accounts.ts';
 import { chainTime, openBlock, produceBlock } from './blocks.ts';
 import { RENT_LAMPORTS_PER_BYTE, setRent } from './cluster-settings.ts';
-import { openStore, type Restored, type Store } from './disk/store.ts';
+import { openStore, type Restored } from './disk/store.ts';
 import { GENESIS_HASH, writeGenesis } from './genesis.ts';
-import type { Block, Chain, ChainEvents } from './state.ts';
+import type { Block, Chain, ChainEvents, Store } from './state.ts';
 import { openVm } from './vm.ts';
 
 const HOUR_MS = 3_600_000;

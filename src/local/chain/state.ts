@@ -3,7 +3,6 @@
 // transactions.
 import type { EventEmitter } from 'node:events';
 import type { TransactionMetadata } from 'litesvm/dist/internal.js';
-import type { Store } from './disk/store.ts';
 import type { Key } from './keys.ts';
 import type { TransactionError } from './transaction-error.ts';
 import type { AccountState, Details, Vm } from './vm.ts';
@@ -186,6 +185,21 @@ export interface ChainEvents {
   received: [id: Key];
   forked: [height: number];
   faultsCleared: [];
+}
+
+/** An open data directory, to which a chain is written. */
+export interface Store {
+  /**
+   * Writes a sealed block to the log. The caller must call append() before the next block changes
+   * any account, because the log takes the accounts' current states.
+   */
+  append(chain: Chain, block: Block): void;
+  /**
+   * Writes a fork to the log. The fork dropped the blocks above `height`, and restored `accounts`
+   * to their states before the dropped blocks.
+   */
+  appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
+  close(): void;
 }
 
 export interface Chain {

@@ -6,7 +6,14 @@ import { join } from 'node:path';
 import { OperatorError } from '../../../errors.ts';
 import { current } from '../accounts.ts';
 import type { Key } from '../keys.ts';
-import { type Block, type Chain, type Landed, STATUS_BLOCKS, TRANSACTIONS_KEPT } from '../state.ts';
+import {
+  type Block,
+  type Chain,
+  type Landed,
+  STATUS_BLOCKS,
+  type Store,
+  TRANSACTIONS_KEPT,
+} from '../state.ts';
 import { type AccountState, detailsOf } from '../vm.ts';
 import { lockDirectory, makeDataDir } from './data-dir.ts';
 import { appendRecord, readRecords, replaceFile } from './log-file.ts';
@@ -56,21 +63,6 @@ interface StateRecord extends Pick<
   readonly format: number;
   readonly snapshot: Uint8Array;
   readonly block: BlockRecord['block'];
-}
-
-/** An open data directory, to which a chain is written. */
-export interface Store {
-  /**
-   * Writes a sealed block to the log. The caller must call append() before the next block changes
-   * any account, because the log takes the accounts' current states.
-   */
-  append(chain: Chain, block: Block): void;
-  /**
-   * Writes a fork to the log. The fork dropped the blocks above `height`, and restored `accounts`
-   * to their states before the dropped blocks.
-   */
-  appendFork(height: number, accounts: ReadonlyMap<Key, AccountState | null>): void;
-  close(): void;
 }
 
 const numbered = (dir: string, kind: 'state' | 'log') =>
