@@ -143,22 +143,53 @@ async function judgeExpired<T extends Sought>(
   });
 }
 
+/** A transaction whose signature is unknown, and that alone names the address `reference`. */
+export interface Referenced {
+  readonly reference: string;
+  /** Null if its blockhash was not stored. */
+  readonly lifetime: Lifetime | null;
+  /** Seconds since it was offered: without a lifetime, histories must reach back that far. */
+  readonly ageSeconds: number;
+}
+
+/** Maximum number of slots per second. */
+const SLOTS_PER_SECOND = 5;
 /**
- * Judges a transaction whose signature is unknown, from the histories of an address that it alone
- * names. `known` has the signatures that are read and are not the transaction. If an endpoint lists
- * another one, the answer is `unknown`, because that one has to be read first. Throws
- * RpcUnreachable or RpcError.
+ * Maximum lag (slots) behind the newest finalized slot, for a transaction whose blockhash is
+ * unknown. It was offered so much earlier that it can no longer land.
+ */
+const LAG_SLOTS = 150n;
+
+/**
+ * Judges a transaction whose signature is unknown, from the histories of its reference. `known` has
+ * the signatures that are read and are not the transaction. If an endpoint lists another one, the
+ * answer is `unknown`, because that one has to be read first. A transaction without a lifetime must
+ * have been offered minutes ago. Throws RpcUnreachable or RpcError.
  */
 export async function judgeByReference(
-  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'endpoints'>,
-  { lifetime, reference }: { lifetime: Lifetime; reference: string },
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'getSlot' | 'endpoints'>,
+  sought: Referenced,
   known: ReadonlySet<string>,
 ): Promise<'dead' | 'unknown'> {
-  const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
-  if (end === undefined || !isWitnessed(rpc, end.witnesses)) return 'unknown';
-  const reach = { minSlot: end.slot, since: lifetime.slot };
-  const histories = await rpc.getHistoriesEverywhere(reference, reach);
+  const reach = await reachOf(rpc, sought);
+  if (reach === undefined) return 'unknown';
+  const histories = await rpc.getHistoriesEverywhere(sought.reference, reach);
   const lists = histories.flatMap(({ listed }) => listed);
   if (lists.some(({ signature, err }) => err === null && !known.has(signature))) return 'unknown';
   return isWitnessed(rpc, histories.filter(({ isWhole }) => isWhole).length) ? 'dead' : 'unknown';
+}
+
+/** The slots that a history must span to show the transaction. Undefined while it may land. */
+async function reachOf(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSlot' | 'endpoints'>,
+  { lifetime, ageSeconds }: Referenced,
+): Promise<{ minSlot: bigint; since: bigint } | undefined> {
+  if (lifetime === null) {
+    const slot = await rpc.getSlot({ commitment: 'finalized', everywhere: true });
+    const age = BigInt(Math.ceil(ageSeconds * SLOTS_PER_SECOND));
+    return { minSlot: newestSlot([slot - LAG_SLOTS]), since: newestSlot([slot - age]) };
+  }
+  const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
+  if (end === undefined || !isWitnessed(rpc, end.witnesses)) return undefined;
+  return { minSlot: end.slot, since: lifetime.slot };
 }
