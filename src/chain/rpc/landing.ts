@@ -23,6 +23,8 @@ export interface Sought {
    * same purpose could not land beside it.
    */
   readonly needsTwo: boolean;
+  /** A slot before its blockhash, if the lifetime's slot is 0. */
+  readonly since?: bigint;
 }
 
 export interface Landing {
@@ -98,15 +100,18 @@ export async function judgeLandings<T extends Sought>(
   return landings;
 }
 
+/** The slot to which histories must reach back; 0 if it is unknown. */
+const sinceOf = ({ lifetime: { slot }, since = 0n }: Sought) => (slot > 0n ? slot : since);
+
 /** Groups transactions whose blockhashes are at most GROUP_SLOTS apart. */
 function groupsOf<T extends Sought>(expired: readonly Expired<T>[]): Expired<T>[][] {
-  const sinceOf = ({ one }: Expired<T>) => one.lifetime.slot;
-  const sorted = [...expired].sort((a, b) => Number(sinceOf(a) - sinceOf(b)));
+  const sorted = [...expired].sort((a, b) => Number(sinceOf(a.one) - sinceOf(b.one)));
   const groups: Expired<T>[][] = [];
   for (const each of sorted) {
     const last = groups.at(-1);
     const [oldest] = last ?? [];
-    if (oldest !== undefined && sinceOf(each) - sinceOf(oldest) <= GROUP_SLOTS) last?.push(each);
+    if (oldest !== undefined && sinceOf(each.one) - sinceOf(oldest.one) <= GROUP_SLOTS)
+      last?.push(each);
     else groups.push([each]);
   }
   return groups;
@@ -118,7 +123,7 @@ async function judgeExpired<T extends Sought>(
 ): Promise<[T, Landing][]> {
   const signatures = [...new Set(group.map(({ one }) => one.signature))];
   const minSlot = newestSlot(group.map(({ slot }) => slot));
-  const oldest = group[0]?.one.lifetime.slot ?? 0n;
+  const oldest = group[0] === undefined ? 0n : sinceOf(group[0].one);
   const since = oldest > 0n ? oldest : newestSlot([oldestSlot(group) - AGE_SLOTS]);
   const found = new Map<string, Landing>();
   for (const some of chunks(signatures, STATUSES_AT_ONCE)) {

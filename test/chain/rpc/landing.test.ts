@@ -195,6 +195,17 @@ void t.test(
   },
 );
 
+void t.test(
+  'a blockhash without a slot is judged from the slot that is known instead',
+  async (t) => {
+    const { rpc } = await setup(t, [node(), node({ getFirstAvailableBlock: 4400 })]);
+    const recent = { ...sought, lifetime: { ...lifetime, slot: 0n } };
+    const old = { ...recent, signature: 'b', since: 700n };
+    t.match((await judgeLandings(rpc, [recent])).get(recent), { verdict: 'dead' }, 'half an hour');
+    t.match((await judgeLandings(rpc, [old])).get(old), { verdict: 'unknown', isProven: false });
+  },
+);
+
 void t.test('a reference that another transaction names is judged without that one', async (t) => {
   const listing = (...listed: object[]) => node({ getSignaturesForAddress: listed });
   const known = listing(entry('known'), entry('failed', 'x'));
