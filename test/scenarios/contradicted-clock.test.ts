@@ -1,30 +1,25 @@
 // An endpoint whose clock is nine minutes ahead, which is within the ten minutes that are believed
-// at once, just before the end of a paid period. Another endpoint contradicts it.
+// at once, just before the end of a period. Another endpoint contradicts it.
 import t, { type Test } from 'tap';
+import { clockIn } from '../../src/chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../src/chain/program/addresses.ts';
 import { createRpc } from '../../src/chain/rpc/client.ts';
 import { due, paidOnce, pullsOnChain } from '../fixtures/agreement.ts';
+import { startApiStage } from '../fixtures/api-stage.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
-import { silent } from '../fixtures/billing.ts';
+import { silent, type Stage, type Subscription } from '../fixtures/billing.ts';
+import { merchantOf, registered, rowsOf } from '../fixtures/shown-terms.ts';
 
 const AHEAD = 540n;
 
-interface Scene {
-  readonly discount: number;
+interface Endpoints {
   readonly beside: boolean;
   /** Whether the endpoint beside it returns no accounts. */
   readonly bare?: boolean;
 }
 
-/** A paid subscription five minutes before its period's end, and a keeper's parts. */
-async function scene(t: Test, { discount, beside, bare = false }: Scene) {
-  const { stage, subscription } = await due(t, { blockMs: 100 });
-  await stage.sql`update subscriptions set discount_percent = ${discount || null}`;
-  const keeper = await stage.startKeeper();
-  await paidOnce(stage, subscription);
-  await keeper.stop();
-  const end = (await stage.row(subscription)).paidThrough!.getTime() / 1000;
-  stage.net.passSeconds(end - stage.now() - 300);
+/** A keeper's parts that read from the endpoint that is ahead first. */
+async function aheadKeeper(t: Test, stage: Stage, { beside, bare = false }: Endpoints) {
   let reads = 0;
   const fast = await startRewritingEndpoint(stage.net.rpcUrl, (method, params, result) => {
     if (method !== 'getMultipleAccounts') return result;
@@ -52,13 +47,51 @@ async function scene(t: Test, { discount, beside, bare = false }: Scene) {
   const urls = beside ? [fast.url, other.url] : [fast.url];
   const rpc = createRpc({ urls, log: silent, probeMs: Infinity });
   t.teardown(() => rpc.close());
+  // A client's first readings are refused until it has confirmed them with all endpoints.
+  await stage.until('the clock that is ahead is believed', async () => {
+    const read = await rpc.getMultipleAccounts([CLOCK_SYSVAR]).catch(() => undefined);
+    return read !== undefined && clockIn(read.accounts[0] ?? null) > BigInt(stage.now()) + 500n;
+  });
   const parts = stage.parts(rpc);
   const turn = async () => {
     await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
     await parts.collector.turn();
     return parts.taken.length;
   };
-  return { stage, subscription, turn, clockReads: () => reads, ...parts };
+  return { turn, clockReads: () => reads, ...parts };
+}
+
+type Before = 'paid' | 'credit' | 'trial' | 'no keeper';
+
+interface Scene extends Endpoints {
+  readonly discount?: number;
+  /** What the period before was: without a payment on chain unless it was `paid`. */
+  readonly before?: Before;
+}
+
+/** Collects the first period as `before` says. Returns its end (Unix seconds). */
+async function firstPeriod(stage: Stage, subscription: Subscription, before: Before) {
+  const account = await stage.onChain(subscription);
+  const end = Number(account!.periodStart + account!.periodHours * 3600n);
+  const ends = new Date(end * 1000);
+  if (before === 'credit') await stage.sql`update subscriptions set credit = amount`;
+  if (before === 'trial')
+    await stage.sql`update subscriptions set trial_ends_at = ${ends}, next_payment_due = ${ends}`;
+  if (before === 'no keeper') return end;
+  const keeper = await stage.startKeeper();
+  if (before === 'paid') await paidOnce(stage, subscription);
+  else await stage.quiet();
+  await keeper.stop();
+  return end;
+}
+
+/** A subscription five minutes before its first period's end, and a keeper's parts. */
+async function scene(t: Test, { discount = 0, before = 'paid', ...endpoints }: Scene) {
+  const { stage, subscription } = await due(t, { blockMs: 100 });
+  await stage.sql`update subscriptions set discount_percent = ${discount || null}`;
+  const end = await firstPeriod(stage, subscription, before);
+  stage.net.passSeconds(end - stage.now() - 300);
+  return { stage, subscription, end, ...(await aheadKeeper(t, stage, endpoints)) };
 }
 
 void t.test('a payment below the whole amount is not signed, and is put off', async (t) => {
@@ -96,3 +129,48 @@ void t.test('with one endpoint nothing changes', async (t) => {
   const { turn } = await scene(t, { discount: 60, beside: false });
   t.equal(await turn(), 1);
 });
+
+for (const before of ['credit', 'trial', 'no keeper'] as const)
+  void t.test(
+    `a payment of the whole amount is not signed if the period before has room: ${before}`,
+    async (t) => {
+      const { stage, subscription, end, turn } = await scene(t, { before, beside: true });
+      const balance = await stage.balance(subscription.wallet.address);
+      for (let turns = 0; turns < 2; turns += 1) t.equal(await turn(), 0);
+      stage.net.passSeconds(end - stage.now() + 700);
+      await stage.startKeeper();
+      await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+      await stage.until(
+        'the next period is paid',
+        async () => (await pullsOnChain(stage, subscription)).length > 0,
+      );
+      await stage.quiet();
+      t.match(await pullsOnChain(stage, subscription), [{ periodStart: BigInt(end) }]);
+      const charged = balance - (await stage.balance(subscription.wallet.address));
+      t.ok(charged <= 5_000_000n, `${charged}`);
+    },
+  );
+
+void t.test(
+  'a first payment waits for the wallet by a clock that nobody contradicts',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    await (await merchantOf(stage, plan)).patch({ registerUnclaimed: true });
+    const keeper = await stage.startKeeper();
+    const buyer = await stage.buyer(plan);
+    await stage.open(plan, buyer.keypair);
+    await registered(stage, buyer);
+    await stage.quiet();
+    await keeper.stop();
+    const [row] = await rowsOf(stage, buyer);
+    const { turn } = await aheadKeeper(t, stage, { beside: true });
+    for (let turns = 0; turns < 5; turns += 1) t.equal(await turn(), 0);
+    t.ok(stage.now() < Number(row!.nextPaymentDue) / 1000, 'the two minutes are not over');
+    stage.net.passSeconds(120);
+    const honest = stage.parts();
+    await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+    await honest.collector.turn();
+    t.equal(honest.taken.length, 1, 'paid afterwards');
+  },
+);

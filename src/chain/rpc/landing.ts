@@ -23,6 +23,8 @@ export interface Sought {
    * same purpose could not land beside it.
    */
   readonly needsTwo: boolean;
+  /** A slot before its blockhash, if the lifetime's slot is 0. */
+  readonly since?: bigint;
 }
 
 export interface Landing {
@@ -98,15 +100,18 @@ export async function judgeLandings<T extends Sought>(
   return landings;
 }
 
+/** The slot to which histories must reach back; 0 if it is unknown. */
+const sinceOf = ({ lifetime: { slot }, since = 0n }: Sought) => (slot > 0n ? slot : since);
+
 /** Groups transactions whose blockhashes are at most GROUP_SLOTS apart. */
 function groupsOf<T extends Sought>(expired: readonly Expired<T>[]): Expired<T>[][] {
-  const sinceOf = ({ one }: Expired<T>) => one.lifetime.slot;
-  const sorted = [...expired].sort((a, b) => Number(sinceOf(a) - sinceOf(b)));
+  const sorted = [...expired].sort((a, b) => Number(sinceOf(a.one) - sinceOf(b.one)));
   const groups: Expired<T>[][] = [];
   for (const each of sorted) {
     const last = groups.at(-1);
     const [oldest] = last ?? [];
-    if (oldest !== undefined && sinceOf(each) - sinceOf(oldest) <= GROUP_SLOTS) last?.push(each);
+    if (oldest !== undefined && sinceOf(each.one) - sinceOf(oldest.one) <= GROUP_SLOTS)
+      last?.push(each);
     else groups.push([each]);
   }
   return groups;
@@ -118,7 +123,7 @@ async function judgeExpired<T extends Sought>(
 ): Promise<[T, Landing][]> {
   const signatures = [...new Set(group.map(({ one }) => one.signature))];
   const minSlot = newestSlot(group.map(({ slot }) => slot));
-  const oldest = group[0]?.one.lifetime.slot ?? 0n;
+  const oldest = group[0] === undefined ? 0n : sinceOf(group[0].one);
   const since = oldest > 0n ? oldest : newestSlot([oldestSlot(group) - AGE_SLOTS]);
   const found = new Map<string, Landing>();
   for (const some of chunks(signatures, STATUSES_AT_ONCE)) {
@@ -143,22 +148,53 @@ async function judgeExpired<T extends Sought>(
   });
 }
 
+/** A transaction whose signature is unknown, and that alone names the address `reference`. */
+export interface Referenced {
+  readonly reference: string;
+  /** Null if its blockhash was not stored. */
+  readonly lifetime: Lifetime | null;
+  /** Seconds since it was offered: without a lifetime, histories must reach back that far. */
+  readonly ageSeconds: number;
+}
+
+/** Maximum number of slots per second. */
+const SLOTS_PER_SECOND = 5;
 /**
- * Judges a transaction whose signature is unknown, from the histories of an address that it alone
- * names. `known` has the signatures that are read and are not the transaction. If an endpoint lists
- * another one, the answer is `unknown`, because that one has to be read first. Throws
- * RpcUnreachable or RpcError.
+ * Maximum lag (slots) behind the newest finalized slot, for a transaction whose blockhash is
+ * unknown. It was offered so much earlier that it can no longer land.
+ */
+const LAG_SLOTS = 150n;
+
+/**
+ * Judges a transaction whose signature is unknown, from the histories of its reference. `known` has
+ * the signatures that are read and are not the transaction. If an endpoint lists another one, the
+ * answer is `unknown`, because that one has to be read first. A transaction without a lifetime must
+ * have been offered minutes ago. Throws RpcUnreachable or RpcError.
  */
 export async function judgeByReference(
-  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'endpoints'>,
-  { lifetime, reference }: { lifetime: Lifetime; reference: string },
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'getSlot' | 'endpoints'>,
+  sought: Referenced,
   known: ReadonlySet<string>,
 ): Promise<'dead' | 'unknown'> {
-  const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
-  if (end === undefined || !isWitnessed(rpc, end.witnesses)) return 'unknown';
-  const reach = { minSlot: end.slot, since: lifetime.slot };
-  const histories = await rpc.getHistoriesEverywhere(reference, reach);
+  const reach = await reachOf(rpc, sought);
+  if (reach === undefined) return 'unknown';
+  const histories = await rpc.getHistoriesEverywhere(sought.reference, reach);
   const lists = histories.flatMap(({ listed }) => listed);
   if (lists.some(({ signature, err }) => err === null && !known.has(signature))) return 'unknown';
   return isWitnessed(rpc, histories.filter(({ isWhole }) => isWhole).length) ? 'dead' : 'unknown';
+}
+
+/** The slots that a history must span to show the transaction. Undefined while it may land. */
+async function reachOf(
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSlot' | 'endpoints'>,
+  { lifetime, ageSeconds }: Referenced,
+): Promise<{ minSlot: bigint; since: bigint } | undefined> {
+  if (lifetime === null) {
+    const slot = await rpc.getSlot({ commitment: 'finalized', everywhere: true });
+    const age = BigInt(Math.ceil(ageSeconds * SLOTS_PER_SECOND));
+    return { minSlot: newestSlot([slot - LAG_SLOTS]), since: newestSlot([slot - age]) };
+  }
+  const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
+  if (end === undefined || !isWitnessed(rpc, end.witnesses)) return undefined;
+  return { minSlot: end.slot, since: lifetime.slot };
 }

@@ -161,6 +161,8 @@ export interface AwaitedRefund {
   subscriberWallet: string;
   /** True when the refund is older than five minutes. By then its blockhash has expired. */
   isOverdue: boolean;
+  /** Seconds since the refund was created, by the database's clock. */
+  ageSeconds: number;
   /** False for an expired refund, whose transfer may still be found. */
   isPending: boolean;
   /** Null for a refund created by an older release that did not store the lifetime. */
@@ -190,10 +192,11 @@ export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise
       from due where r.id = due.id
       returning r.id, r.amount, r.reference, r.subscription_id, r.blockhash,
         r.last_valid_block_height, r.blockhash_slot, r.status = 'pending' as is_pending,
-        r.created_at < now() - interval '5 minutes' as is_overdue
+        r.created_at < now() - interval '5 minutes' as is_overdue,
+        extract(epoch from now() - r.created_at)::float8 as age_seconds
     )
-    select t.id, t.amount, t.reference, t.is_overdue, t.is_pending, t.blockhash, t.last_valid_block_height,
-      t.blockhash_slot, p.mint,
+    select t.id, t.amount, t.reference, t.is_overdue, t.age_seconds, t.is_pending, t.blockhash,
+      t.last_valid_block_height, t.blockhash_slot, p.mint,
       p.owner as merchant_wallet, s.subscriber_wallet
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;
   return rows.map(({ blockhash, lastValidBlockHeight, blockhashSlot, ...row }) => ({

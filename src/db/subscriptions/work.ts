@@ -137,6 +137,11 @@ export interface KeeperSubscription extends SubscriptionState {
   successor: 'same_account' | 'other_account' | null;
   /** Seconds since the registration by the database's clock. */
   ageSeconds: number;
+  /**
+   * Whether a keeper registered it and no offer fits. The first payment then waits for the wallet
+   * (NewRegistration.isWithoutOffer).
+   */
+  isWithoutOffer: boolean;
 }
 
 /** A subscription with the additional fields that its events contain. */
@@ -175,6 +180,7 @@ export function readSubscriptions(
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
+        s.without_offer as is_without_offer,
       ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
       ${stoppedAt(sql)} as stopped_at,
       case when s.cancel_requested_at is not null and s.paid_through is not null

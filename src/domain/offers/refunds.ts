@@ -191,6 +191,7 @@ interface RecordingParts {
     | 'getTransactionEverywhere'
     | 'getLifetimesEverywhere'
     | 'getHistoriesEverywhere'
+    | 'getSlot'
     | 'endpoints'
   >;
   readonly log: Pick<Log, 'warn' | 'error'>;
@@ -231,13 +232,11 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
-  { lifetime, reference }: AwaitedRefund,
+  { lifetime: stored, reference, ageSeconds }: AwaitedRefund,
   others: ReadonlySet<string>,
 ): Promise<boolean> {
-  if (lifetime === null) return true;
-  const { blockhash, lastValidBlockHeight, blockhashSlot: slot } = lifetime;
-  const sought = { reference, lifetime: { blockhash, lastValidBlockHeight, slot } };
-  return (await judgeByReference(rpc, sought, others)) === 'dead';
+  const lifetime = stored && { ...stored, slot: stored.blockhashSlot };
+  return (await judgeByReference(rpc, { reference, lifetime, ageSeconds }, others)) === 'dead';
 }
 
 interface Transfer {

@@ -1,12 +1,18 @@
 // A wrong clock of one endpoint could move a payment into the period before or after its own. The
-// program limits the sum of a period, so this is harmless for a payment of the plan's whole amount.
-// A smaller payment may fit beside another pull of that period. Therefore such a payment is signed
-// only if no endpoint contradicts the clock that it was decided by.
+// program limits the sum of a period, so this is harmless if that period has no room for the
+// payment. A wrong clock could also end a wait too early. A payment that is at risk is signed only
+// if no endpoint contradicts the clock that it was decided by.
+import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds } from '../../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { View } from '../../domain/collecting/chain-view.ts';
-import { type Decision, keeperFailure } from '../../domain/collecting/decision.ts';
+import {
+  type Collectable,
+  type Decision,
+  keeperFailure,
+} from '../../domain/collecting/decision.ts';
 import type { Context } from '../base/context.ts';
 import { fitsBeside } from '../read/dead.ts';
 import { alarm } from '../track/reports.ts';
@@ -76,8 +82,26 @@ async function readClocks(rpc: Pick<Rpc, 'getTimesEverywhere'>): Promise<number[
 }
 
 /**
- * Puts off the payments that fit beside another pull and whose clock an endpoint contradicts. This
- * counts as a failure of the keeper. The clocks are read only for such payments. `viewOf` returns
+ * Whether a wrong clock does harm to the payment. (1) It is below the plan's whole amount, so it
+ * may fit beside another pull of any period. (2) The account's period before has room, and the
+ * program books a pull there if a clock was ahead: after a trial, a period that was paid with
+ * credit, or one without a keeper. (3) It waits for the wallet's own registration.
+ */
+function isAtRisk(
+  { amounts: { gross }, periodStart }: Collectable,
+  row: KeeperSubscription,
+  account: SubscriptionAccount | null,
+): boolean {
+  if (account === null || fitsBeside(gross, row)) return true;
+  if (row.isWithoutOffer && row.paidThrough === null) return true;
+  if (account.periodStart >= periodStart) return false;
+  const isBefore = account.periodStart + periodSeconds(account.periodHours) === periodStart;
+  return !isBefore || account.amountPulled < account.amount;
+}
+
+/**
+ * Puts off the payments that are at risk and whose clock an endpoint contradicts. This counts as a
+ * failure of the keeper. The clocks are read only for such payments. `viewOf` returns
  * the accounts that a payment was decided from.
  */
 export async function withWitnessedClock<Row extends KeeperSubscription>(
@@ -90,12 +114,14 @@ export async function withWitnessedClock<Row extends KeeperSubscription>(
   for (const { row, decision } of decided) {
     const { collect, update, alert } = decision;
     const view = viewOf(row);
-    const isAtRisk = collect !== undefined && fitsBeside(collect.amounts.gross, row);
-    const latest =
-      isAtRisk && !(view instanceof Error)
-        ? await witness.contradiction(view.now, startedAt)
-        : undefined;
-    if (latest === undefined || view instanceof Error) checked.push({ row, decision });
+    if (collect === undefined || view instanceof Error) {
+      checked.push({ row, decision });
+      continue;
+    }
+    const latest = isAtRisk(collect, row, view.subscription)
+      ? await witness.contradiction(view.now, startedAt)
+      : undefined;
+    if (latest === undefined) checked.push({ row, decision });
     else {
       // The delay counts from the latest clock, so that the payment is not due again at once.
       const putOff = keeperFailure(update, { ...view, now: latest });

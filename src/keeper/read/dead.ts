@@ -1,5 +1,6 @@
 // Finds signed attempts that can never land. chain/rpc/landing.ts judges each transaction; this
 // file tells how many endpoints have to agree about a payment.
+import { BLOCKHASH_LIFE } from '../../chain/rpc/blocks.ts';
 import { lifetimeKey, witnessExpiry } from '../../chain/rpc/expiry.ts';
 import { judgeLandings, type Landing, type Sought } from '../../chain/rpc/landing.ts';
 import { newestSlot, type SignatureStatus } from '../../chain/rpc/responses.ts';
@@ -36,11 +37,15 @@ export async function findExpired(
   return new Set(expired.map(({ signature }) => signature));
 }
 
-/** Returns a signed transaction as one whose outcome is sought. */
+/**
+ * Returns a signed transaction as one whose outcome is sought. If an older release did not store
+ * the slot of its blockhash, histories must reach back to its block height: slots run ahead of it.
+ */
 export const soughtOf = (signed: SignedWith, needsTwo: boolean): Sought => ({
   signature: signed.signature,
   lifetime: lifetimeOf(signed),
   needsTwo,
+  since: newestSlot([signed.lastValidBlockHeight - BLOCKHASH_LIFE]),
 });
 
 /** A signed payment, with the plan's amount per period. */

@@ -32,6 +32,8 @@ const node =
         return { context: { slot: 9000 }, value: (params[0] as string[]).map(() => null) };
       case 'getMultipleAccounts':
         return { context: { slot: 9000 }, value: (params[0] as string[]).map(() => null) };
+      case 'getSlot':
+        return 9000;
       case 'getFirstAvailableBlock':
         return 0;
       default:
@@ -65,7 +67,11 @@ async function verdict(
   const { rpc } = await setup(t, behaviours, urls);
   const one = { ...sought, needsTwo };
   const [[, landing] = []] = await judgeLandings(rpc, [one]);
-  const byReference = await judgeByReference(rpc, { lifetime, reference: 'r' }, new Set(['known']));
+  const byReference = await judgeByReference(
+    rpc,
+    { lifetime, reference: 'r', ageSeconds: 60 },
+    new Set(['known']),
+  );
   return [landing?.verdict, byReference];
 }
 
@@ -189,6 +195,17 @@ void t.test(
   },
 );
 
+void t.test(
+  'a blockhash without a slot is judged from the slot that is known instead',
+  async (t) => {
+    const { rpc } = await setup(t, [node(), node({ getFirstAvailableBlock: 4400 })]);
+    const recent = { ...sought, lifetime: { ...lifetime, slot: 0n } };
+    const old = { ...recent, signature: 'b', since: 700n };
+    t.match((await judgeLandings(rpc, [recent])).get(recent), { verdict: 'dead' }, 'half an hour');
+    t.match((await judgeLandings(rpc, [old])).get(old), { verdict: 'unknown', isProven: false });
+  },
+);
+
 void t.test('a reference that another transaction names is judged without that one', async (t) => {
   const listing = (...listed: object[]) => node({ getSignaturesForAddress: listed });
   const known = listing(entry('known'), entry('failed', 'x'));
@@ -197,3 +214,24 @@ void t.test('a reference that another transaction names is judged without that o
   const full = listing(...Array.from({ length: 1000 }, () => entry('known')));
   t.equal((await verdict(t, [full, node()]))[1], 'unknown', 'a full list may lack the oldest');
 });
+
+void t.test(
+  'a reference without a stored blockhash is judged from histories that reach back to its age',
+  async (t) => {
+    const lacks = async (behaviours: Behaviour[], ageSeconds = 600) => {
+      const { rpc } = await setup(t, behaviours);
+      return judgeByReference(rpc, { lifetime: null, reference: 'r', ageSeconds }, new Set());
+    };
+    t.equal(await lacks([node(), node()]), 'dead');
+    t.equal(await lacks([node()]), 'dead', 'the only one');
+    t.equal(await lacks([node(), node(has)]), 'unknown');
+    const cases: [string, Node][] = [
+      ['down', fails('down')],
+      ['behind', fails(rpcError(-32016, 'Minimum context slot has not been reached'))],
+      ['started later', { getFirstAvailableBlock: 6001 }],
+    ];
+    for (const [what, sick] of cases) t.equal(await lacks([node(), node(sick)]), 'unknown', what);
+    const young = node({ getFirstAvailableBlock: 6000 });
+    t.equal(await lacks([node(), young]), 'dead', 'at most five slots a second');
+  },
+);

@@ -125,3 +125,53 @@ void t.test(
     t.match(await refunds(stage), [{ status: 'succeeded', txSignature }]);
   },
 );
+
+/** Makes the refund one of a release that stored no blockhash, created six minutes ago. */
+async function withoutLifetime(stage: Stage) {
+  await age(stage);
+  await stage.sql`update refunds set blockhash = null, last_valid_block_height = null,
+    blockhash_slot = null`;
+}
+
+const down: Rewrite = () => {
+  throw new Error('down');
+};
+const lacking: Rewrite = (method, result) =>
+  method === 'getSignaturesForAddress' ? [] : missing(method, result);
+const pruned: Rewrite = (method, result) =>
+  method === 'getFirstAvailableBlock' ? 1_000_000_000 : lacking(method, result);
+
+void t.test(
+  'a landed refund without a stored blockhash stays pending while one of two endpoints proves nothing',
+  async (t) => {
+    const { stage, subscription } = await startPaid(t);
+    const { offer } = await ask(stage, subscription, null);
+    const txSignature = await send(stage, subscription.plan.merchant, offer.transaction);
+    await withoutLifetime(stage);
+    for (const other of [down, pruned]) {
+      await lookNow(stage);
+      await recordRefunds(await seenBy(t, stage, [lacking, other]));
+      t.match(await refunds(stage), [{ status: 'pending' }]);
+      await t.rejects(ask(stage, subscription, null), { code: 'CONFLICT' });
+    }
+    await lookNow(stage);
+    await recordRefunds(await seenBy(t, stage, [lacking, honest]));
+    t.match(await refunds(stage), [{ status: 'succeeded', txSignature }]);
+  },
+);
+
+void t.test(
+  'a refund without a stored blockhash expires when two endpoints, or the only one, lack it',
+  async (t) => {
+    const { stage, subscription } = await startPaid(t);
+    await ask(stage, subscription, 1_000_000n);
+    await withoutLifetime(stage);
+    await recordRefunds(await seenBy(t, stage, [honest, honest]));
+    t.match(await refunds(stage), [{ status: 'expired' }]);
+    await ask(stage, subscription, 1_000_000n);
+    await withoutLifetime(stage);
+    await lookNow(stage);
+    await recordRefunds(await seenBy(t, stage, [honest]));
+    t.match(await refunds(stage), [{ status: 'expired' }, { status: 'expired' }]);
+  },
+);
