@@ -79,3 +79,28 @@ void t.test(
     t.same(await listCreditFaults(stage.sql), []);
   },
 );
+
+void t.test(
+  'the old one is ended by force and registered again between the offer and the landing',
+  async (t) => {
+    const { stage, plans, buyer, ask, forceAndReinstate, register, registered, read, newest } =
+      await startPlanChanges(t, [5, 25]);
+    const [, large] = plans as [Plan, Plan];
+    await stage.startKeeper();
+    const first = await buyer.buy();
+    await stage.quiet();
+    const shown = await ask(first, large);
+    await forceAndReinstate(first);
+    t.equal((await register(first)).status, 201);
+    const again = await newest(first.plan);
+    await stage.land(buyer.keypair, shown.transaction);
+    await registered(again, large);
+    await stage.quiet();
+    const [payment] = await stage.payments(await newest(large));
+    const more = payment!.amountGross - BigInt(shown.today);
+    t.ok(more >= 0n && more < 1000n, `${payment!.amountGross} of ${shown.today}`);
+    t.match(await stage.row(again), { cancelRequestedBy: 'subscriber', nextPaymentDue: null });
+    t.match(await read(again), { credit: 0n });
+    t.same(await listCreditFaults(stage.sql), []);
+  },
+);

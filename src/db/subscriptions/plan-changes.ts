@@ -21,8 +21,8 @@ export interface ReplacedRow {
   endedAt: Date | null;
   /** The database's time of the end or the replacement; null before. */
   stoppedAt: Date | null;
-  /** Whether the account has a newer registration, which has taken over what this one had left. */
-  isRenewed: boolean;
+  /** The newer registration of the account, which has taken over what this one had left. */
+  renewedBy: string | null;
   replaces: string | null;
   replacedBy: string | null;
   externalId: string | null;
@@ -43,11 +43,27 @@ export async function readReplaced(
     select s.id, s.subscription_pda, s.status, s.paid_through, s.trial_ends_at, s.starts_at,
       s.credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
       s.replaced_by, s.external_id,
-      s.metadata::text as metadata, s.own_ids_from, exists (
-        select from subscriptions n where n.subscription_pda = s.subscription_pda and n.id > s.id
-          and ${isSameAccount(sql)}
-      ) as is_renewed
+      s.metadata::text as metadata, s.own_ids_from, (
+        select n.id from subscriptions n where n.subscription_pda = s.subscription_pda
+          and n.id > s.id and ${isSameAccount(sql)}
+        order by n.id desc limit 1
+      ) as renewed_by
     from subscriptions s where s.id = ${id}`;
+  return row;
+}
+
+/**
+ * Like readReplaced(), but reads the newest registration of the account: one that has ended may
+ * have been registered again since a change of plan was offered for it.
+ */
+export async function readNewestReplaced(
+  sql: Queryable,
+  id: string,
+  options: { forUpdate?: boolean } = {},
+): Promise<ReplacedRow | undefined> {
+  let row = await readReplaced(sql, id, options);
+  while (row !== undefined && row.renewedBy !== null)
+    row = await readReplaced(sql, row.renewedBy, options);
   return row;
 }
 

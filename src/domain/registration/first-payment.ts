@@ -9,7 +9,7 @@ import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { hadTrial } from '../../db/subscriptions/subscriptions.ts';
-import { amountDue, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
+import { amountToCollect, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
 import type { ChargeStart } from './charge-start.ts';
 import { readTakenOver } from './plan-credit.ts';
 
@@ -78,12 +78,13 @@ export function runningPeriod(
 
 /**
  * The amount due when the wallet subscribes without a trial, or resumes an account that has not
- * ended.
+ * ended. Less than `minimum` is not collected for a part of a period.
  */
 export function firstPayment(
   plan: PlanRow,
   discount: DiscountTerms = NO_DISCOUNT,
   running: RunningPeriod | null,
+  minimum: bigint,
 ): bigint {
   const whole = {
     ...discount,
@@ -94,7 +95,7 @@ export function firstPayment(
     chargedFrom: null,
   };
   if (running === null) return priceOf(whole);
-  return amountDue({ ...whole, chargedFrom: timeOf(running.chargedFrom) }, running);
+  return amountToCollect({ ...whole, chargedFrom: timeOf(running.chargedFrom) }, running, minimum);
 }
 
 /** A live account that is to be registered. */
@@ -104,6 +105,10 @@ export interface LiveAccount extends ChargeStart {
   readonly period: PullPeriod;
   /** Chain time in Unix seconds. */
   readonly now: bigint;
+  /** Credit (base units) that the account's ended registration has left. */
+  readonly left: bigint;
+  /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
+  readonly minimum: bigint;
 }
 
 /** The terms under which a live account is registered: of a session, of a change of plan. */
@@ -131,7 +136,7 @@ export async function dueAtOnce(
   live: LiveAccount,
   terms: LiveTerms,
 ): Promise<bigint> {
-  const { period, chargedFrom, now } = live;
+  const { period, chargedFrom, now, left, minimum } = live;
   if (period.pulled > 0n) return 0n;
   const { amount, periodHours } = live.plan;
   const { discountPercent, discountAmount, discountPeriods } = terms;
@@ -141,11 +146,12 @@ export async function dueAtOnce(
   if (taken !== undefined) {
     const { startsAt, credit } = taken;
     if (startsAt !== null && unixSeconds(startsAt) > now) return 0n;
-    return billOf({ ...price, trialEndsAt: null, startsAt, credit }, period, 0n).cash;
+    const all = { ...price, trialEndsAt: null, startsAt, credit: credit + left };
+    return billOf(all, period, minimum).cash;
   }
   const trialEndsAt = await trialEndOf(sql, live, terms);
   if (trialEndsAt !== null && unixSeconds(trialEndsAt) > now) return 0n;
-  return amountDue({ ...price, trialEndsAt }, period);
+  return billOf({ ...price, trialEndsAt, credit: left }, period, minimum).cash;
 }
 
 /** What a live account takes over in a change of plan; undefined without one. */

@@ -2,19 +2,33 @@
 // address. In this order:
 //
 //   the transaction that opened or resumed the account -> the offer with its signature, else the
-//     offer with its blockhash
+//     offer with its blockhash, else the change of plan whose old subscription it has cancelled
 //   the offer that the wallet's page names
 //   the offer whose first payment is lowest, the newest of equals
 //
 // What the chain shows now may have changed since the transaction landed. So an offer that does not
 // fit now (its checkout session was used by another wallet, or the subscription that it replaces
-// runs) fits only if its transaction is the one that landed.
+// runs) fits only if its transaction is the one that landed. For a keeper, this holds for each
+// change of plan: the wallet may have opened the account by other means, and a change that did not
+// land must not end the subscription that it would replace.
 import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import { ServiceError } from '../../errors.ts';
 import type { Landing } from './landing.ts';
 
+/** The account of a subscription that a change of plan replaces. */
+export interface ReplacedAccount {
+  readonly subscriptionPda: string;
+  /** Whether the account is not cancelled on chain now. */
+  readonly isRunning: boolean;
+  /** Its externalId, if a checkout session or the merchant has set it: the change keeps it. */
+  readonly customer: string | null;
+}
+
 interface Grounds {
-  /** Addresses of the replaced subscriptions that are not cancelled on chain now, by id. */
-  readonly running: ReadonlyMap<string, string>;
+  /** The accounts of the replaced subscriptions, by the subscription's id. */
+  readonly replaced: ReadonlyMap<string, ReplacedAccount>;
+  /** Whether a keeper registers the account, and not its wallet. */
+  readonly isKeepers: boolean;
   readonly landing: () => Promise<Landing | undefined>;
   /** The offer that the wallet's page names. */
   readonly named: OpenOffer | undefined;
@@ -25,17 +39,21 @@ interface Grounds {
 /**
  * Returns the offer from which the account comes; undefined when none fits. The chain is read only
  * if the offers have different terms, or one of them does not fit now. `offers` are sorted as
- * readOpenOffers() returns them. Throws as the grounds do.
+ * readOpenOffers() returns them. Throws CONFLICT if a keeper cannot tell whether a change of plan
+ * has landed, else as the grounds do.
  */
 export async function landedOffer(
   offers: readonly OpenOffer[],
-  { running, landing, named, dueUnder }: Grounds,
+  { replaced, isKeepers, landing, named, dueUnder }: Grounds,
 ): Promise<OpenOffer | undefined> {
   const isFitting = ({ isTaken, replaces }: OpenOffer) =>
-    !isTaken && (replaces === null || !running.has(replaces));
+    !isTaken && (replaces === null || (!isKeepers && replaced.get(replaces)?.isRunning !== true));
   const all = newestOfEachTerms(offers.filter(isFitting));
   if (all.length <= 1 && offers.every(isFitting)) return all[0];
-  const landed = newestOfEachTerms(offersOf(offers, await landing(), running));
+  const found = await landing();
+  if (isKeepers && found === undefined && offers.some(({ replaces }) => replaces !== null))
+    throw unknownLanding();
+  const landed = newestOfEachTerms(offersOf(offers, found, replaced));
   const fitting = landed.length === 0 ? all : landed;
   if (fitting.length <= 1) return fitting[0];
   return (
@@ -64,23 +82,28 @@ function newestOfEachTerms(offers: readonly OpenOffer[]): OpenOffer[] {
 }
 
 /**
- * The offers from which the transaction may come, by its signature, else by its blockhash. By the
- * blockhash, a change of plan whose replaced subscription runs now is one of them only if the
- * transaction has cancelled that subscription.
+ * The offers from which the transaction may come: by its signature, else by its blockhash, else by
+ * the subscription that it has cancelled. By the blockhash, a change of plan whose replaced
+ * subscription runs now is one of them only if the transaction has cancelled that subscription.
  */
 function offersOf(
   offers: readonly OpenOffer[],
   landing: Landing | undefined,
-  running: Grounds['running'],
+  replaced: Grounds['replaced'],
 ): OpenOffer[] {
   if (landing === undefined) return [];
   const signed = offers.filter(({ signature }) => signature === landing.signature);
   if (signed.length > 0) return signed;
-  const isMade = ({ replaces }: OpenOffer) => {
-    const address = replaces === null ? undefined : running.get(replaces);
-    return address === undefined || landing.cancels.includes(address);
-  };
-  return offers.filter((one) => one.blockhash === landing.blockhash && isMade(one));
+  const accountOf = ({ replaces }: OpenOffer) =>
+    replaces === null ? undefined : replaced.get(replaces);
+  const isCancelling = (account: ReplacedAccount | undefined) =>
+    account !== undefined && landing.cancels.includes(account.subscriptionPda);
+  const made = offers.filter((one) => {
+    const account = accountOf(one);
+    const isPossible = account?.isRunning !== true || isCancelling(account);
+    return one.blockhash === landing.blockhash && isPossible;
+  });
+  return made.length > 0 ? made : offers.filter((one) => isCancelling(accountOf(one)));
 }
 
 async function lowest(
@@ -93,4 +116,11 @@ async function lowest(
     (least, one) => (least === undefined || one.due < least.due ? one : least),
     undefined,
   )?.offer;
+}
+
+function unknownLanding(): ServiceError {
+  return new ServiceError(
+    'CONFLICT',
+    'A change of plan is open, and the chain does not show what has opened the account.',
+  );
 }

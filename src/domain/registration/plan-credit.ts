@@ -24,6 +24,7 @@ import {
   markReplacedAfterEnd,
   type PaidRow,
   readPaidParts,
+  readNewestReplaced,
   readReplaced,
   type ReplacedRow,
 } from '../../db/subscriptions/plan-changes.ts';
@@ -68,8 +69,9 @@ type PaidReader<Db> = (
 ) => Promise<PaidRow[]>;
 
 /**
- * Computes what the new subscription takes over from the replaced one. Undefined when the replaced
- * subscription had ended before the change (wasLive), or was replaced before. Throws
+ * Computes what the new subscription takes over from the replaced one. If that one has ended and
+ * its account was registered again, it takes over from the newer registration. Undefined when the
+ * replaced subscription had ended before the change (wasLive), or was replaced before. Throws
  * PaymentUnderWay.
  */
 export function readTakenOver(sql: Queryable, change: PlanChange): Promise<TakenOver | undefined> {
@@ -101,9 +103,10 @@ async function takenOver<Db extends Queryable>(
 }
 
 /**
- * Returns the row of the subscription `id`. If the first payment of this subscription is still
- * deferred, the paid time of the subscription that it replaced still runs. The row of the replaced
- * subscription then follows. The same rule applies to each further row.
+ * Returns the row of the newest registration of the account of the subscription `id`. If the first
+ * payment of this registration is still deferred, the paid time of the subscription that it
+ * replaced still runs. The row of the replaced subscription then follows. The same rule applies to
+ * each further row.
  */
 async function replacedRows(
   sql: Queryable,
@@ -112,12 +115,14 @@ async function replacedRows(
   options: { forUpdate: boolean },
 ): Promise<ReplacedRow[]> {
   const rows: ReplacedRow[] = [];
-  let next: string | null = id;
-  while (next !== null) {
-    const row: ReplacedRow | undefined = await readReplaced(sql, next, options);
-    if (row === undefined) break;
+  let row = await readNewestReplaced(sql, id, options);
+  while (row !== undefined) {
     rows.push(row);
-    next = row.startsAt !== null && unixSeconds(row.startsAt) > at ? row.replaces : null;
+    const isDeferred: boolean = row.startsAt !== null && unixSeconds(row.startsAt) > at;
+    row =
+      isDeferred && row.replaces !== null
+        ? await readReplaced(sql, row.replaces, options)
+        : undefined;
   }
   return rows;
 }
@@ -225,5 +230,5 @@ function wasLive(
   const { endedAt, stoppedAt } = row;
   const endedLater = endedAt !== null && endedAt >= timeOf(at);
   const stoppedLater = offeredAt !== null && stoppedAt !== null && stoppedAt > offeredAt;
-  return !row.isRenewed && (endedLater || stoppedLater);
+  return endedLater || stoppedLater;
 }

@@ -9,8 +9,9 @@ import {
   readOpenOffers,
 } from '../../db/offers/offered-transactions.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { readReplaced, type ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
+import { readNewestReplaced, type ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { takerOf } from '../../db/subscriptions/subscriptions.ts';
 import type { ChainReader, Network } from '../chain-reads.ts';
 import { startOfCharge } from './charge-start.ts';
 import {
@@ -20,7 +21,7 @@ import {
   PUBLIC_TERMS,
   type SessionTerms,
 } from './first-payment.ts';
-import { landedOffer } from './landed-offer.ts';
+import { landedOffer, type ReplacedAccount } from './landed-offer.ts';
 import { landingOf } from './landing.ts';
 
 const NO_CHANGE = { replaces: null, changeWhen: null, offeredAt: null } as const;
@@ -37,6 +38,10 @@ interface SeenAccount {
   readonly isRenewed: boolean;
   /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
   readonly offersAfter: Date | null;
+  /** Credit (base units) that the account's ended registration has left. */
+  readonly left?: bigint;
+  /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
+  readonly minimum: bigint;
 }
 
 /** What the wallet's own registration names. */
@@ -62,39 +67,53 @@ export async function readUsableOffers(sql: Queryable, of: OffersOf): Promise<Op
   return offers.filter(({ isLapsed, isTaken }) => !isLapsed && !isTaken);
 }
 
-/** Reads the subscriptions that the changes of plan in these offers replace, by id. */
+/**
+ * Reads the subscriptions that the changes of plan in these offers replace, by the id that the
+ * offers name. Of an account that was registered again since, the newest registration is read.
+ */
 export async function readReplacedBy(
   sql: Queryable,
   offers: readonly Pick<OpenOffer, 'replaces'>[],
 ): Promise<Map<string, ReplacedRow>> {
   const replaced = new Map<string, ReplacedRow>();
   for (const id of new Set(offers.flatMap(({ replaces }) => replaces ?? []))) {
-    const row = await readReplaced(sql, id);
+    const row = await readNewestReplaced(sql, id);
     if (row !== undefined) replaced.set(id, row);
   }
   return replaced;
 }
 
-/** The addresses of the replaced subscriptions for which `runs` is true, by id. */
-export const runningOf = (
+/**
+ * The accounts of the replaced subscriptions, by id. `runs` tells whether the account at this place
+ * in `replaced` is not cancelled on chain.
+ */
+export const accountsOf = (
   replaced: ReadonlyMap<string, ReplacedRow>,
   runs: (place: number) => boolean,
-): Map<string, string> =>
+): Map<string, ReplacedAccount> =>
   new Map(
-    [...replaced]
-      .filter((_, place) => runs(place))
-      .map(([id, { subscriptionPda }]) => [id, subscriptionPda]),
+    [...replaced].map(([id, row], place) => {
+      const { externalId: customer } = takerOf({ ...row, subscriberWallet: '' });
+      return [id, { subscriptionPda: row.subscriptionPda, isRunning: runs(place), customer }];
+    }),
   );
 
+/** The open offers to the wallet, and who asks for the terms. */
+interface Offered {
+  readonly offers: readonly OpenOffer[];
+  readonly replaced: ReadonlyMap<string, ReplacedAccount>;
+  /** Whether a keeper registers the account, and not its wallet. */
+  readonly isKeepers: boolean;
+}
+
 /**
- * Returns the terms under which the account is registered. `running` has the replaced
- * subscriptions whose account is not cancelled on chain (landed-offer.ts). Throws INTERNAL_ERROR
- * when the chain is unreachable, and PaymentUnderWay.
+ * Returns the terms under which the account is registered. Throws INTERNAL_ERROR when the chain is
+ * unreachable, PaymentUnderWay, and as landedOffer() does.
  */
 export async function registrationTerms(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
-  { plan, ...seen }: SeenAccount,
-  { offers, running }: { offers: readonly OpenOffer[]; running: ReadonlyMap<string, string> },
+  { plan, left = 0n, minimum, ...seen }: SeenAccount,
+  { offers, replaced, isKeepers }: Offered,
   { session, offerId }: Named,
 ): Promise<RegistrationTerms> {
   const { subscriptionPda, account, period, now } = seen;
@@ -106,19 +125,22 @@ export async function registrationTerms(
       ? landingOf(chain, network, addresses)
       : () => Promise.resolve(undefined);
   const start = await startOfCharge(sql, { ...seen, landing });
-  const live = { plan, wallet, period, now, ...start };
+  const live = { plan, wallet, period, now, left, minimum, ...start };
   const termsOf = (offer: OpenOffer): LiveTerms => {
     const { replaces, changeWhen, offeredAt } = offer;
-    const change = { replaces, changeWhen, offeredAt };
-    if (offer.checkoutSessionId !== null) return { ...offer, ...change };
     const trialHours = session?.trialHours ?? offer.trialHours;
-    return { ...(session ?? PUBLIC_TERMS), trialHours, ...change };
+    const given: SessionTerms =
+      offer.checkoutSessionId === null ? { ...(session ?? PUBLIC_TERMS), trialHours } : offer;
+    const kept = replaces === null ? null : (replaced.get(replaces)?.customer ?? null);
+    const externalId = given.externalId ?? kept;
+    return { ...given, externalId, replaces, changeWhen, offeredAt };
   };
   const named =
     offers.find(({ id }) => id === offerId) ??
     offers.find(({ checkoutSessionId: id }) => id !== null && id === session?.id);
   const offer = await landedOffer(offers, {
-    running,
+    replaced,
+    isKeepers,
     landing,
     named,
     dueUnder: (one) => dueAtOnce(sql, live, termsOf(one)),

@@ -41,10 +41,10 @@ import { noteDuplicate } from './one-per-customer.ts';
 import { ownTermsOf, takenTerms } from './own-terms.ts';
 import { storeTakenOver, take, takenFields, takeOver } from './plan-credit.ts';
 import {
+  accountsOf,
   readReplacedBy,
   readUsableOffers,
   registrationTerms,
-  runningOf,
 } from './registration-terms.ts';
 import { isTrialShown, refuseUsedTrial } from './shown-trial.ts';
 
@@ -73,6 +73,10 @@ export interface RegistrationRequest {
     | undefined;
   /** The open offers at the address, if the caller has read them (readOpenOffers). */
   offers?: readonly OpenOffer[];
+  /** Whether a keeper or an operator registers the account, and not its wallet. */
+  isKeepers?: boolean;
+  /** PLAN_MINIMUM_AMOUNT: it counts where the first payments of offers are compared. */
+  minimum?: bigint;
 }
 
 /** A checked registration, and from what its terms come. */
@@ -95,7 +99,7 @@ export async function checkRegistration(
   network: Network,
   request: RegistrationRequest,
 ): Promise<CheckedRegistration> {
-  const { subscriptionPda, wallet, landed } = request;
+  const { subscriptionPda, wallet, landed, isKeepers = false, minimum = 0n } = request;
   const app = await findApp(sql, request.appId);
   if (app === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
   const found = await findPlan(sql, request.planId);
@@ -111,7 +115,7 @@ export async function checkRegistration(
       : [landed];
   const replaced = await readReplacedBy(sql, open);
   const seen = await readLive(chain, network, plan, request, replaced);
-  const { account, period, slot, now, running } = seen;
+  const { account, period, slot, now } = seen;
   const earlier = await findNewestRegistration(sql, subscriptionPda);
   const isSame = earlier !== undefined && isOfAccount(earlier, account);
   const after = offersCountAfter(earlier, account);
@@ -120,8 +124,8 @@ export async function checkRegistration(
   if (!isSame || !isOpen(earlier)) checkNamed(request, offers);
   const { live, terms, ...chosen } = await registrationTerms(
     { sql, chain, network },
-    { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after },
-    { offers, running },
+    { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after, minimum },
+    { offers, replaced: seen.replaced, isKeepers },
     { session: own.session, offerId: request.offerId },
   );
   const offer = landed ?? chosen.offer;
@@ -149,12 +153,12 @@ export async function checkRegistration(
   if (row === undefined || when === null) return registration;
   const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
   const kept = keptIds(row, taken);
-  return { ...registration, ...kept, trialFrom: null, allowSecond: true, change };
+  return { ...registration, ...kept, allowSecond: true, change };
 }
 
 /**
- * Reads the account and judges it. `running` has the replaced subscriptions whose account is not
- * cancelled on chain. Throws as `checkRegistration` does.
+ * Reads the account and judges it, and reads the accounts of the replaced subscriptions. Throws as
+ * `checkRegistration` does.
  */
 async function readLive(
   chain: ChainReader,
@@ -173,8 +177,9 @@ async function readLive(
   const onPlan = decoding(() => planIn(accounts[1] ?? null, network.programId));
   const given = { subscription: decoded(0), plan: onPlan, now };
   const account = judgeRegistration(request, plan, network, given);
-  const running = runningOf(replaced, (place) => decoded(place + 2)?.expiresAt === 0n);
-  return { account, period: pullPeriod(account, onPlan, now), slot, now, running };
+  const period = pullPeriod(account, onPlan, now);
+  const runs = (place: number) => decoded(place + 2)?.expiresAt === 0n;
+  return { account, period, slot, now, replaced: accountsOf(replaced, runs) };
 }
 
 /**
@@ -257,7 +262,9 @@ export async function storeRegistration(
     if (hasTrial && change === undefined) await refuseUsedTrial(sql, registration);
     const taken = change === undefined ? undefined : await takeOver(sql, change);
     const takes = await take(sql, registration, taken);
-    const id = await insertRegistration(sql, { ...registration, takes });
+    // A change of plan has no trial. One that takes over nothing is a new subscription.
+    const trialFrom = taken === undefined ? registration.trialFrom : null;
+    const id = await insertRegistration(sql, { ...registration, takes, trialFrom });
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
     if (change !== undefined && taken !== undefined) await storeTakenOver(sql, change, taken, id);
     await completeSession(sql, registration, id);

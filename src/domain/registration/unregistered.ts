@@ -5,7 +5,7 @@
 //
 //   open offers for two customers -> in the merchant's list
 //   other open offers -> registered with the terms of the offer from which the account comes
-//     (landed-offer.ts)
+//     (landed-offer.ts): a change of plan only if its transaction has landed
 //   no offer fits, the account's registration has ended or was replaced -> as ended.ts says
 //   no offer fits, the app has registerUnclaimed -> registered without ids of the merchant, if what
 //     is charged is no more than what the plan's public terms show to the wallet. Its own
@@ -32,6 +32,8 @@ interface Parts {
   sql: Sql;
   chain: ChainReader;
   network: Network;
+  /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
+  minimum: bigint;
 }
 
 /**
@@ -54,7 +56,7 @@ export async function registerSeen(
   subscriptionPda: string,
   account: SubscriptionAccount,
 ): Promise<SeenOutcome> {
-  const { sql, chain, network } = parts;
+  const { sql, chain, network, minimum } = parts;
   const { appId, id: planId } = plan;
   const wallet = account.subscriber;
   // A keeper registers an open sponsored sign-up itself, together with the payment.
@@ -90,6 +92,8 @@ export async function registerSeen(
       subscriptionPda,
       wallet,
       offers,
+      isKeepers: true,
+      minimum,
     });
     const { dueWithoutOffer: due } = registration;
     if (due !== null && !(await isWantedWithoutOffer())) return await leave();
@@ -110,5 +114,5 @@ export async function registerSeen(
 /** What the plan's public terms show to the wallet as due at once, in base units. */
 async function publiclyShown(sql: Sql, plan: PlanRow, wallet: string): Promise<bigint> {
   const trialHours = await trialOf(sql, plan, wallet);
-  return trialHours === null ? firstPayment(plan, undefined, null) : 0n;
+  return trialHours === null ? firstPayment(plan, undefined, null, 0n) : 0n;
 }

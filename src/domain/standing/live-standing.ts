@@ -17,12 +17,13 @@ import {
   trialEndOf,
   trialOf,
 } from '../registration/first-payment.ts';
+import type { ReplacedAccount } from '../registration/landed-offer.ts';
 import { PaymentUnderWay } from '../registration/plan-credit.ts';
 import {
+  accountsOf,
   readReplacedBy,
   readUsableOffers,
   registrationTerms,
-  runningOf,
 } from '../registration/registration-terms.ts';
 
 interface Live {
@@ -35,6 +36,10 @@ interface Live {
   readonly isRenewed: boolean;
   /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
   readonly offersAfter: Date | null;
+  /** Credit (base units) that the account's ended registration has left. */
+  readonly left: bigint;
+  /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
+  readonly minimum: bigint;
 }
 
 /** The terms under which a live account would be registered now. */
@@ -67,10 +72,11 @@ export async function readLiveStanding(
   const of = { wallet, subscriptionPda, after: live.offersAfter };
   // The transaction that resumes a cancelled account will have an offer of its own.
   const offers = account.expiresAt === 0n ? await readUsableOffers(sql, of) : [];
-  const running = await readRunning(parts, offers);
+  const replaced = await readAccountsOf(parts, offers);
   try {
     const seen = { plan, ...live, period };
-    const found = await registrationTerms(parts, seen, { offers, running }, { session });
+    const offered = { offers, replaced, isKeepers: false };
+    const found = await registrationTerms(parts, seen, offered, { session });
     const { terms } = found;
     const taken = await takenOverBy(sql, found.live, terms);
     const trialEndsAt = taken === undefined ? await trialEndOf(sql, found.live, terms) : null;
@@ -95,16 +101,16 @@ export async function readLiveStanding(
   }
 }
 
-/** Returns the replaced subscriptions whose account is not cancelled on chain. */
-async function readRunning(
+/** Reads the accounts of the subscriptions that the offers replace, by the subscription's id. */
+async function readAccountsOf(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   offers: Awaited<ReturnType<typeof readUsableOffers>>,
-): Promise<Map<string, string>> {
+): Promise<Map<string, ReplacedAccount>> {
   const replaced = await readReplacedBy(sql, offers);
   if (replaced.size === 0) return new Map();
   const pdas = [...replaced.values()].map((row) => row.subscriptionPda);
   const { accounts } = await readAccounts(chain, pdas);
-  return runningOf(
+  return accountsOf(
     replaced,
     (place) => subscriptionIn(accounts[place] ?? null, network.programId)?.expiresAt === 0n,
   );

@@ -48,6 +48,8 @@ export interface Dues {
 }
 
 interface Seen {
+  /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
+  readonly minimum: bigint;
   readonly subscriptionPda: string;
   /** The newest registration of the address. */
   readonly earlier: EarlierRegistration | undefined;
@@ -66,20 +68,19 @@ export async function readDues(
   session: (SessionTerms & { readonly id: string }) | undefined,
   seen: Seen,
 ): Promise<Dues> {
-  const { account, onPlan, now } = seen;
+  const { account, onPlan, now, minimum } = seen;
   const left = await remainderOf(parts.sql, seen);
-  const live = await liveStanding(parts, plan, session, seen);
+  const credit = left?.credit ?? 0n;
+  const live = await liveStanding(parts, plan, session, { ...seen, left: credit });
   const running = paidRunning(live?.running ?? runningPeriod(account, onPlan, now), left);
   const trialHours = live === undefined ? seen.trialHours : live.trialHours;
   const startsAt = live?.beginning.startsAt ?? left?.startsAt ?? null;
-  const whole =
-    live?.usdcNeeded ?? (trialHours === null ? firstPayment(plan, session, running) : 0n);
+  const whole = trialHours === null ? firstPayment(plan, session, running, minimum) : 0n;
+  const usdcNeeded = live?.usdcNeeded ?? whole - creditFor(credit, whole, minimum);
   // The remainder names a deferred start only while it lies ahead; `live` has counted its own.
   const isCovered = (left?.paidThrough ?? left?.startsAt ?? null) !== null;
-  const due = isCovered ? 0n : whole;
-  const credit = left?.credit ?? 0n;
   return {
-    usdcNeeded: due - creditFor(credit, due, 0n),
+    usdcNeeded: isCovered ? 0n : usdcNeeded,
     trialHours,
     running,
     credit: credit + (live?.beginning.credit ?? 0n),
@@ -114,7 +115,7 @@ async function liveStanding(
   parts: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   session: (SessionTerms & { readonly id: string }) | undefined,
-  { earlier, account, subscriptionPda, onPlan, now }: Seen,
+  { earlier, account, subscriptionPda, onPlan, now, left, minimum }: Seen & { left: bigint },
 ): Promise<LiveStanding | undefined> {
   if (account === null) return undefined;
   if (account.expiresAt !== 0n && runningPeriod(account, onPlan, now) === null) return undefined;
@@ -122,6 +123,6 @@ async function liveStanding(
   const isOpen = earlier?.status === 'active' || earlier?.status === 'past_due';
   if (isRenewed && isOpen && earlier.replacedBy === null) return undefined;
   const offersAfter = offersCountAfter(earlier, account);
-  const live = { subscriptionPda, onPlan, now, account, isRenewed, offersAfter };
+  const live = { subscriptionPda, onPlan, now, account, isRenewed, offersAfter, left, minimum };
   return readLiveStanding(parts, plan, live, session);
 }

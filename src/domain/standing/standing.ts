@@ -94,13 +94,20 @@ export interface Standing extends Dues {
   lamportsNeeded: bigint;
 }
 
+interface Parts {
+  readonly sql: Queryable;
+  readonly chain: ChainReader;
+  readonly network: Network;
+  readonly planMinimumAmount: bigint;
+}
+
 /**
  * Reads the wallet's accounts, and whether the wallet has had a trial. `session` is the checkout
  * session's discount and trial. Throws a ServiceError (INTERNAL_ERROR) when the chain is
  * unreachable.
  */
 export async function readStanding(
-  { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
+  { sql, chain, network, planMinimumAmount: minimum }: Parts,
   plan: PlanRow,
   wallet: string,
   session?: SessionTerms & { readonly id: string },
@@ -136,7 +143,8 @@ export async function readStanding(
   const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
   const merchantTokens = tokenAccountIn(merchants);
-  const seen = { subscriptionPda, earlier, account: subscription, onPlan, now, trialHours };
+  const read = { subscriptionPda, earlier, account: subscription, onPlan, now };
+  const seen = { ...read, trialHours, minimum };
   const dues = await readDues({ sql, chain, network }, plan, session, seen);
   const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
   return {

@@ -120,6 +120,7 @@ function registerRoute(api: Api, deps: ApiDeps): void {
         const registration = await checkRegistration(sql, chain, network, {
           ...request.body,
           wallet,
+          minimum: planMinimumAmount,
         });
         return async (tx) => {
           const stored = await findSubscription(tx, await storeRegistration(tx, registration));

@@ -150,7 +150,7 @@ export class Unregistered {
   }
 
   async #read(taken: ReadonlyMap<string, bigint>): Promise<void> {
-    const { sql, rpc, log } = this.#context;
+    const { sql, rpc, log, rules } = this.#context;
     const registered = await findRegistered(sql, [...taken.keys()]);
     const addresses = [...taken.keys()].filter((address) => !registered.has(address));
     if (registered.size > 0) await deleteUnregistered(sql, [...registered]);
@@ -173,7 +173,8 @@ export class Unregistered {
     for (const { address, account } of live) {
       const plan = plans.get(account.plan);
       if (plan === undefined) continue;
-      const parts = { sql, chain: rpc, network: this.#network() };
+      const { minimumAmount: minimum } = rules;
+      const parts = { sql, chain: rpc, network: this.#network(), minimum };
       const outcome = await registerSeen(parts, plan, address, account);
       if (outcome === 'absent') this.see(address, taken.get(address) ?? 0n);
       if (outcome !== 'registered') continue;

@@ -34,12 +34,14 @@ async function found(
   {
     landing,
     named,
-    running = new Map(),
-  }: { landing?: Landing; named?: OpenOffer; running?: ReadonlyMap<string, string> } = {},
+    isRunning = false,
+    isKeepers = false,
+  }: { landing?: Landing; named?: OpenOffer; isRunning?: boolean; isKeepers?: boolean } = {},
 ) {
   let reads = 0;
   const chosen = await landedOffer(offers, {
-    running,
+    replaced: new Map([['old', { subscriptionPda: 'address of old', isRunning, customer: null }]]),
+    isKeepers,
     landing: () => {
       reads += 1;
       return Promise.resolve(landing);
@@ -76,15 +78,35 @@ void t.test('several offers with one blockhash: the named one, else the lowest',
 });
 
 void t.test('a change whose replaced subscription runs fits only if it landed', async (t) => {
-  const running = new Map([['old', 'address of old']]);
-  t.same(await found([now], { running }), { id: undefined, reads: 1 });
-  t.equal((await found([now, half], { running, named: now })).id, half.id);
+  const isRunning = true;
+  t.same(await found([now], { isRunning }), { id: undefined, reads: 1 });
+  t.equal((await found([now, half], { isRunning, named: now })).id, half.id);
   const signed = { ...now, signature: 'signature' };
-  t.equal((await found([signed, half], { running, landing: landed({}) })).id, now.id);
+  t.equal((await found([signed, half], { isRunning, landing: landed({}) })).id, now.id);
   const landing = landed({ blockhash: now.blockhash });
-  t.equal((await found([now], { running, landing })).id, undefined, 'another transaction');
+  t.equal((await found([now], { isRunning, landing })).id, undefined, 'another transaction');
   const cancelling = { ...landing, cancels: ['address of old'] };
-  t.equal((await found([now], { running, landing: cancelling })).id, now.id, 'resumed since');
+  t.equal((await found([now], { isRunning, landing: cancelling })).id, now.id, 'resumed since');
+});
+
+void t.test('for a keeper, a change fits only if it landed', async (t) => {
+  const isKeepers = true;
+  const other = landed({});
+  t.same(await found([now], { isKeepers, landing: other }), { id: undefined, reads: 1 });
+  t.equal((await found([now, half], { isKeepers, landing: other })).id, half.id);
+  t.same(await found([now], { landing: other }), { id: now.id, reads: 0 }, 'its wallet may');
+  const signed = { ...now, signature: 'signature' };
+  t.equal((await found([signed, later], { isKeepers, landing: other })).id, now.id, 'signature');
+  const hash = landed({ blockhash: now.blockhash });
+  t.equal((await found([now, later], { isKeepers, landing: hash })).id, now.id, 'blockhash');
+  const cancelling = landed({ cancels: ['address of old'] });
+  t.equal((await found([now, half], { isKeepers, landing: cancelling })).id, now.id, 'cancels');
+  await t.rejects(
+    found([now, half], { isKeepers }),
+    { code: 'CONFLICT' },
+    'what landed is unknown',
+  );
+  t.same(await found([half], { isKeepers }), { id: half.id, reads: 0 });
 });
 
 void t.test('an offer of a session that another wallet has used, likewise', async (t) => {

@@ -110,6 +110,7 @@ async function register(
       planId: plan.id,
       subscriptionPda,
       wallet,
+      isKeepers: true,
     });
     const judged = { newest: undefined, account };
     await sql.begin((tx) => storeRegistration(tx, { ...registration, isUnclaimed: true, judged }));
