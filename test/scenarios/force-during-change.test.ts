@@ -139,7 +139,7 @@ void t.test('the relay gets an older transaction of the same offer again', async
   const rows = () => stage.sql<{ old: string; taken: string | null }[]>`
     select blockhash as old, relayed_blockhash as taken from offered_transactions
     where id = ${offer.offerId}`;
-  const [{ old }] = (await rows()) as [{ old: string }];
+  const { old } = (await rows())[0]!;
   // The wallet signs again with a newer blockhash, after the first one has expired.
   stage.net.mineBlocks(LIFETIME);
   const { blockhash: fresh } = await stage.rpc.getLatestBlockhash();
