@@ -747,7 +747,7 @@ create table offered_transactions (
   constraint offered_transactions_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
   constraint offered_transactions_pkey PRIMARY KEY (id)
 );
-comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes, offers to subscribe and relayed offers to resume after 24 hours';
+comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes; offers to subscribe and relayed offers to resume after 24 hours, once they are registered or given up, at the latest after 30 days';
 comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
 comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
 comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
@@ -758,7 +758,7 @@ comment on column offered_transactions.relayed_blockhash is 'the blockhash of th
 comment on column offered_transactions.relayed_at is 'when the relay first took a transaction that the wallet had signed for this offer';
 comment on column offered_transactions.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
 comment on column offered_transactions.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither, or is older than this column';
-comment on column offered_transactions.look_at is 'time before which a keeper does not read the account at subscription_pda again for this offer; null: no keeper has read it';
+comment on column offered_transactions.look_at is 'time before which a keeper does not read the account at subscription_pda again for this offer; null: no keeper has read it; infinity: given up, because there is no account after 24 hours, or it has a live registration';
 CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
 CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
@@ -1120,7 +1120,7 @@ create table sponsored_offers (
   constraint sponsored_offers_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id) ON DELETE CASCADE,
   constraint sponsored_offers_pkey PRIMARY KEY (id)
 );
-comment on table sponsored_offers is 'sponsored transactions offered to wallets, written by serve; a keeper rebuilds the message and never signs stored bytes; kept for a day';
+comment on table sponsored_offers is 'sponsored transactions offered to wallets, written by serve; a keeper rebuilds the message and never signs stored bytes; a signed one is kept for a day, and for a day after its transaction has ended';
 comment on column sponsored_offers.address is 'network of the client that asked for the offer, for its budget';
 comment on column sponsored_offers.origin is 'Origin of the page that asked; only it may use the secret';
 comment on column sponsored_offers.secret_hash is 'SHA-256 of the secret that stands for the wallet; null for an offer to a signed-in wallet';

@@ -132,6 +132,12 @@ export async function readLanding(
   return landings.get(sought) ?? { verdict: 'unknown', status: null };
 }
 
-/** Whether the transaction can no longer land on any fork. Throws INTERNAL_ERROR. */
-export const hasLapsed = async (chain: ChainSender, relayed: Relayed): Promise<boolean> =>
-  (await readLanding(chain, relayed)).verdict === 'dead';
+/**
+ * Whether the transaction's blockhash has expired and it has neither landed nor, if it has, taken
+ * effect: its failure is final. Throws INTERNAL_ERROR.
+ */
+export async function hasLapsed(chain: ChainSender, relayed: Relayed): Promise<boolean> {
+  const { verdict, status } = await readLanding(chain, relayed);
+  if (verdict === 'dead') return true;
+  return verdict === 'landed' && status?.commitment === 'finalized' && status.err !== null;
+}

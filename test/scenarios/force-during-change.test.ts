@@ -1,5 +1,6 @@
 // A subscription ends while a change of plan of it is under way: the credit that pays the new one
 // is in the books, and is not refunded too.
+import bs58 from 'bs58';
 import t, { type Test } from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
@@ -130,6 +131,49 @@ void t.test('a change that the relay took', async (t) => {
   t.equal((await force()).status, 200, 'whatever height one endpoint names');
   t.match(await read(buyer.first), { endReason: 'forced' });
   t.match((await send()).body.data, { status: 'lapsed' }, 'the same request again is answered');
+});
+
+void t.test('the relay gets an older transaction of the same offer again', async (t) => {
+  const { stage, buyer, force, offered } = await scene(t);
+  const offer = await offered();
+  const rows = () => stage.sql<{ old: string; taken: string | null }[]>`
+    select blockhash as old, relayed_blockhash as taken from offered_transactions
+    where id = ${offer.offerId}`;
+  const { old } = (await rows())[0]!;
+  // The wallet signs again with a newer blockhash, after the first one has expired.
+  stage.net.mineBlocks(LIFETIME);
+  const { blockhash: fresh } = await stage.rpc.getLatestBlockhash();
+  const bytes = Buffer.from(offer.transaction, 'base64');
+  Buffer.from(bs58.decode(fresh)).copy(bytes, bytes.indexOf(Buffer.from(bs58.decode(old))));
+  await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
+  const newer = relayed(buyer, { ...offer, transaction: bytes.toString('base64') });
+  await stage.until('the relay has it', async () => (await rows())[0]?.taken === fresh);
+  t.match(await force(), wait);
+  t.match(await relayed(buyer, offer), wait, 'the older one is not taken beside it');
+  t.match(await force(), wait);
+  stage.net.mineBlocks(LIFETIME);
+  t.match((await newer).body.data, { status: 'lapsed' });
+  t.match((await relayed(buyer, offer)).body.data, { status: 'lapsed' }, 'both are dead');
+  t.equal((await force()).status, 200);
+});
+
+void t.test('a chain that stands still for a quarter of an hour', async (t) => {
+  const { stage, buyer, force, offered } = await scene(t);
+  const offer = await offered();
+  await stage.net.rpc('localnet_setFault', { kind: 'drop', count: 1000 });
+  const sent = relayed(buyer, offer);
+  await stage.until('the relay has it', async () => {
+    const rows = await stage.sql`
+      select 1 from offered_transactions where relayed_blockhash is not null`;
+    return rows.length > 0;
+  });
+  await stage.sql`
+    update offered_transactions set created_at = created_at - interval '16 minutes',
+      relayed_at = relayed_at - interval '16 minutes'`;
+  t.match(await force(), wait, 'its blockhash is still valid');
+  stage.net.mineBlocks(LIFETIME);
+  t.equal((await force()).status, 200);
+  await sent;
 });
 
 void t.test('the relay takes no change of an ended subscription', async (t) => {

@@ -80,19 +80,32 @@ export async function reserveOffer(sql: Queryable, offerId: string, height: bigi
     where id = ${offerId}`;
 }
 
+/** Reads the transaction that the relay took for this offer. */
+export async function readRelayed(
+  sql: Queryable,
+  offerId: string,
+): Promise<{ signature: string; blockhash: string } | undefined> {
+  const [row] = await sql<{ signature: string; blockhash: string }[]>`
+    select signature, relayed_blockhash as blockhash from offered_transactions
+    where id = ${offerId} and signature is not null`;
+  return row;
+}
+
 /**
  * Stores the signature (Base58) and the blockhash of the transaction that the relay takes for this
  * offer. Call it before a subscriber's transaction is first sent, and after a merchant's was sent:
- * an open refund ends with it (countOpenRefunds). A later transaction of the same offer replaces
- * both. Returns false, without storing them, if the offer is a change of plan and the
- * replaced subscription has ended. The lock on that subscription orders this against a forced end
+ * an open refund ends with it (countOpenRefunds). Another transaction of the same offer replaces
+ * both only if `dead` is the stored signature: its transaction can no longer land. Returns `other`,
+ * without storing them, if it may, and `ended` if the offer is a change of plan and the replaced
+ * subscription has ended. The lock on that subscription orders this against a forced end
  * (lockSignedChanges).
  */
 export async function recordRelayed(
   sql: Queryable,
   { id, replaces }: Pick<OfferedTransaction, 'id' | 'replaces'>,
   { signature, blockhash }: { signature: string; blockhash: string },
-): Promise<boolean> {
+  dead: string | null = null,
+): Promise<'stored' | 'other' | 'ended'> {
   const { count } = await sql`
     with replaced as (
       select status in ('active', 'past_due') as is_live from subscriptions
@@ -101,9 +114,12 @@ export async function recordRelayed(
     update offered_transactions
     set signature = ${signature}, relayed_blockhash = ${blockhash},
       relayed_at = coalesce(relayed_at, now())
-    where id = ${id} and (${replaces === null} or signature = ${signature}
-      or exists (select from replaced where is_live))`;
-  return count === 1;
+    where id = ${id} and (signature is null or signature = ${signature} or signature = ${dead})
+      and (${replaces === null} or signature = ${signature}
+        or exists (select from replaced where is_live))`;
+  if (count === 1) return 'stored';
+  const stored = (await readRelayed(sql, id))?.signature;
+  return stored === undefined || stored === dead ? 'ended' : 'other';
 }
 
 /**
@@ -237,17 +253,20 @@ export async function readOffered(
 }
 
 /**
- * Deletes up to 1,000 old offers: subscribe offers, and resume offers that the relay took, after 24
- * hours, other offers after ten minutes. Also clears up to 1,000 messages older than ten minutes,
- * because their blockhashes have expired. Returns the larger of the two numbers. If it is 1,000,
- * more rows may be left.
+ * Deletes up to 1,000 old offers. Subscribe offers, and resume offers that the relay took: after 24
+ * hours those that a registration has used or that a keeper has given up (giveUpOffers), after 30
+ * days all. Other offers: after ten minutes. Also clears up to 1,000 messages older than ten
+ * minutes, because their blockhashes have expired. Returns the larger of the two numbers. If it is
+ * 1,000, more rows may be left.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`
     delete from offered_transactions where id in (
       select id from offered_transactions where created_at < now() - interval '10 minutes'
-        and (created_at < now() - interval '24 hours'
-          or not (purpose = 'subscribe' or (purpose = 'resume' and relayed_at is not null)))
+        and (not (purpose = 'subscribe' or (purpose = 'resume' and relayed_at is not null))
+          or (created_at < now() - interval '24 hours'
+            and (registered_at is not null or look_at = 'infinity'))
+          or created_at < now() - interval '30 days')
         order by created_at limit 1000
     )`;
   const emptied = await sql`

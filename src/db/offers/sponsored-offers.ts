@@ -209,14 +209,19 @@ export async function lapseOffers(sql: Queryable): Promise<number> {
 }
 
 /**
- * Deletes at most 1,000 offers: unsigned offers after ten minutes, signed offers after 24 hours.
+ * Deletes at most 1,000 offers: unsigned offers after ten minutes, signed offers 24 hours after
+ * their end, but not while their transaction is sent: a landed resume is registered by its offer
+ * (isResumeTaken).
  */
 export async function deleteOldSponsoredOffers(sql: Queryable): Promise<number> {
   const { count } = await sql`
     delete from sponsored_offers where id in (
-      select id from sponsored_offers where created_at < now() - interval '10 minutes'
-        and (signed is null or created_at < now() - interval '24 hours')
-        order by created_at limit 1000
+      select o.id from sponsored_offers o left join sponsorships s on s.offer_id = o.id
+      where o.created_at < now() - interval '10 minutes'
+        and (o.signed is null or (o.created_at < now() - interval '24 hours'
+          and s.state is distinct from 'open'
+          and coalesce(s.ended_at < now() - interval '24 hours', true)))
+      order by o.created_at limit 1000
     )`;
   return count;
 }

@@ -99,7 +99,8 @@ export async function readWork(
           and not exists (select from sponsorships s where s.offer_id = o.id))
         or exists (select from refunds where status = 'pending' and look_at is not null)
         or exists (select from offered_transactions
-          where purpose = 'subscribe' and registered_at is null)
+          where purpose = 'subscribe' and registered_at is null
+            and look_at is distinct from 'infinity')
         or exists (select from unregistered_subscriptions)
         or exists (select from plans where status = 'pending') as keeper,
       exists (select from delivery_queue)

@@ -46,7 +46,7 @@ const MAX_RESERVATIONS = 8;
 /**
  * Lists the transactions of other checkout sessions of the customer that may have been sent and
  * would open a subscription at an address other than `subscriptionPda`. Leaves out a transaction
- * that was only asked for, and older ones, whose blockhashes have expired for certain.
+ * that was only asked for. The chain shows which ones can no longer land: it may stand still.
  */
 export function listReservations(
   sql: Queryable,
@@ -55,8 +55,7 @@ export function listReservations(
 ): Promise<MayLand[]> {
   const others = sql`c.app_id = ${appId} and c.external_id = ${externalId} and c.id <> ${sessionId}
         and c.id >= id_at(now() - interval '25 hours')
-        and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}
-        and o.created_at > now() - interval '15 minutes'`;
+        and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}`;
   return sql<MayLand[]>`
     (select coalesce(o.relayed_blockhash, o.blockhash) as blockhash,
         o.reserved_height as last_valid_block_height, 0::int8 as slot

@@ -155,9 +155,10 @@ export async function pauseSubscription(
 }
 
 /**
- * Resumes collection. The next payment is due at paid_through, the end of the trial or `chainNow`,
- * whichever is latest. Returns undefined when the subscription has ended, is not paused or is being
- * cancelled.
+ * Resumes collection. The next payment is due at the latest of these: paid_through, the end of the
+ * trial, a deferred start, `chainNow`, and the end of the wait for the wallet (unclaimed.ts), which
+ * announced_due holds since the registration. Returns undefined when the subscription has ended, is
+ * not paused or is being cancelled.
  */
 export async function unpauseSubscription(
   sql: Transaction,
@@ -166,7 +167,8 @@ export async function unpauseSubscription(
 ): Promise<{ nextPaymentDue: Date } | undefined> {
   const [row] = await sql<{ nextPaymentDue: Date }[]>`
     update subscriptions set paused_at = null, unpaused_at = ${chainNow},
-      next_payment_due = greatest(paid_through, trial_ends_at, ${chainNow}),
+      next_payment_due = greatest(paid_through, trial_ends_at, starts_at, ${chainNow},
+        case when unclaimed and without_offer and paid_through is null then announced_due end),
       due_at = ${chainNow}, lease_until = null, claim_id = null, updated_at = now()
     where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
       and paused_at is not null

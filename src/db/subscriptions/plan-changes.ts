@@ -116,23 +116,29 @@ const isSignedAway = (sql: Queryable) => sql`(
 
 /**
  * SQL for the changes of plan of the subscription `id` that the relay took and that are not
- * registered. Leaves out older ones, whose blockhashes have expired for certain.
+ * registered.
  */
 const relayedChanges = (sql: Queryable, id: Fragment) => sql`
   from offered_transactions r where r.replaces = ${id} and r.relayed_blockhash is not null
-    and r.registered_at is null and r.created_at > now() - interval '15 minutes'`;
+    and r.registered_at is null`;
+
+/** SQL condition: the blockhash of the relayed change `r` expires about now, or has recently. */
+const isRecent = (sql: Queryable) => sql`r.created_at > now() - interval '15 minutes'`;
 
 /**
  * SQL condition: a change of plan of the subscription `s` that its wallet has signed, for
- * sponsoring or for the relay, may still land.
+ * sponsoring or for the relay, may still land, while the chain does not stand still.
  */
-export const isChangeSigned = (sql: Queryable) => sql`(
-  ${isSignedAway(sql)} or exists (select ${relayedChanges(sql, sql`s.id`)}))`;
+export const isChangeSigned = (sql: Queryable) => sql`(${isSignedAway(sql)}
+  or exists (select ${relayedChanges(sql, sql`s.id`)} and ${isRecent(sql)}))`;
 
 /** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
 export interface SignedChange {
   offerId: string;
-  /** Null for a sponsored transaction that no keeper has signed. */
+  /**
+   * Null if an expired blockhash is enough: no keeper has signed the sponsored transaction, or the
+   * relay took it long ago. If it landed then, its registration takes over after a forced end too.
+   */
   signature: string | null;
   /** The blockhash of the signed transaction, and the blockhash of the offer. */
   signedBlockhash: string;
@@ -143,13 +149,13 @@ export interface SignedChange {
 
 /**
  * Lists the changes of plan of this subscription that the wallet has handed over for sponsoring or
- * that the relay took, and that are neither registered nor decided. Leaves out older ones, whose
- * blockhashes have expired for certain.
+ * that the relay took, and that are neither registered nor decided. Of a relayed one only the chain
+ * shows that it can no longer land: the chain may stand still for long.
  */
 export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
   return sql<SignedChange[]>`
-    select r.id as offer_id, r.signature, r.relayed_blockhash as signed_blockhash, r.blockhash,
-      r.last_valid_block_height
+    select r.id as offer_id, case when ${isRecent(sql)} then r.signature end as signature,
+      r.relayed_blockhash as signed_blockhash, r.blockhash, r.last_valid_block_height
     ${relayedChanges(sql, sql`${id}::uuid`)}
     union all
     select o.id, null, o.blockhash, o.blockhash, o.last_valid_block_height

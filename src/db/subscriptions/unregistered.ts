@@ -66,14 +66,22 @@ interface Queue {
   isAwaited: Fragment;
 }
 
+/**
+ * SQL condition: a keeper looks for the account of the offer `t`: the offer is not registered, or
+ * the relay took it to resume an account, and no keeper has given it up.
+ */
+const isAwaitedOffer = (sql: Queryable) => sql`(
+  (t.purpose = 'subscribe' and t.registered_at is null
+    or t.purpose = 'resume' and t.relayed_at is not null)
+  and t.look_at is distinct from 'infinity')`;
+
 /** The tables whose rows are put off after each look: unregistered subscriptions, and offers. */
 const queuesOf = (sql: Queryable): Queue[] => [
   { table: sql`unregistered_subscriptions`, since: sql`t.created_at`, isAwaited: sql`true` },
   {
     table: sql`offered_transactions`,
     since: sql`coalesce(t.relayed_at, t.created_at)`,
-    isAwaited: sql`(t.purpose = 'subscribe' and t.registered_at is null
-      or t.purpose = 'resume' and t.relayed_at is not null)`,
+    isAwaited: isAwaitedOffer(sql),
   },
 ];
 
@@ -182,4 +190,25 @@ export async function endOffers(sql: Queryable, subscriptionPda: string): Promis
     update offered_transactions set registered_at = now()
     where subscription_pda = ${subscriptionPda} and purpose = 'subscribe'
       and registered_at is null`;
+}
+
+/** Returns the given addresses that have awaited offers which are more than 24 hours old. */
+export async function findOldOffers(sql: Queryable, pdas: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ subscriptionPda: string }[]>`
+    select distinct t.subscription_pda from offered_transactions t
+    where t.subscription_pda = any(${[...pdas]}::text[]) and ${isAwaitedOffer(sql)}
+      and t.created_at < now() - interval '24 hours'`;
+  return rows.map(({ subscriptionPda }) => subscriptionPda);
+}
+
+/**
+ * Gives up the awaited offers for these addresses that are more than 24 hours old, so that they are
+ * deleted (deleteOldOffers).
+ */
+export async function giveUpOffers(sql: Queryable, pdas: readonly string[]): Promise<void> {
+  if (pdas.length === 0) return;
+  await sql`
+    update offered_transactions t set look_at = 'infinity'
+    where t.subscription_pda = any(${[...pdas]}::text[]) and ${isAwaitedOffer(sql)}
+      and t.created_at < now() - interval '24 hours'`;
 }

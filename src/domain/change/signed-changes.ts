@@ -46,8 +46,8 @@ async function isDead(
   { signature, signedBlockhash: blockhash, ...offer }: SignedChange,
 ): Promise<boolean> {
   if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature });
-  // Nothing was sent, so an expired blockhash is enough: no keeper signs such a transaction.
-  const lifetime = { blockhash, lastValidBlockHeight: offer.lastValidBlockHeight, slot: 0n };
+  const lastValidBlockHeight = blockhash === offer.blockhash ? offer.lastValidBlockHeight : 0n;
+  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
   return (await readExpired(chain, [lifetime]))(lifetime);
 }
 

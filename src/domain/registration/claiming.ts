@@ -70,14 +70,17 @@ function termsOf(given: RegistrationToStore): GivenTerms {
   return { externalId, metadata, ownIdsFrom, trialFrom, trialHours, taker, ...discount };
 }
 
-/** Completes the checkout session of a registration. */
+/**
+ * Completes the checkout session of a registration. A keeper has the session from an offer, so it
+ * may have expired since.
+ */
 export async function completeSession(
   sql: Transaction,
-  { checkoutSessionId, subscriberWallet: wallet, hasLanded }: RegistrationToStore,
+  { checkoutSessionId, subscriberWallet: wallet, hasLanded, isUnclaimed }: RegistrationToStore,
   subscriptionId: string,
 ): Promise<void> {
   if (checkoutSessionId === undefined) return;
-  const given = { wallet, subscriptionId };
+  const given = { wallet, subscriptionId, isOffered: isUnclaimed === true };
   if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && hasLanded !== true)
     throw refusedCheckout();
 }

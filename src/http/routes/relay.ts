@@ -5,6 +5,7 @@ import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/offers/relay.ts';
+import { otherMayLand, readDeadBefore } from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { takeOffer } from '../../domain/registration/one-per-customer.ts';
@@ -87,10 +88,13 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           wallet,
           ...(planId !== null && { planId }),
         });
+      const dead = await readDeadBefore(sql, deps.chain, signed);
       await takeOffer(deps, signed.offer, async (tx, blockHeight) => {
         if (blockHeight !== undefined)
           await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
-        if (!(await recordRelayed(tx, signed.offer, signed))) throw replacedHasEnded();
+        const taken = await recordRelayed(tx, signed.offer, signed, dead);
+        if (taken === 'other') throw otherMayLand();
+        if (taken === 'ended') throw replacedHasEnded();
       });
       const result = await relay(signed);
       const landed = result.status === 'confirmed';

@@ -4,7 +4,8 @@
 // of plan has replaced. (3) After a start or an interruption of a stream, all live accounts of each
 // active plan are listed, at most once an hour. Accounts that only their wallets can register again
 // are left out (domain/registration/ended.ts). domain/registration/unregistered.ts registers each
-// found subscription, or adds it to the merchant's list of unregistered subscriptions.
+// found subscription, or adds it to the merchant's list of unregistered subscriptions. An offer is
+// given up after 24 hours if no account is at its address.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import {
   type AccountIdentity,
@@ -14,12 +15,17 @@ import {
   liveSubscriptionFilter,
   type SubscriptionAccount,
 } from '../../chain/program/layouts.ts';
+import { witnessAbsence } from '../../chain/rpc/absence.ts';
+import { ACCOUNTS_AT_ONCE } from '../../chain/rpc/accounts.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import { isWitnessed } from '../../chain/rpc/expiry.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { findPlansAt, listActivePlanPdas } from '../../db/subscriptions/plans.ts';
 import {
   deleteUnregistered,
+  findOldOffers,
   findRegistered,
+  giveUpOffers,
   takeAwaited,
 } from '../../db/subscriptions/unregistered.ts';
 import { withoutKnown } from '../../domain/registration/ended.ts';
@@ -95,15 +101,17 @@ export class Unregistered {
     this.#pending = new Map();
     const readAt = this.#readAt;
     const isDue = performance.now() - readAt > this.#context.times.unregistered.everyMs;
+    let awaited: string[] = [];
     try {
       if (isDue) {
         this.#readAt = performance.now();
         const asked = { limit: MAX_READ, again: this.#readsAgain };
-        for (const address of await takeAwaited(this.#context.sql, asked))
-          if (!taken.has(address)) taken.set(address, 0n);
+        awaited = await takeAwaited(this.#context.sql, asked);
+        for (const address of awaited) if (!taken.has(address)) taken.set(address, 0n);
         this.#readsAgain = false;
       }
       if (taken.size > 0) await this.#read(taken);
+      if (awaited.length > 0) await this.#giveUp(awaited);
     } catch (error) {
       for (const [address, slot] of taken) this.see(address, slot);
       this.#readAt = Math.min(this.#readAt, readAt);
@@ -181,6 +189,22 @@ export class Unregistered {
       log.info({ subscription: address, plan: plan.id }, 'subscription registered from the chain');
       this.#context.deliveries.notify();
       this.#onRegistered();
+    }
+  }
+
+  /**
+   * Gives up old offers at addresses with a live registration, and at addresses without an account
+   * if two endpoints (or the only one) say so: a wrong answer would lose the offer's terms.
+   */
+  async #giveUp(awaited: readonly string[]): Promise<void> {
+    const { sql, rpc } = this.#context;
+    const old = await findOldOffers(sql, awaited);
+    const registered = await findRegistered(sql, old);
+    await giveUpOffers(sql, [...registered]);
+    const others = old.filter((address) => !registered.has(address));
+    for (const some of chunks(others, ACCOUNTS_AT_ONCE)) {
+      const { absent, witnesses } = await witnessAbsence(rpc, some);
+      if (isWitnessed(rpc, witnesses)) await giveUpOffers(sql, [...absent]);
     }
   }
 

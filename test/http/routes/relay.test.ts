@@ -526,35 +526,52 @@ void t.test(
 );
 
 void t.test(
-  'offers lose their message after ten minutes; offers to subscribe, and to resume once the relay took them, are forgotten after 24 hours',
+  'offers lose their message after ten minutes; offers to subscribe, and to resume once the relay took them, are kept until they are used or given up, at most 30 days',
   async (t) => {
     const { deleteOldOffers } = await import('../../../src/db/offers/offered-transactions.ts');
+    const { giveUpOffers } = await import('../../../src/db/subscriptions/unregistered.ts');
     const api = await chainApi(t);
-    await opening(api);
+    const { subscriptionPda } = await opening(api);
     t.equal(await deleteOldOffers(api.sql), 0);
-    const copy = (purpose: string, relayedAt: Date | null) => api.sql`
+    const copy = (purpose: string, relayedAt: Date | null, pda = subscriptionPda) => api.sql`
       insert into offered_transactions (wallet, blockhash, message, last_valid_block_height,
         purpose, plan_id, subscription_pda, signature, relayed_blockhash, relayed_at)
       select wallet, blockhash, message, last_valid_block_height, ${purpose}, plan_id,
-        subscription_pda, ${relayedAt === null ? null : 'signature'},
+        ${pda}, ${relayedAt === null ? null : 'signature'},
         ${relayedAt === null ? null : 'blockhash'}, ${relayedAt}
       from offered_transactions where purpose = 'subscribe' limit 1`;
+    const left = () => api.sql`
+      select purpose, message, relayed_at is not null as relayed, subscription_pda as pda
+      from offered_transactions order by purpose, pda`;
     await copy('resume', null);
     await copy('resume', new Date());
     await copy('cancel', new Date());
-    await api.sql`update offered_transactions set created_at = now() - interval '11 minutes'`;
+    await copy('subscribe', null, 'used');
+    await api.sql`
+      update offered_transactions set registered_at = now() where subscription_pda = 'used'`;
+    await copy('subscribe', null, 'zother');
+    const age = (days: number) =>
+      api.sql`update offered_transactions set created_at = now() - ${days} * interval '1 day'`;
+    await age(0.01);
+    t.ok((await deleteOldOffers(api.sql)) > 0);
+    const resume = { purpose: 'resume', message: null, relayed: true, pda: subscriptionPda };
+    const subscribe = { purpose: 'subscribe', message: null, relayed: false };
+    const open = { ...subscribe, pda: subscriptionPda };
+    const other = { ...subscribe, pda: 'zother' };
+    t.same((await left()).length, 4);
+    await giveUpOffers(api.sql, [subscriptionPda]);
+    await age(1.1);
     t.ok((await deleteOldOffers(api.sql)) > 0);
     t.same(
-      await api.sql`
-        select distinct purpose, message, relayed_at is not null as relayed
-        from offered_transactions order by purpose`,
-      [
-        { purpose: 'resume', message: null, relayed: true },
-        { purpose: 'subscribe', message: null, relayed: false },
-      ],
+      await left(),
+      [resume, open, other].sort((a, b) => (a.purpose + a.pda < b.purpose + b.pda ? -1 : 1)),
+      'the used one is deleted; the others were younger when they were given up',
     );
-    await api.sql`update offered_transactions set created_at = now() - interval '25 hours'`;
+    await giveUpOffers(api.sql, [subscriptionPda]);
     t.ok((await deleteOldOffers(api.sql)) > 0);
-    t.same(await api.sql`select 1 from offered_transactions`, []);
+    t.same(await left(), [other]);
+    await age(31);
+    t.ok((await deleteOldOffers(api.sql)) > 0);
+    t.same(await left(), []);
   },
 );

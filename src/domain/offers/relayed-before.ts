@@ -1,0 +1,32 @@
+// The relay takes one transaction of an offer at a time. A wallet can sign an offer again, with a
+// newer blockhash. While both could land, the one stored with the offer would not tell whether the
+// other may, and a forced end or another customer's subscription could pass beside it. So another
+// transaction is taken only when the stored one can no longer land.
+import { readRelayed } from '../../db/offers/offered-transactions.ts';
+import type { Queryable } from '../../db/postgres/connect.ts';
+import { ServiceError } from '../../errors.ts';
+import { type ChainSender, hasLapsed } from '../chain-reads.ts';
+import type { SignedOffer } from './relay.ts';
+
+/**
+ * Returns the signature of the transaction that the relay took before for the offer, if it is
+ * another one and can no longer land; null without another one. Throws CONFLICT while the other one
+ * may land, and INTERNAL_ERROR when the chain is unreachable.
+ */
+export async function readDeadBefore(
+  sql: Queryable,
+  chain: ChainSender,
+  { offer, signature }: SignedOffer,
+): Promise<string | null> {
+  const before = await readRelayed(sql, offer.id);
+  if (before === undefined || before.signature === signature) return null;
+  if (!(await hasLapsed(chain, { ...before, offer }))) throw otherMayLand();
+  return before.signature;
+}
+
+/** The error when another transaction of the same offer may still land. */
+export const otherMayLand = () =>
+  new ServiceError(
+    'CONFLICT',
+    'Another transaction of this offer was sent and may still land: send that one again, or ask for a new offer.',
+  );
