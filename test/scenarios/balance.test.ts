@@ -4,6 +4,7 @@ import t from 'tap';
 import { generateKeypair } from '../../src/chain/keypair.ts';
 import type { Context } from '../../src/keeper/base/context.ts';
 import { createMetrics } from '../../src/keeper/base/metrics.ts';
+import { keeperTimes } from '../../src/keeper/base/times.ts';
 import { createBalance } from '../../src/keeper/guard/balance.ts';
 
 /** A wallet whose balance the test sets, and the log messages about it. */
@@ -25,7 +26,7 @@ function walletWith(lamports: bigint) {
     },
   };
   const funds = createBalance(
-    { rpc, log, metrics, keypair, keypairs } as unknown as Context,
+    { rpc, log, metrics, keypair, keypairs, times: keeperTimes } as unknown as Context,
     () => time.ms,
   );
   const figures = async () => ({
@@ -115,6 +116,7 @@ void t.test(
       rpc: { getBalance: async (address: string) => lamports.get(address) },
       log,
       metrics,
+      times: keeperTimes,
       keypair: inUse,
       keypairs: new Map([inUse, former].map((keypair) => [keypair.address, keypair])),
     } as unknown as Context);
