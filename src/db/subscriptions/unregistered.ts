@@ -192,12 +192,16 @@ export async function endOffers(sql: Queryable, subscriptionPda: string): Promis
       and registered_at is null`;
 }
 
+/** SQL for the awaited offers `t` for these addresses that are more than 24 hours old. */
+const isOldOffer = (sql: Queryable, pdas: readonly string[]) => sql`
+  t.subscription_pda = any(${[...pdas]}::text[]) and ${isAwaitedOffer(sql)}
+  and t.created_at < now() - interval '24 hours'`;
+
 /** Returns the given addresses that have awaited offers which are more than 24 hours old. */
 export async function findOldOffers(sql: Queryable, pdas: readonly string[]): Promise<string[]> {
   const rows = await sql<{ subscriptionPda: string }[]>`
     select distinct t.subscription_pda from offered_transactions t
-    where t.subscription_pda = any(${[...pdas]}::text[]) and ${isAwaitedOffer(sql)}
-      and t.created_at < now() - interval '24 hours'`;
+    where ${isOldOffer(sql, pdas)}`;
   return rows.map(({ subscriptionPda }) => subscriptionPda);
 }
 
@@ -208,7 +212,5 @@ export async function findOldOffers(sql: Queryable, pdas: readonly string[]): Pr
 export async function giveUpOffers(sql: Queryable, pdas: readonly string[]): Promise<void> {
   if (pdas.length === 0) return;
   await sql`
-    update offered_transactions t set look_at = 'infinity'
-    where t.subscription_pda = any(${[...pdas]}::text[]) and ${isAwaitedOffer(sql)}
-      and t.created_at < now() - interval '24 hours'`;
+    update offered_transactions t set look_at = 'infinity' where ${isOldOffer(sql, pdas)}`;
 }

@@ -22,8 +22,8 @@ const MAX_SECONDS_OFF = 30;
 
 /**
  * Compares a clock with the clocks of all endpoints that respond, or with the newest block of one
- * that does not return its clock. An endpoint whose clock is not
- * believed (chain/rpc/trusted-clock.ts) counts as one that does not respond.
+ * that does not return its clock. An endpoint whose clock is not believed
+ * (chain/rpc/trusted-clock.ts) counts as one that does not respond.
  */
 export class ClockWitness {
   readonly #parts: Pick<Context, 'rpc' | 'log' | 'metrics' | 'times'>;
@@ -101,8 +101,8 @@ function isAtRisk(
 
 /**
  * Puts off the payments that are at risk and whose clock an endpoint contradicts. This counts as a
- * failure of the keeper. The clocks are read only for such payments. `viewOf` returns
- * the accounts that a payment was decided from.
+ * failure of the keeper. The clocks are read only for such payments. `viewOf` returns the accounts
+ * that a payment was decided from.
  */
 export async function withWitnessedClock<Row extends KeeperSubscription>(
   witness: ClockWitness,
