@@ -3,12 +3,12 @@
 import t, { type Test } from 'tap';
 import { deleteOldOffers } from '../../src/db/offers/offered-transactions.ts';
 import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
-import type { ApiStage } from '../fixtures/api-stage.ts';
+import { type ApiStage, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
-import { merchantOf, rowsOf } from '../fixtures/shown-terms.ts';
+import { merchantOf, offerOf, paid, registered, rowsOf } from '../fixtures/shown-terms.ts';
 
-/** Lets 25 hours pass, in which `serve` deletes old offers. */
+/** Lets 25 hours and 200 blocks pass, in which `serve` deletes old offers. */
 async function passDay(stage: ApiStage): Promise<void> {
   await stage.sql`
     update offered_transactions set created_at = created_at - interval '25 hours',
@@ -16,8 +16,10 @@ async function passDay(stage: ApiStage): Promise<void> {
   await stage.sql`
     update checkout_sessions set created_at = created_at - interval '25 hours',
       expires_at = expires_at - interval '25 hours'`;
+  await stage.sql`update refunds set look_at = look_at - interval '25 hours'`;
   await deleteOldOffers(stage.sql);
   stage.passHours(25);
+  stage.net.mineBlocks(200);
 }
 
 async function changing(t: Test) {
@@ -42,7 +44,18 @@ async function changing(t: Test) {
     t.ok(amount <= BigInt(shown.today) + 1000n, `shown ${shown.today}, charged ${amount}`);
     t.same(await listCreditFaults(stage.sql), []);
   };
-  return { stage, buyer, keeper, shown, chargesAsShown };
+  /** The merchant asks for a refund of the first payment, and signs nothing. */
+  const askRefund = async () => {
+    const { merchant: seller } = small;
+    stage.net.fund(seller.address, { usdc: 50_000_000n, lamports: 1_000_000_000n });
+    const [payment] = await stage.sql<{ id: string }[]>`
+      select id from payments where subscription_id = ${first.id}`;
+    const { path, token } = merchant;
+    const body = { amount: '2000000' };
+    const refunds = `${path}/transactions/${payment!.id}/refunds`;
+    return stage.api.call('POST', refunds, { token, body });
+  };
+  return { stage, buyer, keeper, shown, chargesAsShown, askRefund };
 }
 
 void t.test('a change of plan landed while no keeper ran for a day', async (t) => {
@@ -52,4 +65,37 @@ void t.test('a change of plan landed while no keeper ran for a day', async (t) =
   await passDay(stage);
   await stage.startKeeper();
   await chargesAsShown();
+});
+
+void t.test('a change of plan that a refund held up for a day, the keeper restarted', async (t) => {
+  const { stage, buyer, keeper, shown, chargesAsShown, askRefund } = await changing(t);
+  t.equal((await askRefund()).status, 201);
+  await stage.land(buyer.keypair, shown.transaction);
+  await stage.quiet();
+  t.equal((await rowsOf(stage, buyer)).length, 1, 'the refund may still land');
+  await keeper.stop();
+  await passDay(stage);
+  await stage.startKeeper();
+  await chargesAsShown();
+  t.match(await stage.sql`select status from refunds`, [{ status: 'expired' }]);
+});
+
+void t.test('a checkout with a discount landed while no keeper ran for a day', async (t) => {
+  const stage = await startApiStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+  const merchant = await merchantOf(stage, plan);
+  const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+  const buyer = await stage.buyer(plan);
+  const { transaction } = await offerOf(buyer, { checkoutSessionId: session.id });
+  await stage.land(buyer.keypair, transaction);
+  await passDay(stage);
+  await stage.startKeeper();
+  await registered(stage, buyer);
+  await stage.until('it is paid', async () => (await paid(stage, buyer)).length > 0);
+  // The half of the price, for the 695 hours that are left of the 720.
+  const [amount = 0n] = await paid(stage, buyer);
+  t.ok(amount > 2_412_000n && amount <= 2_413_194n, `charged ${amount}`);
+  t.match(await rowsOf(stage, buyer), [{ externalId: 'alice', discountPercent: 50 }]);
+  const [row] = await rowsOf(stage, buyer);
+  t.match(await merchant.read(session), { subscriptionId: row!.id });
 });

@@ -28,11 +28,27 @@ export async function checkoutSessionOf(
 }
 
 /**
- * Returns the session if `wallet` can subscribe to the plan in it. Throws VALIDATION_ERROR when the
- * session belongs to another plan, FORBIDDEN when the session is for another wallet or bound to
- * another wallet, and CONFLICT when the session is complete or expired.
+ * Returns the session if `wallet` can subscribe to the plan in it. Throws as offeredCheckoutSession
+ * does, and CONFLICT when the session has expired before a wallet was bound to it.
  */
 export async function openCheckoutSession(
+  sql: Queryable,
+  id: string,
+  parties: { planId: string; wallet: string },
+): Promise<CheckoutSessionRow> {
+  const session = await offeredCheckoutSession(sql, id, parties);
+  if (session.status === 'expired' && session.subscriberWallet === null)
+    throw new ServiceError('CONFLICT', 'This checkout has expired. Ask for a new link.');
+  return session;
+}
+
+/**
+ * Returns the session of an offer from which `wallet` has subscribed: the offer was made while the
+ * session was open, so it may have expired since. Throws VALIDATION_ERROR when the session belongs
+ * to another plan, FORBIDDEN when the session is for another wallet or bound to another wallet, and
+ * CONFLICT when the session is complete.
+ */
+export async function offeredCheckoutSession(
   sql: Queryable,
   id: string,
   { planId, wallet }: { planId: string; wallet: string },
@@ -44,8 +60,6 @@ export async function openCheckoutSession(
     throw new ServiceError('FORBIDDEN', 'Another wallet has begun this checkout.');
   if (session.status === 'complete')
     throw new ServiceError('CONFLICT', 'This checkout is complete: it cannot be used twice.');
-  if (session.status === 'expired' && session.subscriberWallet === null)
-    throw new ServiceError('CONFLICT', 'This checkout has expired. Ask for a new link.');
   return session;
 }
 

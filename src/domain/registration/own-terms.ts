@@ -7,7 +7,7 @@ import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-session
 import type { OwnIds } from '../../db/subscriptions/merchant-edits.ts';
 import { isUnclaimed } from '../../db/subscriptions/unclaimed.ts';
 import { invalidField } from '../../errors.ts';
-import { checkoutSessionOf, openCheckoutSession } from './checkout.ts';
+import { checkoutSessionOf, offeredCheckoutSession, openCheckoutSession } from './checkout.ts';
 import type { RegistrationToStore } from './claiming.ts';
 
 interface Request extends OwnIds {
@@ -56,7 +56,7 @@ export async function ownTermsOf(
 
 /**
  * Returns what the registration takes besides the trial: from the session of the offer from which
- * the account comes, else from what the request names. Throws as openCheckoutSession does.
+ * the account comes, else from what the request names. Throws as offeredCheckoutSession does.
  */
 export async function takenTerms(
   sql: Queryable,
@@ -67,7 +67,7 @@ export async function takenTerms(
   if (isDone) return {};
   const id = offer?.checkoutSessionId ?? named?.id;
   if (id === undefined) return ids;
-  const session = named?.id === id ? named : await openCheckoutSession(sql, id, parties);
+  const session = named?.id === id ? named : await offeredCheckoutSession(sql, id, parties);
   const { externalId, allowSecond } = session;
   const { discountPercent, discountAmount, discountPeriods } = session;
   const discount = { discountPercent, discountAmount, discountPeriods };
