@@ -16,7 +16,9 @@ async function passDay(stage: ApiStage): Promise<void> {
   await stage.sql`
     update checkout_sessions set created_at = created_at - interval '25 hours',
       expires_at = expires_at - interval '25 hours'`;
-  await stage.sql`update refunds set look_at = look_at - interval '25 hours'`;
+  await stage.sql`
+    update refunds set created_at = created_at - interval '25 hours',
+      look_at = look_at - interval '25 hours'`;
   await deleteOldOffers(stage.sql);
   stage.passHours(25);
   stage.net.mineBlocks(200);
