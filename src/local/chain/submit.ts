@@ -29,6 +29,7 @@ export function submit(
   chain.events.emit('received', transaction.id);
   if (!skipPreflight && !knownAt(chain, transaction, preflightHeight))
     return { refused: 'BlockhashNotFound', record: null };
+  if (chain.held.some(({ transaction: { id } }) => id === transaction.id)) return null;
   const { hold } = chain.faults;
   if (chain.faults.drop > 0 || (hold !== null && hold.count > 0))
     return divert(chain, transaction, skipPreflight);

@@ -54,7 +54,7 @@ function rateLimit(from: Settings): RateLimit {
  * localnet_ method are not affected. The faults are:
  * - `{kind: 'drop', count?}`: the node accepts transactions and never runs them.
  * - `{kind: 'hold', blocks, count?}`: transactions run `blocks` blocks later, if their blockhash is
- *   then still valid.
+ *   then still valid. Sending one again does not change that.
  * - `{kind: 'status', status: 429 | 500, count?, methods?, retryAfter?, endpoint?}`: requests get
  *   this HTTP status.
  * - `{kind: 'silence', count?, methods?, endpoint?}`: requests get no response.

@@ -149,6 +149,7 @@ void t.test(
     await send(chain, other);
     t.equal((await statusOf(chain, other))?.slot, slot, 'the one after it is not held');
     chain.mineBlocks(2);
+    t.equal(await send(chain, held), held.signature, 'sent again');
     t.equal(await statusOf(chain, held), null);
     t.equal(await balanceOf(chain, stranger), 2_000_000);
     chain.mineBlocks();
