@@ -714,7 +714,7 @@ comment on column merchants.email_confirmed_at is 'the link in the confirmation 
 comment on column merchants.email_given_at is 'links of earlier confirmations are void; null: before addresses were confirmed';
 CREATE TRIGGER changed_email BEFORE UPDATE OF email ON public.merchants FOR EACH ROW WHEN ((new.email IS DISTINCT FROM old.email)) EXECUTE FUNCTION email_changed();
 
-create table offered_transactions (
+create table offers (
   id uuid not null default uuid_v7(),
   wallet text not null,
   blockhash text not null,
@@ -730,40 +730,77 @@ create table offered_transactions (
   replaces uuid,
   change_when text,
   signature text,
-  relayed_blockhash text,
-  relayed_at timestamp with time zone,
+  signed_blockhash text,
+  signed_at timestamp with time zone,
   reserved_height bigint,
   trial_hours integer,
   look_at timestamp with time zone,
-  constraint offer_changes_whole CHECK (((replaces IS NULL) = (change_when IS NULL))),
-  constraint offered_transactions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
-  constraint offered_transactions_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
+  blockhash_slot bigint not null default 0,
+  sponsor text,
+  address text,
+  origin text,
+  secret_hash bytea,
+  compute_units integer,
+  unit_price bigint,
+  loaded_data_bytes integer,
+  withdraws boolean not null default false,
+  signed bytea,
+  credit_at timestamp with time zone,
+  constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))) NOT VALID,
+  constraint change_is_whole CHECK (((replaces IS NULL) = (num_nonnulls(change_when, credit_at) = 0))) NOT VALID,
   constraint offered_trial_hours CHECK (((trial_hours >= 0) AND (trial_hours <= 8760))) NOT VALID,
+  constraint offers_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
+  constraint offers_compute_units_check CHECK ((compute_units > 0)),
+  constraint offers_loaded_data_bytes_check CHECK ((loaded_data_bytes > 0)),
+  constraint offers_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text, 'publish'::text, 'pullers'::text, 'refund'::text]))),
+  constraint offers_secret_hash_check CHECK ((length(secret_hash) = 32)),
+  constraint offers_signed_check CHECK (((length(signed) >= 1) AND (length(signed) <= 1232))),
+  constraint offers_unit_price_check CHECK ((unit_price >= 0)),
   constraint plan_named_unless_of_wallet CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
-  constraint relayed_is_whole CHECK ((num_nulls(signature, relayed_blockhash, relayed_at) = ANY (ARRAY[0, 3]))) NOT VALID,
+  constraint signed_is_whole CHECK (
+CASE
+    WHEN (sponsor IS NULL) THEN (num_nulls(signature, signed_blockhash, signed_at) = ANY (ARRAY[0, 3]))
+    ELSE ((num_nonnulls(signature, signed_blockhash) = 0) AND ((signed IS NULL) = (signed_at IS NULL)))
+END) NOT VALID,
+  constraint sponsored_is_whole CHECK (
+CASE
+    WHEN (sponsor IS NULL) THEN ((num_nonnulls(address, origin, secret_hash, compute_units, unit_price, loaded_data_bytes, signed, credit_at) = 0) AND (NOT withdraws))
+    ELSE ((num_nulls(message, address, compute_units, unit_price, loaded_data_bytes) = 0) AND (num_nonnulls(change_when, trial_hours, reserved_height, registered_at) = 0) AND (NOT resumes) AND (purpose <> ALL (ARRAY['publish'::text, 'pullers'::text, 'refund'::text])))
+END) NOT VALID,
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text, 'revoke'::text])) = (subscription_pda IS NULL))),
-  constraint offered_transactions_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
-  constraint offered_transactions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
-  constraint offered_transactions_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
-  constraint offered_transactions_pkey PRIMARY KEY (id)
+  constraint offers_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
+  constraint offers_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
+  constraint offers_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
+  constraint offers_pkey PRIMARY KEY (id)
 );
-comment on table offered_transactions is 'unsigned transactions offered to wallets for signing; deleted after ten minutes; offers to subscribe and relayed offers to resume after 24 hours, once they are registered or given up, at the latest after 30 days';
-comment on column offered_transactions.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
-comment on column offered_transactions.checkout_session_id is 'the session in which the wallet subscribes';
-comment on column offered_transactions.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
-comment on column offered_transactions.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
-comment on column offered_transactions.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
-comment on column offered_transactions.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before';
-comment on column offered_transactions.relayed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
-comment on column offered_transactions.relayed_at is 'when the relay first took a transaction that the wallet had signed for this offer';
-comment on column offered_transactions.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
-comment on column offered_transactions.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither, or is older than this column';
-comment on column offered_transactions.look_at is 'time before which a keeper does not read the account at subscription_pda again for this offer; null: no keeper has read it; infinity: given up, because there is no account after 24 hours, or it has a live registration';
-CREATE INDEX offered_transactions_by_age ON public.offered_transactions USING btree (created_at);
-CREATE INDEX offered_transactions_by_pda ON public.offered_transactions USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
-CREATE INDEX offered_transactions_by_session ON public.offered_transactions USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
-CREATE INDEX offered_transactions_by_wallet ON public.offered_transactions USING btree (wallet, blockhash);
-CREATE INDEX offered_transactions_changing ON public.offered_transactions USING btree (replaces) WHERE (replaces IS NOT NULL);
+comment on table offers is 'unsigned transactions offered to wallets for signing, written by serve; a keeper rebuilds the message of a sponsored one and never signs stored bytes; deleted after ten minutes; after 24 hours: signed sponsored ones, a day after their transaction has ended; offers to subscribe and relayed offers to resume, once they are registered or given up, at the latest after 30 days';
+comment on column offers.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
+comment on column offers.checkout_session_id is 'the session in which the wallet subscribes';
+comment on column offers.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
+comment on column offers.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
+comment on column offers.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
+comment on column offers.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before, and where a sponsor pays';
+comment on column offers.signed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
+comment on column offers.signed_at is 'when the service first took a transaction that the wallet had signed for this offer';
+comment on column offers.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
+comment on column offers.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither, or is older than this column';
+comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no account after 24 hours, or it has a live registration';
+comment on column offers.blockhash_slot is 'slot of the answer with the blockhash; 0: an older release made the offer';
+comment on column offers.sponsor is 'the wallet of the keeper that pays for the transaction and sends it; null: the wallet pays, and the relay sends';
+comment on column offers.address is 'sponsored: network of the client that asked for the offer, for its budget';
+comment on column offers.origin is 'sponsored: Origin of the page that asked; only it may use the secret';
+comment on column offers.secret_hash is 'sponsored: SHA-256 of the secret that stands for the wallet; null for an offer to a signed-in wallet';
+comment on column offers.withdraws is 'sponsored; close: revokes the approval too; revoke: closes the authority too';
+comment on column offers.signed is 'sponsored: the transaction with the wallet''s signature, as the page sent it';
+comment on column offers.credit_at is 'sponsored: chain time, later than the landing, for which the credit of the change was computed';
+CREATE INDEX offers_by_age ON public.offers USING btree (created_at);
+CREATE INDEX offers_by_pda ON public.offers USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
+CREATE INDEX offers_by_plan ON public.offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);
+CREATE INDEX offers_by_session ON public.offers USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
+CREATE INDEX offers_by_wallet ON public.offers USING btree (wallet, blockhash);
+CREATE INDEX offers_changing ON public.offers USING btree (replaces) WHERE (replaces IS NOT NULL);
+CREATE INDEX offers_handed_over ON public.offers USING btree (signed_at) WHERE (signed IS NOT NULL);
+CREATE INDEX offers_handed_over_by_wallet ON public.offers USING btree (wallet, signed_at) WHERE (signed IS NOT NULL);
 
 create table payment_attempts (
   id uuid not null default uuid_v7(),
@@ -1078,63 +1115,6 @@ create table sample_events (
 comment on table sample_events is 'sample events that merchants triggered to test receivers: sent once, visible to "billing listen", without a sequence number; kept for an hour';
 CREATE INDEX sample_events_by_age ON public.sample_events USING btree (created_at);
 CREATE INDEX sample_events_by_app ON public.sample_events USING btree (app_id, id);
-
-create table sponsored_offers (
-  id uuid not null default uuid_v7(),
-  purpose text not null,
-  wallet text not null,
-  sponsor text not null,
-  plan_id uuid,
-  subscription_pda text,
-  checkout_session_id uuid,
-  address text not null,
-  origin text,
-  secret_hash bytea,
-  message bytea not null,
-  blockhash text not null,
-  last_valid_block_height bigint not null,
-  blockhash_slot bigint not null,
-  compute_units integer not null,
-  unit_price bigint not null,
-  loaded_data_bytes integer not null,
-  withdraws boolean not null default false,
-  created_at timestamp with time zone not null default now(),
-  signed bytea,
-  signed_at timestamp with time zone,
-  replaces uuid,
-  credit_at timestamp with time zone,
-  look_at timestamp with time zone,
-  constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))),
-  constraint offer_change_is_whole CHECK (((replaces IS NULL) = (credit_at IS NULL))),
-  constraint offer_names_plan CHECK (((purpose = 'revoke'::text) = (plan_id IS NULL))),
-  constraint offer_names_subscription CHECK (((purpose = 'revoke'::text) = (subscription_pda IS NULL))),
-  constraint signed_is_whole CHECK (((signed IS NULL) = (signed_at IS NULL))),
-  constraint sponsored_offers_compute_units_check CHECK ((compute_units > 0)),
-  constraint sponsored_offers_loaded_data_bytes_check CHECK ((loaded_data_bytes > 0)),
-  constraint sponsored_offers_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text]))),
-  constraint sponsored_offers_secret_hash_check CHECK ((length(secret_hash) = 32)),
-  constraint sponsored_offers_signed_check CHECK (((length(signed) >= 1) AND (length(signed) <= 1232))),
-  constraint sponsored_offers_unit_price_check CHECK ((unit_price >= 0)),
-  constraint sponsored_offers_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
-  constraint sponsored_offers_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
-  constraint sponsored_offers_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id) ON DELETE CASCADE,
-  constraint sponsored_offers_pkey PRIMARY KEY (id)
-);
-comment on table sponsored_offers is 'sponsored transactions offered to wallets, written by serve; a keeper rebuilds the message and never signs stored bytes; a signed one is kept for a day, and for a day after its transaction has ended';
-comment on column sponsored_offers.address is 'network of the client that asked for the offer, for its budget';
-comment on column sponsored_offers.origin is 'Origin of the page that asked; only it may use the secret';
-comment on column sponsored_offers.secret_hash is 'SHA-256 of the secret that stands for the wallet; null for an offer to a signed-in wallet';
-comment on column sponsored_offers.withdraws is 'close: revokes the approval too; revoke: closes the authority too';
-comment on column sponsored_offers.signed is 'the transaction with the wallet''s signature, as the page sent it';
-comment on column sponsored_offers.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
-comment on column sponsored_offers.credit_at is 'chain time, later than the landing, for which the credit of the change was computed';
-comment on column sponsored_offers.look_at is 'time from which a keeper may take the signed offer again: it decides about it, or has put it off; null: no keeper has taken it';
-CREATE INDEX sponsored_offers_by_age ON public.sponsored_offers USING btree (created_at);
-CREATE INDEX sponsored_offers_by_plan ON public.sponsored_offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);
-CREATE INDEX sponsored_offers_by_session ON public.sponsored_offers USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
-CREATE INDEX sponsored_offers_changing ON public.sponsored_offers USING btree (replaces) WHERE (replaces IS NOT NULL);
-CREATE INDEX sponsored_offers_signed ON public.sponsored_offers USING btree (signed_at) WHERE (signed IS NOT NULL);
-CREATE INDEX sponsored_offers_signed_by_wallet ON public.sponsored_offers USING btree (wallet, signed_at) WHERE (signed IS NOT NULL);
 
 create table sponsorships (
   offer_id uuid not null,
@@ -1573,3 +1553,55 @@ create view fees_brought as
           WHERE (p.status = 'succeeded'::text)) brought
   GROUP BY merchant_id;
 comment on view fees_brought is 'merchant_fees with the newer payments (100,000 at most)';
+
+create view offered_transactions as
+ SELECT id,
+    wallet,
+    blockhash,
+    message,
+    last_valid_block_height,
+    purpose,
+    plan_id,
+    subscription_pda,
+    checkout_session_id,
+    created_at,
+    resumes,
+    registered_at,
+    replaces,
+    change_when,
+    signature,
+    signed_blockhash AS relayed_blockhash,
+    signed_at AS relayed_at,
+    reserved_height,
+    trial_hours,
+    look_at
+   FROM offers
+  WHERE (sponsor IS NULL);
+
+create view sponsored_offers as
+ SELECT id,
+    purpose,
+    wallet,
+    sponsor,
+    plan_id,
+    subscription_pda,
+    checkout_session_id,
+    address,
+    origin,
+    secret_hash,
+    message,
+    blockhash,
+    last_valid_block_height,
+    blockhash_slot,
+    compute_units,
+    unit_price,
+    loaded_data_bytes,
+    withdraws,
+    created_at,
+    signed,
+    signed_at,
+    replaces,
+    credit_at,
+    look_at
+   FROM offers
+  WHERE (sponsor IS NOT NULL);

@@ -93,7 +93,7 @@ async function recordSteps({ sql }: Database): Promise<void> {
       return null;
     end $$`;
   await sql`
-    create trigger bench_step after update of signed, look_at on sponsored_offers
+    create trigger bench_step after update of signed, look_at on offers
     for each row execute function bench_step()`;
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
 import { timeOf } from '../../src/chain/time.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
-import { storeSigned } from '../../src/db/offers/sponsored-offers.ts';
+import { storeSigned } from '../../src/db/offers/offers.ts';
 import { createTokens } from '../../src/domain/accounts/tokens.ts';
 import type { Checkouts, Wallet } from '../checkout/checkouts.ts';
 import type { Database } from '../dispatch/harness.ts';
@@ -167,19 +167,19 @@ export class Stranger {
     await this.#refund(first.paymentId);
     const signed = Buffer.from(addSignature(wallet.keypair, shown.transaction), 'base64');
     const copies = await sql<{ id: string }[]>`
-      insert into sponsored_offers (purpose, wallet, sponsor, plan_id, subscription_pda, address,
+      insert into offers (purpose, wallet, sponsor, plan_id, subscription_pda, address,
         message, blockhash, last_valid_block_height, blockhash_slot, compute_units, unit_price,
         loaded_data_bytes, replaces, credit_at)
       select purpose, wallet, sponsor, plan_id, subscription_pda, address, message, blockhash,
         last_valid_block_height, blockhash_slot, compute_units, unit_price, loaded_data_bytes,
         replaces, credit_at
-      from sponsored_offers cross join generate_series(1, ${PUT_OFF}) where id = ${shown.offerId}
+      from offers cross join generate_series(1, ${PUT_OFF}) where id = ${shown.offerId}
       returning id`;
     const ids = copies.map(({ id }) => id);
     for (const id of ids) await storeSigned(sql, id, signed);
     return async () => {
       const [row] = await sql<[{ count: number }]>`
-        select count(*)::int as count from sponsored_offers o where o.id = any(${ids}::uuid[])
+        select count(*)::int as count from offers o where o.id = any(${ids}::uuid[])
           and not exists (select from sponsorships s where s.offer_id = o.id)`;
       return row.count;
     };

@@ -12,8 +12,7 @@ import { deleteEndedBudgets } from '../db/accounts/rate-budgets.ts';
 import { deleteOldSamples } from '../db/delivering/event-feed.ts';
 import { deleteGoneReaders } from '../db/delivering/event-readers.ts';
 import { recordPublicUrl } from '../db/money/receipts.ts';
-import { deleteOldOffers } from '../db/offers/offered-transactions.ts';
-import { deleteOldSponsoredOffers } from '../db/offers/sponsored-offers.ts';
+import { deleteOldOffers } from '../db/offers/offers.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import {
   ANY_ENDPOINT,
@@ -273,7 +272,6 @@ function sweep(sql: Sql, log: Log): Loop {
         deleteOldSamples(sql),
         deleteGoneReaders(sql),
         deleteOldOffers(sql),
-        deleteOldSponsoredOffers(sql),
         deleteEndedSessions(sql),
       ]);
       return counts.includes(1000);

@@ -54,11 +54,11 @@ void t.test('each queue of a daemon is work for it', async (t) => {
     () => sql`update refunds set status = 'expired', look_at = null`,
   );
   const pda = randomAddress();
-  await sql`insert into offered_transactions ${sql({ wallet: randomAddress(), blockhash: randomAddress(), lastValidBlockHeight: 1, purpose: 'subscribe', planId, subscriptionPda: pda })}`;
+  await sql`insert into offers ${sql({ wallet: randomAddress(), blockhash: randomAddress(), lastValidBlockHeight: 1, purpose: 'subscribe', planId, subscriptionPda: pda })}`;
   await isWork(
     'keeper',
     'a sign-up that may land',
-    () => sql`update offered_transactions set registered_at = now()`,
+    () => sql`update offers set registered_at = now()`,
   );
   await sql`insert into unregistered_subscriptions ${sql({ ...of, subscriptionPda: pda, subscriberWallet: randomAddress() })}`;
   await isWork(
@@ -70,7 +70,7 @@ void t.test('each queue of a daemon is work for it', async (t) => {
   const wallet = randomAddress();
   const offerId = await insertOffer(sql, { wallet, planId, secret: null, origin: null });
   t.same(await work(), idle, 'an offer that its wallet has not signed');
-  await sql`update sponsored_offers set signed = message, signed_at = now()`;
+  await sql`update offers set signed = message, signed_at = now() where sponsor is not null`;
   const sponsorship = { offerId, purpose: 'cancel', wallet, address: '', sponsor: randomAddress() };
   await isWork(
     'keeper',

@@ -6,7 +6,7 @@ import { readOldestMail, takeMails } from '../../src/db/delivering/mails.ts';
 import { lockRequestedRun, updateRun } from '../../src/db/delivering/replays.ts';
 import { readOldestRefund, takeAwaitedRefunds } from '../../src/db/money/refunds.ts';
 import { claimRentOut, readOldestRentCheck } from '../../src/db/offers/sponsor-rent.ts';
-import { readOldestOffer } from '../../src/db/offers/sponsored-offers.ts';
+import { readOldestOffer } from '../../src/db/offers/signed-offers.ts';
 import { claimSponsorships, readOldestSponsorship } from '../../src/db/offers/sponsorships.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { newId } from '../../src/db/postgres/ids.ts';
@@ -120,7 +120,7 @@ async function insertOffers(
   const planId = await insertPlan(sql, of);
   for (let place = 0; place < count; place += 1)
     await sql`
-      insert into offered_transactions (wallet, blockhash, message, last_valid_block_height,
+      insert into offers (wallet, blockhash, message, last_valid_block_height,
         purpose, plan_id, subscription_pda)
       values (${randomAddress()}, 'hash', '\\x00', 1, 'subscribe', ${planId}, ${`${of.id}${place}`})`;
 }
@@ -139,7 +139,7 @@ void t.test('awaited subscriptions that were looked at are skipped, and due agai
   const { sql } = await testDatabase(t, { max: 2 });
   const { honest } = await twoMerchants(sql);
   await insertOffers(sql, honest, 1);
-  await sql`update offered_transactions set created_at = now() - interval '1 hour'`;
+  await sql`update offers set created_at = now() - interval '1 hour'`;
   // The same merchant's, which strangers asked for later.
   await insertOffers(sql, { ...honest, id: 'stranger' }, MANY);
   await sql`
@@ -248,12 +248,12 @@ void t.test('an offer that is taken or put off does not count as late', async (t
   const planId = await insertPlan(sql, honest);
   t.equal(await readOldestOffer(sql), 0);
   await sql`
-    insert into sponsored_offers (purpose, wallet, sponsor, plan_id, subscription_pda, address,
+    insert into offers (purpose, wallet, sponsor, plan_id, subscription_pda, address,
       message, blockhash, last_valid_block_height, blockhash_slot, compute_units, unit_price,
       loaded_data_bytes, signed, signed_at)
     values ('subscribe', 'wallet', 'sponsor', ${planId}, 'pda', 'address:10.0.0.1', '\\x00', 'hash',
       1, 1, 1, 0, 1, '\\x00', now() - interval '90 seconds')`;
   t.ok((await readOldestOffer(sql)) >= 90);
-  await sql`update sponsored_offers set look_at = now() + interval '1 second'`;
+  await sql`update offers set look_at = now() + interval '1 second'`;
   t.equal(await readOldestOffer(sql), 0);
 });

@@ -122,7 +122,7 @@ void t.test('a shop’s token signs nothing for other apps, nor for all of them'
     const signed = { transaction: bytes.toString('base64'), offerId };
     t.match(await post('/transactions', bound, signed), { status: 403 }, path);
     const [offer] = await api.sql<{ signature: string | null }[]>`
-      select signature from offered_transactions where id = ${offerId}`;
+      select signature from offers where id = ${offerId}`;
     t.equal(offer?.signature, null, 'nothing was sent');
   }
 });

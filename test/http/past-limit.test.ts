@@ -54,7 +54,7 @@ void t.test('past a limit, progress answers what is known, to the holder alone',
 
   // What changes is known soon.
   await sql`
-    update sponsored_offers set signed = message, signed_at = now()
+    update offers set signed = message, signed_at = now()
     where id = any (${[own, ofPage]})`;
   for (const [url, credential] of [
     [`/subscriber/offers/${own}`, token],

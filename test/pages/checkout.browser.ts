@@ -84,7 +84,7 @@ void t.test(
     await second.page.getByText('This wallet cannot use this checkout').waitFor();
     await inspect(t, second.page, 'checkout-another-wallet');
     t.equal(
-      (await sql`select 1 from offered_transactions where wallet = ${second.wallet.address}`)
+      (await sql`select 1 from offers where wallet = ${second.wallet.address}`)
         .length,
       0,
     );

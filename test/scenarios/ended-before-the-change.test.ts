@@ -62,7 +62,7 @@ void t.test(
     await stage.land(buyer.keypair, shown.transaction);
     stage.passHours(7);
     // The database's clock follows the chain's: the offer is seven hours old.
-    await stage.sql`update offered_transactions set created_at = now() - interval '7 hours'`;
+    await stage.sql`update offers set created_at = now() - interval '7 hours'`;
     await stage.parts().collect();
     t.match(await read(first), { status: 'cancelled' });
     await stage.startKeeper();

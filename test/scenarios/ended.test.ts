@@ -11,7 +11,7 @@ import {
 } from '../../src/chain/program/addresses.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
 import { resumeInstructions } from '../../src/chain/transactions/subscriptions.ts';
-import { recordRelayed } from '../../src/db/offers/offered-transactions.ts';
+import { recordRelayed } from '../../src/db/offers/offers.ts';
 import { holdCancel } from '../../src/domain/change/cancel.ts';
 import {
   checkRegistration,
@@ -221,10 +221,10 @@ void t.test(
     });
 
     await t.test('an upgrade left the used offers open', async (t) => {
-      await stage.sql`update offered_transactions set registered_at = null`;
+      await stage.sql`update offers set registered_at = null where sponsor is null`;
       await restart();
       t.same(await stateOf(stage, ends), before);
-      await stage.sql`update offered_transactions set registered_at = now()`;
+      await stage.sql`update offers set registered_at = now() where sponsor is null`;
     });
 
     await t.test('the rule is switched on', async (t) => {
@@ -340,7 +340,7 @@ void t.test(
     for (const [name, one] of Object.entries(ends))
       await stage.until(`${name} has ended`, () => hasStatus(stage, one, 'cancelled', 'expired'));
 
-    await stage.sql`update offered_transactions set registered_at = null where purpose = 'subscribe'`;
+    await stage.sql`update offers set registered_at = null where purpose = 'subscribe'`;
     t.equal((await ends.asks.buyer.offer()).status, 200);
     await relays(stage, relayed);
     for (const one of Object.values(ends)) await resume(stage, one);

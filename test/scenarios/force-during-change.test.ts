@@ -121,7 +121,7 @@ void t.test('a change that the relay took', async (t) => {
   const first = send();
   await stage.until('the relay has it', async () => {
     const rows = await stage.sql`
-      select 1 from offered_transactions where relayed_blockhash is not null`;
+      select 1 from offers where signed_blockhash is not null`;
     return rows.length > 0;
   });
   t.match(await force(), wait);
@@ -137,7 +137,7 @@ void t.test('the relay gets an older transaction of the same offer again', async
   const { stage, buyer, force, offered } = await scene(t);
   const offer = await offered();
   const rows = () => stage.sql<{ old: string; taken: string | null }[]>`
-    select blockhash as old, relayed_blockhash as taken from offered_transactions
+    select blockhash as old, signed_blockhash as taken from offers
     where id = ${offer.offerId}`;
   const { old } = (await rows())[0]!;
   // The wallet signs again with a newer blockhash, after the first one has expired.
@@ -164,12 +164,12 @@ void t.test('a chain that stands still for a quarter of an hour', async (t) => {
   const sent = relayed(buyer, offer);
   await stage.until('the relay has it', async () => {
     const rows = await stage.sql`
-      select 1 from offered_transactions where relayed_blockhash is not null`;
+      select 1 from offers where signed_blockhash is not null`;
     return rows.length > 0;
   });
   await stage.sql`
-    update offered_transactions set created_at = created_at - interval '16 minutes',
-      relayed_at = relayed_at - interval '16 minutes'`;
+    update offers set created_at = created_at - interval '16 minutes',
+      signed_at = signed_at - interval '16 minutes'`;
   t.match(await force(), wait, 'its blockhash is still valid');
   stage.net.mineBlocks(LIFETIME);
   t.equal((await force()).status, 200);

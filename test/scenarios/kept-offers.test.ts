@@ -1,7 +1,7 @@
 // Offers whose transactions have landed count however late a keeper registers their accounts: it
 // was away for a day, or a pending refund held the registration up.
 import t, { type Test } from 'tap';
-import { deleteOldOffers } from '../../src/db/offers/offered-transactions.ts';
+import { deleteOldOffers } from '../../src/db/offers/offers.ts';
 import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { type ApiStage, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan } from '../fixtures/billing.ts';
@@ -11,7 +11,7 @@ import { merchantOf, offerOf, paid, registered, rowsOf } from '../fixtures/shown
 /** Lets 25 hours and 200 blocks pass, in which `serve` deletes old offers. */
 async function passDay(stage: ApiStage): Promise<void> {
   await stage.sql`
-    update offered_transactions set created_at = created_at - interval '25 hours',
+    update offers set created_at = created_at - interval '25 hours',
       look_at = look_at - interval '25 hours'`;
   await stage.sql`
     update checkout_sessions set created_at = created_at - interval '25 hours',

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { signatureOf } from '../../src/chain/keypair.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
-import { recordRelayed } from '../../src/db/offers/offered-transactions.ts';
+import { recordRelayed } from '../../src/db/offers/offers.ts';
 import { startApiStage } from '../fixtures/api-stage.ts';
 import {
   merchantOf,

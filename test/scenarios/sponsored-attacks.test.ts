@@ -13,10 +13,10 @@ import { transferLamports } from '../../src/chain/transactions/system-instructio
 import type { Config } from '../../src/config/config.ts';
 import {
   findSponsoredOffer,
-  insertSponsoredOffer,
+  insertOffer,
   type NewSponsoredOffer,
   storeSigned,
-} from '../../src/db/offers/sponsored-offers.ts';
+} from '../../src/db/offers/offers.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import { newId } from '../../src/db/postgres/ids.ts';
 import type { LocalnetOptions } from '../../src/local/chain/start.ts';
@@ -48,7 +48,7 @@ async function forge(
     const real = (await findSponsoredOffer(serve, like.offerId))!;
     const id = await newId(serve);
     const forged = { ...real, id, ...change };
-    await insertSponsoredOffer(serve, forged);
+    await insertOffer(serve, forged);
     const unsigned = unsignedSponsored(forged.message);
     await storeSigned(serve, id, Buffer.from(addSignature(wallet, unsigned), 'base64'));
     return id;
@@ -98,7 +98,7 @@ void t.test('serve is taken over: a keeper signs nothing that it would not build
   const forbidden = { code: '42501' };
   await t.rejects(serve`update sponsorships set state = 'refused'`, forbidden);
   await t.rejects(serve`delete from sponsorships`, forbidden);
-  await t.rejects(serve`update sponsored_offers set wallet = 'other'`, forbidden);
+  await t.rejects(serve`update offers set wallet = 'other'`, forbidden);
   await t.rejects(serve`insert into transactions default values`, forbidden);
 });
 
@@ -126,7 +126,7 @@ void t.test(
         const wallet = stage.poor();
         const { offerId, transaction } = await stage.offer(plan, wallet);
         // As an insert of serve: it may not update these columns.
-        await stage.sql`update sponsored_offers set ${stage.sql(columns)} where id = ${offerId}`;
+        await stage.sql`update offers set ${stage.sql(columns)} where id = ${offerId}`;
         const signed = Buffer.from(addSignature(wallet, transaction), 'base64');
         t.ok(await storeSigned(stage.sql, offerId, signed));
         return offerId;
@@ -196,7 +196,7 @@ void t.test(
     );
     // A page of another site sends its Origin with every request.
     const shop = 'https://shop.test';
-    await stage.sql`update sponsored_offers set origin = ${shop} where id = ${offerId}`;
+    await stage.sql`update offers set origin = ${shop} where id = ${offerId}`;
     t.match(await read({ origin: shop }), { status: 200 });
     t.match(await read({}), { status: 404 });
     t.match(await read({ origin: publicUrl }), { status: 404 });
@@ -213,7 +213,7 @@ void t.test('the token of a shop’s hand-over reaches the apps that name the sh
   const wallet = stage.poor();
   const offer = await stage.offer(plan, wallet);
   const shop = 'https://shop.test';
-  await stage.sql`update sponsored_offers set origin = ${shop} where id = ${offer.offerId}`;
+  await stage.sql`update offers set origin = ${shop} where id = ${offer.offerId}`;
   const path = `/checkout/offers/${offer.offerId}/transaction`;
   const { body } = await stage.api.call<{ token: string }>('POST', path, {
     token: offer.secret,
@@ -302,7 +302,7 @@ void t.test('fresh wallets at fresh addresses: the budget of the day holds', asy
   stage.net.mineBlocks(2);
   const made: { wallet: Keypair; offer: OfferMade }[] = [];
   for (const wallet of wallets) made.push({ wallet, offer: await stage.offer(plan, wallet) });
-  await stage.sql`update sponsored_offers set address = id::text`;
+  await stage.sql`update offers set address = id::text`;
   for (const { wallet, offer } of made) await stage.sign(offer, wallet);
   const two = [stage.sponsor().sponsor, stage.sponsor().sponsor];
   await stage.until('all are decided', async () => {

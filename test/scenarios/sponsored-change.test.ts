@@ -221,7 +221,7 @@ void t.test('not sponsored: what is not paid at once', async (t) => {
   });
   await stage.sql`update plans set app_id = ${small.appId} where id = ${near.id}`;
   t.match(await asks(buyer, near), { sponsored: false, notSponsored: { code: 'below_minimum' } });
-  t.same(await stage.sql`select 1 from sponsored_offers where replaces is not null`, []);
+  t.same(await stage.sql`select 1 from offers where replaces is not null and sponsor is not null`, []);
 });
 
 void t.test('a failing change changes nothing; forged offers are refused', async (t) => {
@@ -264,7 +264,7 @@ void t.test('a failing change changes nothing; forged offers are refused', async
     const offer = await asks(buyer, large);
     t.equal(offer.sponsored, true, name);
     await hands(buyer, offer);
-    await stage.sql`update sponsored_offers set ${stage.sql(change)} where id = ${offer.offerId}`;
+    await stage.sql`update offers set ${stage.sql(change)} where id = ${offer.offerId}`;
     await stage.sponsor().sponsor.turn(true);
     t.match(await endOf(stage, offer), { state: 'refused', reason }, name);
   }

@@ -304,7 +304,7 @@ void t.test('an offer that is signed too late is refused before anything is sign
 void t.test('an offer that nobody has decided about in ten minutes has lapsed', async (t) => {
   const { stage, plan, offer } = await scene(t, { blockMs: 0 });
   const signedBefore = (time: string, { offerId }: OfferMade) =>
-    stage.sql`update sponsored_offers set signed_at = now() - ${time}::interval where id = ${offerId}`;
+    stage.sql`update offers set signed_at = now() - ${time}::interval where id = ${offerId}`;
   await signedBefore('601 seconds', offer);
   t.match(await stage.progress(offer), { state: 'signed' }, 'a commit may just be under way');
   await signedBefore('661 seconds', offer);

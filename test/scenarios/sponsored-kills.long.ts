@@ -195,7 +195,7 @@ void t.test('processes die while a wallet subscribes or changes its plan', async
       const posted = prepared.post().catch(() => undefined);
       for (;;) {
         const rows = await sql`
-          select 1 from sponsored_offers where id = ${prepared.offerId} and signed is not null`;
+          select 1 from offers where id = ${prepared.offerId} and signed is not null`;
         if (rows.length === 1) break;
         await pause(1);
       }

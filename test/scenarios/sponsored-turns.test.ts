@@ -3,7 +3,7 @@
 import t from 'tap';
 import type { Keypair } from '../../src/chain/keypair.ts';
 import { addSignature } from '../../src/chain/transactions/message.ts';
-import { storeSigned } from '../../src/db/offers/sponsored-offers.ts';
+import { storeSigned } from '../../src/db/offers/offers.ts';
 import { connect } from '../../src/db/postgres/connect.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { asRole } from '../fixtures/postgres.ts';
@@ -74,12 +74,12 @@ void t.test('sixty offers that are put off are skipped', async (t) => {
   const copies: string[] = [];
   for (let count = 0; count < 60; count += 1) {
     const [row] = await sql<{ id: string }[]>`
-      insert into sponsored_offers (purpose, wallet, sponsor, plan_id, subscription_pda, address,
+      insert into offers (purpose, wallet, sponsor, plan_id, subscription_pda, address,
         message, blockhash, last_valid_block_height, blockhash_slot, compute_units, unit_price,
         loaded_data_bytes, replaces, credit_at)
       select purpose, wallet, sponsor, plan_id, subscription_pda, address, message, blockhash,
         last_valid_block_height, blockhash_slot, compute_units, unit_price, loaded_data_bytes,
-        replaces, credit_at from sponsored_offers where id = ${shown.offerId}
+        replaces, credit_at from offers where id = ${shown.offerId}
       returning id`;
     const signed = Buffer.from(addSignature(buyer.wallet, shown.transaction), 'base64');
     t.ok(await storeSigned(sql, row!.id, signed));
@@ -88,14 +88,14 @@ void t.test('sixty offers that are put off are skipped', async (t) => {
   const { sponsor } = stage.sponsor();
   const undecided = async () => {
     const [row] = await sql<[{ count: number }]>`
-      select count(*)::int as count from sponsored_offers o where signed is not null
+      select count(*)::int as count from offers o where signed is not null
         and look_at > now() - interval '1 hour'
         and not exists (select from sponsorships s where s.offer_id = o.id)`;
     return row.count;
   };
   while ((await undecided()) < copies.length) t.ok(await sponsor.decide());
   // All of them are due again, and one that was not looked at before goes first.
-  await sql`update sponsored_offers set look_at = now() - interval '1 second'
+  await sql`update offers set look_at = now() - interval '1 second'
     where look_at is not null`;
   const honest = stage.poor(100_000_000n);
   const made = await stage.offer(large, honest, {}, '10.9.0.1');
@@ -106,7 +106,7 @@ void t.test('sixty offers that are put off are skipped', async (t) => {
 
   // Their blockhash expires: they are refused, and not looked at until ten minutes are over.
   stage.net.mineBlocks(200);
-  await sql`update sponsored_offers set look_at = now()`;
+  await sql`update offers set look_at = now()`;
   await sponsor.turn(true);
   t.equal(await undecided(), 0);
   const ends = await sql`
@@ -174,12 +174,12 @@ void t.test('a keeper may write look_at of an offer, and nothing else', async (t
   };
   const [keeper, serve] = [await as('keeper'), await as('serve')];
   const forbidden = { code: '42501' };
-  await keeper`update sponsored_offers set look_at = now() where id = ${offerId}`;
+  await keeper`update offers set look_at = now() where id = ${offerId}`;
   for (const column of ['signed', 'signed_at', 'wallet', 'address', 'message'])
     await t.rejects(
-      keeper`update sponsored_offers set ${keeper({ [column]: null })} where id = ${offerId}`,
+      keeper`update offers set ${keeper({ [column]: null })} where id = ${offerId}`,
       forbidden,
       column,
     );
-  await t.rejects(serve`update sponsored_offers set look_at = now()`, forbidden);
+  await t.rejects(serve`update offers set look_at = now()`, forbidden);
 });

@@ -96,7 +96,7 @@ void t.test(
     const [first, second] = [await stage.buyer(plan), await stage.buyer(plan)];
     await land(stage, first, (await merchant.session('customer-1')).id);
     const pda = await land(stage, second);
-    await stage.sql`update offered_transactions set message = null, created_at = now() - interval '23 hours'`;
+    await stage.sql`update offers set message = null, created_at = now() - interval '23 hours'`;
     await stage.startKeeper();
     await stage.until('both were registered', async () => {
       const rows = [...(await rowsOf(stage, first)), ...(await rowsOf(stage, second))];

@@ -2,7 +2,7 @@
 // that it would have opened or resumed is live by other means.
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
-import { findOffers } from '../../src/db/offers/offered-transactions.ts';
+import { findOffers } from '../../src/db/offers/offers.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
 import {

@@ -4,6 +4,7 @@ import { VersionedMessage } from '@solana/web3.js';
 import { formatSol } from '../../format.ts';
 import { isSigned, SIGNATURE_LENGTH } from '../keypair.ts';
 import { COMPUTE_BUDGET_PROGRAM } from '../program/addresses.ts';
+import { MAX_TRANSACTION_LENGTH } from './message.ts';
 import { networkFee } from './network-fee.ts';
 
 /**
@@ -104,17 +105,31 @@ export function readSigned(bytes: Buffer): SignedByOne | undefined {
   return { signer: decoded.payer, signature, blockhash: decoded.blockhash, message };
 }
 
+/** Who pays for a transaction, and so what its wallet may change in it. */
+export type Payer = 'wallet' | 'sponsor';
+
 /**
  * Compares the message that a wallet signed with the message that the service built. Returns the
- * first forbidden change as a phrase for an error message, or undefined when there is none. A
- * wallet may change the compute limit and price, the blockhash and the version. A wallet may also
- * add instructions of the Lighthouse program (ASSERTION_PROGRAM).
+ * first forbidden change as a phrase for an error message, or undefined when there is none. Either
+ * payer's wallet may add instructions of the Lighthouse program (ASSERTION_PROGRAM).
+ *
+ *   wallet -> may also change the compute limit and price, the blockhash and the version
+ *   sponsor -> may change nothing else: the assertions stand at the end, and name no signer and no
+ *     writable account. The sponsor's signature must not serve any other purpose.
  */
-export function forbiddenChange(built: Buffer, signed: Buffer): string | undefined {
+export function forbiddenChange(built: Buffer, signed: Buffer, payer: Payer): string | undefined {
   if (built.equals(signed)) return undefined;
   const [original, changed] = [decodeMessage(built), decodeMessage(signed)];
   if (original === undefined || changed === undefined)
     return 'it is not a legacy transaction, or one of version 0 without lookup tables';
+  const length = 1 + original.signers.size * SIGNATURE_LENGTH + signed.length;
+  if (length > MAX_TRANSACTION_LENGTH) return 'it is too long';
+  return payer === 'wallet'
+    ? changedByPayer(original, changed)
+    : changedForSponsor(original, changed);
+}
+
+function changedByPayer(original: Decoded, changed: Decoded): string | undefined {
   if (original.payer !== changed.payer) return 'it has another fee payer';
   if (!sameMembers(original.signers, changed.signers)) return 'it has other signers';
   return (
@@ -122,6 +137,31 @@ export function forbiddenChange(built: Buffer, signed: Buffer): string | undefin
     changedBudget(changed.instructions.filter(isBudget)) ??
     changedAccounts(original, changed)
   );
+}
+
+function changedForSponsor(original: Decoded, changed: Decoded): string | undefined {
+  if (changed.version !== original.version) return 'it has another version';
+  if (changed.blockhash !== original.blockhash) return 'it has another blockhash';
+  if ([...original.signers].join() !== [...changed.signers].join()) return 'it has other signers';
+  return changedAccounts(original, changed) ?? appended(original, changed);
+}
+
+/** Checks that instructions were only appended, and only harmless assertions. */
+function appended(original: Decoded, changed: Decoded): string | undefined {
+  for (const [place, one] of original.instructions.entries()) {
+    const other = changed.instructions[place];
+    if (other === undefined || !isSameInstruction(one, other))
+      return `its instruction ${place + 1} is not the one that the service built`;
+  }
+  for (const { programId, accounts } of changed.instructions.slice(original.instructions.length)) {
+    if (programId !== ASSERTION_PROGRAM)
+      return `it has a further instruction, of the program ${programId}`;
+    if (accounts.some((account) => changed.signers.has(account)))
+      return 'it has an assertion that names a signer';
+    if (accounts.some((account) => changed.writable.has(account)))
+      return 'it has an assertion that names a writable account';
+  }
+  return undefined;
 }
 
 const isBudget = ({ programId }: DecodedInstruction) => programId === COMPUTE_BUDGET_PROGRAM;
@@ -193,8 +233,7 @@ export function feeOf(budget: readonly DecodedInstruction[], signatures: bigint)
  */
 function changedAccounts(original: Decoded, changed: Decoded): string | undefined {
   if (new Set(changed.keys).size !== changed.keys.length) return 'it names an account twice';
-  if (!sameMembers(original.writable, changed.writable))
-    return 'it makes other accounts writable than the service did';
+  if (!sameMembers(original.writable, changed.writable)) return 'it makes other accounts writable';
   const used = new Set([
     changed.payer,
     ...changed.instructions.flatMap(({ programId, accounts }) => [programId, ...accounts]),

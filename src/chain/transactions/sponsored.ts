@@ -7,7 +7,7 @@ import { VersionedMessage } from '@solana/web3.js';
 import { isSigned, type Keypair, SIGNATURE_LENGTH, signatureOf } from '../keypair.ts';
 import type { Instruction } from '../program/instructions.ts';
 import { compileMessage, MAX_TRANSACTION_LENGTH } from './message.ts';
-import { ASSERTION_PROGRAM, type Decoded, decodeMessage, isSameInstruction } from './signed.ts';
+import { decodeMessage } from './signed.ts';
 import type { SignedTransaction } from './subscriptions.ts';
 import {
   computeUnitLimit,
@@ -115,57 +115,8 @@ export function readWalletSigned(bytes: Buffer): WalletSigned | undefined {
 }
 
 /**
- * Compares the message that a wallet signed with the message that the service built. Returns the
- * first forbidden difference as a phrase, or undefined if the sponsor may sign. The wallet may only
- * append instructions of the Lighthouse program (ASSERTION_PROGRAM). The appended instructions must
- * not name a signer or a writable account.
- */
-export function sponsoredChange(built: Buffer, signed: Buffer): string | undefined {
-  if (built.equals(signed)) return undefined;
-  const [original, changed] = [decodeMessage(built), decodeMessage(signed)];
-  if (original === undefined || changed?.version !== 'legacy')
-    return 'it is not the legacy transaction that the service built';
-  if (signed.length > MAX_MESSAGE_LENGTH) return 'it is too long';
-  if (changed.blockhash !== original.blockhash) return 'it has another blockhash';
-  return changedParties(original, changed) ?? changedInstructions(original, changed);
-}
-
-function changedParties(original: Decoded, changed: Decoded): string | undefined {
-  const signers = [...changed.signers];
-  if ([...original.signers].some((signer, place) => signers[place] !== signer))
-    return 'it has other signers';
-  if (signers.length !== original.signers.size) return 'it has other signers';
-  if (new Set(changed.keys).size !== changed.keys.length) return 'it names an account twice';
-  const isSame = [...changed.writable].every((key) => original.writable.has(key));
-  if (!isSame || changed.writable.size !== original.writable.size)
-    return 'it makes other accounts writable';
-  const used = new Set(
-    changed.instructions.flatMap(({ programId, accounts }) => [programId, ...accounts]),
-  );
-  const unused = changed.keys.slice(1).find((key) => !used.has(key));
-  return unused && `it names the account ${unused}, which no instruction uses`;
-}
-
-function changedInstructions(original: Decoded, changed: Decoded): string | undefined {
-  for (const [place, one] of original.instructions.entries()) {
-    const other = changed.instructions[place];
-    if (other === undefined || !isSameInstruction(one, other))
-      return `its instruction ${place + 1} is not the one that the service built`;
-  }
-  for (const { programId, accounts } of changed.instructions.slice(original.instructions.length)) {
-    if (programId !== ASSERTION_PROGRAM)
-      return `it has a further instruction, of the program ${programId}`;
-    if (accounts.some((account) => changed.signers.has(account)))
-      return 'it has an assertion that names a signer';
-    if (accounts.some((account) => changed.writable.has(account)))
-      return 'it has an assertion that names a writable account';
-  }
-  return undefined;
-}
-
-/**
  * Adds the sponsor's signature to a message that the wallet signed. The caller first checks the
- * message with sponsoredChange. Throws a RangeError if the fee payer is not `keypair`.
+ * message with forbiddenChange. Throws a RangeError if the fee payer is not `keypair`.
  */
 export function signAsSponsor(
   keypair: Keypair,

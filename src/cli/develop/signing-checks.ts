@@ -150,7 +150,7 @@ export function subscribeFault(message: Buffer, asked: AskedSubscription): strin
       one.programId !== COMPUTE_BUDGET_PROGRAM &&
       !wanted.some((other) => isSameInstruction(one, other)),
   );
-  if (strange === undefined) return forbiddenChange(built, message);
+  if (strange === undefined) return forbiddenChange(built, message, 'wallet');
   const cancelled = cancelledBy(strange, asked.programId);
   const hint = cancelled === undefined ? '' : ` (--replaces ${cancelled} signs it)`;
   return `it ${stepOf(strange, asked).words}, which was not asked for${hint}`;

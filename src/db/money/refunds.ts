@@ -84,8 +84,8 @@ export async function countOpenRefunds(
         where merchant_id = (select merchant_id from apps where id = ${appId})))
       and r.id >= first_id_at(now() - interval '10 minutes') and r.status = 'pending'
       and r.last_valid_block_height >= ${blockHeight}
-      and not exists (select from offered_transactions o
-        where o.id = r.offer_id and o.relayed_at is not null)`;
+      and not exists (select from offers o
+        where o.id = r.offer_id and o.signed_at is not null)`;
   return row;
 }
 

@@ -2,10 +2,10 @@
 // rent that has not come back is read by rent-ages.ts.
 import type { Queryable } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
+import type { SponsoredPurpose } from './offers.ts';
 import { OVERDUE_AGES, rentOfEnded } from './rent-ages.ts';
 import { closingFees, isOut, out } from './sponsor-rent.ts';
 import { findStanding, type MerchantStanding, standingColumns } from './sponsored-merchants.ts';
-import type { SponsoredPurpose } from './sponsored-offers.ts';
 
 /**
  * The facts that decide whether the budgets allow an offer, with those of its merchant. Amounts are

@@ -67,3 +67,26 @@ export async function countFees(sql: Queryable): Promise<boolean> {
     returning step.next < now() - interval '3 minutes' as is_behind`;
   return rows.some(({ isBehind }) => isBehind === true);
 }
+
+/**
+ * The merchant of a plan, with the merchant's and the app's settings for sponsored transactions.
+ */
+export interface SponsoredPlan {
+  merchantId: string;
+  /** The wallet with which the merchant signs in. */
+  accountWallet: string;
+  /** The merchant's own platform fee. Null means the operator's default fee. */
+  feeBps: number | null;
+  sponsorship: 'on' | 'off';
+}
+
+export async function findSponsoredPlan(
+  sql: Queryable,
+  planId: string,
+): Promise<SponsoredPlan | undefined> {
+  const [row] = await sql<SponsoredPlan[]>`
+    select m.id as merchant_id, m.wallet as account_wallet, m.fee_bps, a.sponsorship
+    from plans p join apps a on a.id = p.app_id join merchants m on m.id = a.merchant_id
+    where p.id = ${planId}`;
+  return row;
+}

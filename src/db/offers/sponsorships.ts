@@ -5,7 +5,8 @@ import bs58 from 'bs58';
 import { secondsSince } from '../postgres/clock.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { hexOf } from '../postgres/signatures.ts';
-import { DECISION_MINUTES, networkOf, type SponsoredPurpose } from './sponsored-offers.ts';
+import { DECISION_MINUTES, type SponsoredPurpose } from './offers.ts';
+import { networkOf } from './signed-offers.ts';
 
 /** The period start and the amounts (base units) of a sponsored sign-up's payment. */
 export interface SponsoredPayment {
@@ -101,8 +102,8 @@ export async function insertSponsorship(
     select ${termsOf(tx, one)}, committed.id, 'open', ${one.reserved}, ${one.fee},
       ${one.authorityRent}, ${one.subscriptionRent}, ${one.merchantIsNew}, ${one.claimId},
       now() + ${LEASE_SECONDS} * interval '1 second'
-    from committed where exists (select from sponsored_offers o where o.id = ${one.offerId}
-      and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute')
+    from committed where exists (select from offers o where o.id = ${one.offerId}
+      and o.signed is not null and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute')
     on conflict (offer_id) do nothing
     returning transaction_id`;
   if (made === undefined) return 'decided';
@@ -378,9 +379,9 @@ export async function readSponsoredProgress(
         and coalesce(o.signed_at <= now() - ${DECISION_MINUTES + 1} * interval '1 minute', false)
         as is_overdue,
       s.state, s.seen, s.reason, s.subscription_id, t.signature
-    from sponsored_offers o left join sponsorships s on s.offer_id = o.id
+    from offers o left join sponsorships s on s.offer_id = o.id
       left join transactions t on t.id = s.transaction_id
-    where o.id = any(${[...offerIds]}::uuid[])`;
+    where o.id = any(${[...offerIds]}::uuid[]) and o.sponsor is not null`;
   return rows.map(({ signature, ...progress }) => ({
     ...progress,
     signature: signature === null ? null : bs58.encode(signature),

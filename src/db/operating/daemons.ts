@@ -95,11 +95,11 @@ export async function readWork(
       exists (select from subscriptions where status in ('active', 'past_due'))
         or exists (select from payment_attempts where state = 'open')
         or exists (select from sponsorships where state = 'open')
-        or exists (select from sponsored_offers o where o.signed is not null
+        or exists (select from offers o where o.signed is not null
           and not exists (select from sponsorships s where s.offer_id = o.id))
         or exists (select from refunds where status = 'pending' and look_at is not null)
-        or exists (select from offered_transactions
-          where purpose = 'subscribe' and registered_at is null
+        or exists (select from offers
+          where sponsor is null and purpose = 'subscribe' and registered_at is null
             and look_at is distinct from 'infinity')
         or exists (select from unregistered_subscriptions)
         or exists (select from plans where status = 'pending') as keeper,

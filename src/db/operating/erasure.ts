@@ -101,7 +101,7 @@ async function eraseAccount(
   await sql`delete from event_readers where app_id in ${apps}`;
   await sql`delete from idempotency_keys where scope = ${`merchant:${id}`}`;
   await sql`delete from auth_nonces where wallet = ${wallet}`;
-  await sql`delete from offered_transactions where wallet = ${wallet}`;
+  await sql`delete from offers where wallet = ${wallet} and sponsor is null`;
   await sql`delete from unregistered_subscriptions where app_id in ${apps}`;
   return erased;
 }

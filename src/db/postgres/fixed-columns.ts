@@ -82,24 +82,39 @@ export const refundTerms = [
   'offer_id',
 ];
 
-/**
- * Columns of an offer that no update changes: all but message, registered_at, signature,
- * relayed_at and look_at.
- */
+/** Columns of an offer that no update changes. */
 export const offerTerms = [
   'id',
   'wallet',
-  'blockhash',
-  'last_valid_block_height',
+  'sponsor',
   'purpose',
   'plan_id',
   'subscription_pda',
   'checkout_session_id',
+  'blockhash',
+  'last_valid_block_height',
+  'blockhash_slot',
   'resumes',
-  'created_at',
   'replaces',
   'change_when',
+  'credit_at',
   'trial_hours',
+  'withdraws',
+  'address',
+  'origin',
+  'secret_hash',
+  'compute_units',
+  'unit_price',
+  'loaded_data_bytes',
+  'created_at',
+];
+/** Columns of an offer that are set when the service takes what the wallet signed. */
+export const signedColumns = [
+  'signed',
+  'signed_at',
+  'signature',
+  'signed_blockhash',
+  'reserved_height',
 ];
 /** Every column of an unregistered subscription except look_at. */
 export const unregisteredTerms = [
@@ -123,32 +138,6 @@ export const sessionTerms = [
   'change_when',
 ];
 
-/** Columns of a sponsored offer that are set when the wallet's signed transaction is stored. */
-export const signedColumns = ['signed', 'signed_at'];
-/** Every column of a sponsored offer except `signedColumns` and `look_at`. */
-export const sponsoredOfferTerms = [
-  'id',
-  'purpose',
-  'wallet',
-  'sponsor',
-  'plan_id',
-  'subscription_pda',
-  'checkout_session_id',
-  'address',
-  'origin',
-  'secret_hash',
-  'message',
-  'blockhash',
-  'last_valid_block_height',
-  'blockhash_slot',
-  'compute_units',
-  'unit_price',
-  'loaded_data_bytes',
-  'withdraws',
-  'replaces',
-  'credit_at',
-  'created_at',
-];
 /** Columns of a sponsorship that never change after the insert. */
 export const sponsorshipTerms = [
   'offer_id',

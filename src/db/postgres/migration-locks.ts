@@ -53,6 +53,15 @@ const RULES: readonly (readonly [RegExp, LockMode])[] = [
 const FOREIGN_KEY = /\breferences (\w+)/g;
 const FOREIGN_KEY_LOCK: LockMode = 'SHARE ROW EXCLUSIVE';
 
+/** What the statements are about. */
+export interface Catalog {
+  readonly tables: ReadonlySet<string>;
+  /** Maps an index to its table. */
+  readonly tableOf: ReadonlyMap<string, string>;
+  /** Maps a table to the tables that its foreign keys reference. */
+  readonly references: ReadonlyMap<string, readonly string[]>;
+}
+
 /** Tells whether statements that write to the table wait for this lock. */
 export function blocksWrites(mode: LockMode): boolean {
   return LOCKS.indexOf(mode) >= LOCKS.indexOf('SHARE');
@@ -60,13 +69,11 @@ export function blocksWrites(mode: LockMode): boolean {
 
 /**
  * Returns one lock per table of `tables`: the strongest lock that the statements take on the table.
- * Tables come in the order in which they are first locked. `tableOf` maps an index name to its
- * table.
+ * Tables come in the order in which they are first locked.
  */
 export function locksOf(
   statements: readonly Statement[],
-  tables: ReadonlySet<string>,
-  tableOf: ReadonlyMap<string, string>,
+  { tables, tableOf, references }: Catalog,
 ): TableLock[] {
   const strongest = new Map<string, LockMode>();
   const take = (name: string, mode: LockMode) => {
@@ -78,6 +85,8 @@ export function locksOf(
   for (const { form } of statements) {
     const [rule, mode] = RULES.find(([pattern]) => pattern.test(form)) ?? [];
     if (rule !== undefined && mode !== undefined) take(rule.exec(form)?.[1] ?? '', mode);
+    const [, dropped = ''] = /^drop table (?:if exists )?(\w+)/.exec(form) ?? [];
+    for (const name of references.get(dropped) ?? []) take(name, 'ACCESS EXCLUSIVE');
     if (/^(alter|create)( unlogged)? table/.test(form))
       for (const [, name = ''] of form.matchAll(FOREIGN_KEY)) take(name, FOREIGN_KEY_LOCK);
   }

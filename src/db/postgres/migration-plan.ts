@@ -8,7 +8,7 @@ import {
   type Statement,
   statementsOf,
 } from './migration-files.ts';
-import { blocksWrites, locksOf, type TableLock } from './migration-locks.ts';
+import { blocksWrites, type Catalog, locksOf, type TableLock } from './migration-locks.ts';
 import { scannedBy } from './migration-scans.ts';
 
 /** Above this number of rows, a lock that blocks writes is held for about half a second. */
@@ -47,19 +47,27 @@ export async function readPlanner(sql: Queryable): Promise<(migration: Migration
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p', 'v')`;
   const indexes = await sql<{ name: string; table: string }[]>`
     select indexname as name, tablename as table from pg_indexes where schemaname = 'public'`;
+  const keys = await sql<{ name: string; others: string[] }[]>`
+    select conrelid::regclass::text as name, array_agg(distinct confrelid::regclass::text) as others
+    from pg_constraint
+    where contype = 'f' and connamespace = 'public'::regnamespace group by conrelid`;
   const rowsOf = new Map(found.map(({ name, rows }) => [name, rows]));
-  const tableOf = new Map(indexes.map(({ name, table }) => [name, table]));
-  return (migration) => plan(migration, rowsOf, tableOf);
+  const catalog = {
+    tables: new Set(rowsOf.keys()),
+    tableOf: new Map(indexes.map(({ name, table }) => [name, table])),
+    references: new Map(keys.map(({ name, others }) => [name, others])),
+  };
+  return (migration) => plan(migration, rowsOf, catalog);
 }
 
 function plan(
   migration: Migration,
   rowsOf: ReadonlyMap<string, number>,
-  tableOf: ReadonlyMap<string, string>,
+  catalog: Catalog,
 ): Planned {
   const statements = statementsOf(migration.text);
   const inSteps = runsInSteps(migration);
-  const tables = new Set(rowsOf.keys());
+  const { tables } = catalog;
   const scanned = new Set(statements.flatMap((statement) => scannedBy(statement, tables)));
   const transactions = inSteps
     ? statements.filter((statement) => !runsInBatches(statement)).map((statement) => [statement])
@@ -67,9 +75,9 @@ function plan(
   return {
     ...migration,
     inSteps,
-    locks: locksOf(statements, tables, tableOf),
+    locks: locksOf(statements, catalog),
     scans: [...scanned].map((table) => ({ table, rows: rowsOf.get(table) ?? 0 })),
-    warnings: transactions.flatMap((transaction) => warningsOf(transaction, rowsOf, tableOf)),
+    warnings: transactions.flatMap((transaction) => warningsOf(transaction, rowsOf, catalog)),
   };
 }
 
@@ -77,15 +85,14 @@ function plan(
 function warningsOf(
   statements: readonly Statement[],
   rowsOf: ReadonlyMap<string, number>,
-  tableOf: ReadonlyMap<string, string>,
+  catalog: Catalog,
 ): string[] {
-  const tables = new Set(rowsOf.keys());
   const held = new Set<string>();
   let [rows, rowsWhileHeld] = [0, 0];
   for (const statement of statements) {
-    const locks = locksOf([statement], tables, tableOf);
+    const locks = locksOf([statement], catalog);
     for (const { table, mode } of locks) if (blocksWrites(mode)) held.add(table);
-    const read = scannedBy(statement, tables)
+    const read = scannedBy(statement, catalog.tables)
       .map((table) => rowsOf.get(table) ?? 0)
       .reduce((sum, count) => sum + count, 0);
     // A statement that neither blocks nor changes a row delays nothing, however long it takes.

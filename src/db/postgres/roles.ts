@@ -1,6 +1,7 @@
 // Database rights of each daemon and of the daily `billing reconcile`. Each daemon and `reconcile`
 // has its own role, named after the schema owner. For the owner billing_owner, the roles are
-// billing_serve, billing_keeper, billing_dispatch and billing_reconcile.
+// billing_serve, billing_keeper, billing_dispatch and billing_reconcile. The daemons of the release
+// before use the views offered_transactions and sponsored_offers (0054_offers.sql).
 import type { Queryable } from './connect.ts';
 import type { DaemonRole } from './daemon-roles.ts';
 import { daemonRoles } from './daemon-roles.ts';
@@ -13,7 +14,6 @@ import {
   refundTerms,
   sessionTerms,
   signedColumns,
-  sponsoredOfferTerms,
   sponsorshipTerms,
   subscriptionTerms,
   unregisteredTerms,
@@ -80,6 +80,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'rate_leases',
       'sample_events',
       'event_readers',
+      'offers',
       'offered_transactions',
       'checkout_sessions',
       'replays',
@@ -122,6 +123,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     insertExcept: {
       merchants: merchantTerms,
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
+      offers: ['created_at', 'registered_at', 'look_at', ...signedColumns],
       sponsored_offers: ['created_at', 'look_at', ...signedColumns],
     },
     delete: [
@@ -133,6 +135,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'rate_leases',
       'sample_events',
       'event_readers',
+      'offers',
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
@@ -159,8 +162,9 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       rate_budgets: [],
       rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
+      offers: [...offerTerms, 'look_at'],
       offered_transactions: offerTerms,
-      sponsored_offers: [...sponsoredOfferTerms, 'look_at'],
+      sponsored_offers: [...offerTerms, 'look_at'],
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
       receipt_links: ['single', 'key'],
@@ -187,6 +191,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'collection_holds',
       'suspensions',
       'admin_actions',
+      'offers',
       'offered_transactions',
       'checkout_sessions',
       'unregistered_subscriptions',
@@ -216,6 +221,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
     delete: [...running.delete, 'unregistered_subscriptions', 'rate_leases'],
     update: {
       ...running.update,
+      // Of an offer the keeper writes two columns, registered_at and look_at.
+      offers: [...offerTerms, ...signedColumns, 'message'],
       offered_transactions: offerTerms,
       unregistered_subscriptions: unregisteredTerms,
       checkout_sessions: sessionTerms,
@@ -231,8 +238,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       sponsorships: sponsorshipTerms,
       merchant_fees: ['merchant_id'],
       fees_counted: ['single'],
-      // The keeper writes one column of an offer, look_at.
-      sponsored_offers: [...sponsoredOfferTerms, ...signedColumns],
+      sponsored_offers: [...offerTerms, ...signedColumns, 'message'],
       rate_leases: rateHolder,
     },
   },

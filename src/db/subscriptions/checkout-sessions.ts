@@ -1,6 +1,6 @@
 // Checkout sessions. A session offers one plan to one customer of the merchant and leads to at most
 // one subscription.
-import type { ChangeWhen } from '../offers/offered-transactions.ts';
+import type { ChangeWhen } from '../offers/offers.ts';
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable } from '../postgres/connect.ts';
 import { type Page, pageOf } from '../postgres/lists.ts';

@@ -1,6 +1,6 @@
 // Customers of an app. A customer is identified by an external id, which the merchant chooses.
 // subscriptionsOf() and readCustomer() can also find a customer by wallet.
-import type { MayLand } from '../offers/offered-transactions.ts';
+import type { MayLand } from '../offers/offers.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 
@@ -57,14 +57,14 @@ export function listReservations(
         and c.id >= id_at(now() - interval '25 hours')
         and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}`;
   return sql<MayLand[]>`
-    (select coalesce(o.relayed_blockhash, o.blockhash) as blockhash,
+    (select coalesce(o.signed_blockhash, o.blockhash) as blockhash,
         o.reserved_height as last_valid_block_height, 0::int8 as slot
-      from checkout_sessions c join offered_transactions o on o.checkout_session_id = c.id
+      from checkout_sessions c join offers o on o.checkout_session_id = c.id
       where ${others} and o.registered_at is null and o.reserved_height is not null
-      order by greatest(o.created_at, o.relayed_at) desc limit ${MAX_RESERVATIONS})
+      order by greatest(o.created_at, o.signed_at) desc limit ${MAX_RESERVATIONS})
     union all
     (select o.blockhash, o.last_valid_block_height, o.blockhash_slot
-      from checkout_sessions c join sponsored_offers o on o.checkout_session_id = c.id
+      from checkout_sessions c join offers o on o.checkout_session_id = c.id
         left join sponsorships s on s.offer_id = o.id
       where ${others} and o.signed is not null and coalesce(s.state, 'open') = 'open'
       order by o.created_at desc limit ${MAX_RESERVATIONS})`;

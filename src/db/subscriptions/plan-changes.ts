@@ -1,6 +1,6 @@
 // Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
 // and the offers of transactions that make the change.
-import { DECISION_MINUTES } from '../offers/sponsored-offers.ts';
+import { DECISION_MINUTES } from '../offers/offers.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
@@ -110,8 +110,8 @@ export async function hasOpenChange(
  */
 const isSignedAway = (sql: Queryable) => sql`(
   exists (select from sponsorships o where o.replaces = s.id and o.state = 'open')
-  or exists (select from sponsored_offers o where o.replaces = s.id
-    and o.signed_at > now() - interval '2 minutes'
+  or exists (select from offers o where o.replaces = s.id
+    and o.signed is not null and o.signed_at > now() - interval '2 minutes'
     and not exists (select from sponsorships d where d.offer_id = o.id)))`;
 
 /**
@@ -119,7 +119,7 @@ const isSignedAway = (sql: Queryable) => sql`(
  * registered.
  */
 const relayedChanges = (sql: Queryable, id: Fragment) => sql`
-  from offered_transactions r where r.replaces = ${id} and r.relayed_blockhash is not null
+  from offers r where r.replaces = ${id} and r.signed_blockhash is not null
     and r.registered_at is null`;
 
 /** SQL condition: the blockhash of the relayed change `r` expires about now, or has recently. */
@@ -155,19 +155,21 @@ export interface SignedChange {
 export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
   return sql<SignedChange[]>`
     select r.id as offer_id, case when ${isRecent(sql)} then r.signature end as signature,
-      r.relayed_blockhash as signed_blockhash, r.blockhash, r.last_valid_block_height
+      r.signed_blockhash, r.blockhash, r.last_valid_block_height
     ${relayedChanges(sql, sql`${id}::uuid`)}
     union all
     select o.id, null, o.blockhash, o.blockhash, o.last_valid_block_height
-    from sponsored_offers o
-    where o.replaces = ${id} and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
+    from offers o
+    where o.replaces = ${id} and o.signed is not null
+      and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
       and not exists (select from sponsorships d where d.offer_id = o.id)`;
 }
 
 /** Whether the wallet has an unregistered offer, signed or not, that replaces this subscription. */
 export async function hasOfferedChange(sql: Queryable, id: string): Promise<boolean> {
   const rows = await sql`
-    select 1 from offered_transactions where replaces = ${id} and registered_at is null limit 1`;
+    select 1 from offers
+    where replaces = ${id} and sponsor is null and registered_at is null limit 1`;
   return rows.length > 0;
 }
 
@@ -189,8 +191,8 @@ export async function lockSignedChanges(
 
 /** SQL condition: an offered, signed or sent transaction may replace the subscription `s`. */
 export const isChanging = (sql: Queryable) => sql`(
-  exists (select from offered_transactions o where o.replaces = s.id and o.registered_at is null
-    and o.created_at > now() - interval '15 minutes')
+  exists (select from offers o where o.replaces = s.id and o.sponsor is null
+    and o.registered_at is null and o.created_at > now() - interval '15 minutes')
   or ${isSignedAway(sql)})`;
 
 /** Whether a sponsored change of plan of this subscription is under way. */

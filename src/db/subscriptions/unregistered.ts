@@ -67,20 +67,21 @@ interface Queue {
 }
 
 /**
- * SQL condition: a keeper looks for the account of the offer `t`: the offer is not registered, or
- * the relay took it to resume an account, and no keeper has given it up.
+ * SQL condition: a keeper looks for the account of the offer `t`, whose wallet pays: the offer is
+ * not registered, or the relay took it to resume an account, and no keeper has given it up.
  */
 const isAwaitedOffer = (sql: Queryable) => sql`(
-  (t.purpose = 'subscribe' and t.registered_at is null
-    or t.purpose = 'resume' and t.relayed_at is not null)
+  t.sponsor is null
+  and (t.purpose = 'subscribe' and t.registered_at is null
+    or t.purpose = 'resume' and t.signed_at is not null)
   and t.look_at is distinct from 'infinity')`;
 
 /** The tables whose rows are put off after each look: unregistered subscriptions, and offers. */
 const queuesOf = (sql: Queryable): Queue[] => [
   { table: sql`unregistered_subscriptions`, since: sql`t.created_at`, isAwaited: sql`true` },
   {
-    table: sql`offered_transactions`,
-    since: sql`coalesce(t.relayed_at, t.created_at)`,
+    table: sql`offers`,
+    since: sql`coalesce(t.signed_at, t.created_at)`,
     isAwaited: isAwaitedOffer(sql),
   },
 ];
@@ -140,7 +141,7 @@ export async function takeAwaited(
   const due: string[][] = [];
   for (const queue of queuesOf(sql)) due.push(await takeDue(sql, queue, { limit, again }));
   const kinds = [
-    sql`select subscription_pda, plan_id, signed_at as at from sponsored_offers
+    sql`select subscription_pda, plan_id, signed_at as at from offers
       where purpose = 'resume' and signed is not null`,
     sql`select subscription_pda, plan_id, reinstated_at as at from subscriptions
       where reinstated_at > now() - interval '24 hours'`,
@@ -187,9 +188,9 @@ export async function findRegistered(
  */
 export async function endOffers(sql: Queryable, subscriptionPda: string): Promise<void> {
   await sql`
-    update offered_transactions set registered_at = now()
+    update offers set registered_at = now()
     where subscription_pda = ${subscriptionPda} and purpose = 'subscribe'
-      and registered_at is null`;
+      and sponsor is null and registered_at is null`;
 }
 
 /** SQL for the awaited offers `t` for these addresses that are more than 24 hours old. */
@@ -200,7 +201,7 @@ const isOldOffer = (sql: Queryable, pdas: readonly string[]) => sql`
 /** Returns the given addresses that have awaited offers which are more than 24 hours old. */
 export async function findOldOffers(sql: Queryable, pdas: readonly string[]): Promise<string[]> {
   const rows = await sql<{ subscriptionPda: string }[]>`
-    select distinct t.subscription_pda from offered_transactions t
+    select distinct t.subscription_pda from offers t
     where ${isOldOffer(sql, pdas)}`;
   return rows.map(({ subscriptionPda }) => subscriptionPda);
 }
@@ -212,5 +213,5 @@ export async function findOldOffers(sql: Queryable, pdas: readonly string[]): Pr
 export async function giveUpOffers(sql: Queryable, pdas: readonly string[]): Promise<void> {
   if (pdas.length === 0) return;
   await sql`
-    update offered_transactions t set look_at = 'infinity' where ${isOldOffer(sql, pdas)}`;
+    update offers t set look_at = 'infinity' where ${isOldOffer(sql, pdas)}`;
 }

@@ -5,7 +5,7 @@ import {
   findSuspensionsFor,
   type Suspension,
 } from '../../db/accounts/suspensions.ts';
-import type { Purpose } from '../../db/offers/offered-transactions.ts';
+import type { Purpose } from '../../db/offers/offers.ts';
 import { lockShared } from '../../db/operating/collection-holds.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';

@@ -2,7 +2,7 @@
 // subscription takes over.
 import { periodSeconds, pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { ChangeWhen } from '../../db/offers/offered-transactions.ts';
+import type { ChangeWhen } from '../../db/offers/offers.ts';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';

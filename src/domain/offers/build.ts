@@ -14,7 +14,7 @@ import {
   revokeInstructions,
   subscribeInstructions,
 } from '../../chain/transactions/subscriptions.ts';
-import type { SponsoredPurpose } from '../../db/offers/sponsored-offers.ts';
+import type { SponsoredPurpose } from '../../db/offers/offers.ts';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { creditFor } from '../collecting/credit.ts';

@@ -7,7 +7,7 @@ import {
   lockHandOvers,
   type SponsoredOffer,
   storeSigned,
-} from '../../db/offers/sponsored-offers.ts';
+} from '../../db/offers/offers.ts';
 import { readSponsoredProgress, type SponsoredProgress } from '../../db/offers/sponsorships.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
@@ -58,13 +58,15 @@ export async function handOver(
   transaction: string,
 ): Promise<boolean> {
   const { sql } = parts;
-  const { readWalletSigned, sponsoredChange } =
-    await import('../../chain/transactions/sponsored.ts');
+  const [{ readWalletSigned }, { forbiddenChange }] = await Promise.all([
+    import('../../chain/transactions/sponsored.ts'),
+    import('../../chain/transactions/signed.ts'),
+  ]);
   const bytes = Buffer.from(transaction, 'base64');
   const signed = bytes.toString('base64') === transaction ? readWalletSigned(bytes) : undefined;
   if (signed?.wallet !== offer.wallet || signed.sponsor !== offer.sponsor)
     throw invalidField('transaction', 'must be the offered transaction, signed by your wallet');
-  const change = sponsoredChange(offer.message, signed.message);
+  const change = forbiddenChange(offer.message, signed.message, 'sponsor');
   if (change !== undefined)
     throw invalidField('transaction', `differs from the offered transaction: ${change}`);
   const { purpose, planId, wallet } = offer;

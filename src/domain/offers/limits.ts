@@ -2,9 +2,9 @@
 // API decides before it makes an offer. A keeper decides again, under a lock, before it commits the
 // signed transaction. Pure.
 import type { Config } from '../../config/config.ts';
+import type { SponsoredPurpose } from '../../db/offers/offers.ts';
 import type { SponsorUsage } from '../../db/offers/sponsor-budgets.ts';
 import type { MerchantStanding } from '../../db/offers/sponsored-merchants.ts';
-import type { SponsoredPurpose } from '../../db/offers/sponsored-offers.ts';
 
 /** The operator's budgets in lamports (SPONSOR_ variables). */
 export interface SponsorLimits {

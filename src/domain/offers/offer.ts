@@ -3,12 +3,9 @@
 // transaction itself.
 import { createHash, randomBytes } from 'node:crypto';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
+import { insertOffer, type SponsoredPurpose } from '../../db/offers/offers.ts';
 import { readSponsorUsage, readWeekOfFees } from '../../db/offers/sponsor-budgets.ts';
-import {
-  findSponsoredPlan,
-  insertSponsoredOffer,
-  type SponsoredPurpose,
-} from '../../db/offers/sponsored-offers.ts';
+import { findSponsoredPlan } from '../../db/offers/sponsored-merchants.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { newId } from '../../db/postgres/ids.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
@@ -202,7 +199,7 @@ async function store(
     const reservations = await readReservations({ sql, chain }, session, subscriptionPda);
     await refuseTaken(sql, session, reservations);
   }
-  await insertSponsoredOffer(sql, {
+  await insertOffer(sql, {
     id,
     purpose,
     wallet,

@@ -11,7 +11,7 @@ import {
   insertOffer,
   type OfferedTransaction,
   type Purpose,
-} from '../../db/offers/offered-transactions.ts';
+} from '../../db/offers/offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { invalidField } from '../../errors.ts';
 import { type ChainSender, reaching, readLanding, type Unsigned } from '../chain-reads.ts';
@@ -94,6 +94,7 @@ export async function offerTransaction(
     message,
     blockhash,
     lastValidBlockHeight,
+    blockhashSlot: slot,
   });
   return { transaction, offerId, minContextSlot: Number(slot) };
 }
@@ -126,7 +127,7 @@ export async function findSignedOffer(
   const changes = offers.map((offer) =>
     offer.purpose === 'refund' && offer.blockhash !== blockhash
       ? 'a refund keeps its blockhash, because two of them would pay twice'
-      : forbiddenChange(offer.message, signed.message),
+      : forbiddenChange(offer.message, signed.message, 'wallet'),
   );
   const fitting = offers.filter((_, place) => changes[place] === undefined);
   const [offer] = fitting;

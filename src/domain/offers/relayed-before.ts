@@ -2,7 +2,7 @@
 // newer blockhash. While both could land, the one stored with the offer would not tell whether the
 // other may, and a forced end or another customer's subscription could pass beside it. So another
 // transaction is taken only when the stored one can no longer land.
-import { readRelayed } from '../../db/offers/offered-transactions.ts';
+import { readRelayed } from '../../db/offers/offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, hasLapsed } from '../chain-reads.ts';

@@ -4,7 +4,7 @@
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { PullPeriod } from '../../chain/program/period.ts';
 import { timeOf } from '../../chain/time.ts';
-import { isResumeTaken, readOffered } from '../../db/offers/offered-transactions.ts';
+import { isResumeTaken, readOffered } from '../../db/offers/open-offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { promptSeconds } from '../collecting/late.ts';
 import type { Landing } from './landing.ts';

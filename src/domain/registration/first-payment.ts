@@ -4,7 +4,7 @@
 import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';

@@ -11,7 +11,7 @@
 // runs) fits only if its transaction is the one that landed. For a keeper, this holds for each
 // change of plan: the wallet may have opened the account by other means, and a change that did not
 // land must not end the subscription that it would replace.
-import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Landing } from './landing.ts';
 

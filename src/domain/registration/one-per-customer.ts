@@ -4,7 +4,7 @@
 // transaction may be sent: when a signed transaction is handed over, or when the wallet may send it
 // itself. A second subscription that has landed on chain is registered and marked as a duplicate.
 import { findApp } from '../../db/accounts/apps.ts';
-import type { MayLand } from '../../db/offers/offered-transactions.ts';
+import type { MayLand } from '../../db/offers/offers.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import {
   type CheckoutSessionRow,

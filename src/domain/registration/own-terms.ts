@@ -1,7 +1,7 @@
 // What a registration takes from the merchant or the wallet: externalId, metadata, discount and
 // trial of a checkout session, else externalId and metadata of the wallet's request.
 import type { AppRow } from '../../db/accounts/apps.ts';
-import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import type { OwnIds } from '../../db/subscriptions/merchant-edits.ts';

@@ -10,7 +10,7 @@
 // In all cases the new subscription also takes over the unspent credit, so that one registration
 // alone has it.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import type { ChangeWhen } from '../../db/offers/offered-transactions.ts';
+import type { ChangeWhen } from '../../db/offers/offers.ts';
 import type { Queryable, Transaction } from '../../db/postgres/connect.ts';
 import { clearCredit, readRemainder } from '../../db/subscriptions/account-registrations.ts';
 import {

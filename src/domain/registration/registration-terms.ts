@@ -3,11 +3,7 @@
 // own registration, a keeper's, and what a page shows before it (standing.ts) take them from here.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { PullPeriod } from '../../chain/program/period.ts';
-import {
-  type OffersOf,
-  type OpenOffer,
-  readOpenOffers,
-} from '../../db/offers/offered-transactions.ts';
+import { type OffersOf, type OpenOffer, readOpenOffers } from '../../db/offers/open-offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { readNewestReplaced, type ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';

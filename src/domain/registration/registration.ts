@@ -10,7 +10,7 @@ import {
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { findApp } from '../../db/accounts/apps.ts';
-import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import { isSignupOpen } from '../../db/offers/sponsorships.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { isDuplicate } from '../../db/postgres/outage.ts';

@@ -1,6 +1,6 @@
 // A wallet that was shown a trial is not charged at once in its place. The trial may be used by the
 // time of the registration: the wallet has subscribed to two plans, each with a trial.
-import type { OpenOffer } from '../../db/offers/offered-transactions.ts';
+import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import type { Transaction } from '../../db/postgres/connect.ts';
 import {
   hadTrial,

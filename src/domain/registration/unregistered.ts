@@ -13,7 +13,7 @@
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { findApp } from '../../db/accounts/apps.ts';
-import { isResumeTaken, readOpenOffers } from '../../db/offers/offered-transactions.ts';
+import { isResumeTaken, readOpenOffers } from '../../db/offers/open-offers.ts';
 import { isSignupOpen } from '../../db/offers/sponsorships.ts';
 import type { Sql } from '../../db/postgres/connect.ts';
 import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';

@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import pRetry from 'p-retry';
-import { readAskedAt, recordRelayed, reserveOffer } from '../../db/offers/offered-transactions.ts';
+import { recordRelayed, reserveOffer } from '../../db/offers/offers.ts';
+import { readAskedAt } from '../../db/offers/open-offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import type { FastifyRequest } from 'fastify';
 import { isWithheld } from '../../db/accounts/suspensions.ts';
-import { reserveOffer } from '../../db/offers/offered-transactions.ts';
+import { reserveOffer } from '../../db/offers/offers.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';

@@ -8,19 +8,16 @@ import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { forbiddenChange } from '../../chain/transactions/signed.ts';
 import {
   readWalletSigned,
   signAsSponsor,
-  sponsoredChange,
   sponsoredMessage,
   type WalletSigned,
 } from '../../chain/transactions/sponsored.ts';
+import type { SignedSponsoredOffer } from '../../db/offers/signed-offers.ts';
 import { readSponsorUsage, readWeekOfFees } from '../../db/offers/sponsor-budgets.ts';
-import {
-  findSponsoredPlan,
-  type SignedSponsoredOffer,
-  type SponsoredPlan,
-} from '../../db/offers/sponsored-offers.ts';
+import { findSponsoredPlan, type SponsoredPlan } from '../../db/offers/sponsored-merchants.ts';
 import {
   insertSponsorship,
   lockSponsoring,
@@ -239,7 +236,7 @@ async function judge(
     reference: built.changesPlan ? null : id,
     budget,
   });
-  const change = sponsoredChange(message, signed.message);
+  const change = forbiddenChange(message, signed.message, 'sponsor');
   if (change !== undefined) return { refusal: 'changed', change };
   const outcome = await simulateOffer(rpc, offer, brake.readsFromSlot);
   if (outcome === 'later') return outcome;

@@ -2,7 +2,7 @@
 // reports a failure, the sponsor does not sign. No money moves then, and the buyer needs a new
 // offer.
 import type { Rpc } from '../../chain/rpc/rpc.ts';
-import type { SignedSponsoredOffer } from '../../db/offers/sponsored-offers.ts';
+import type { SignedSponsoredOffer } from '../../db/offers/signed-offers.ts';
 
 const UNKNOWN_BLOCKHASH = 'BlockhashNotFound';
 

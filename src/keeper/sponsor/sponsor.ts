@@ -16,7 +16,7 @@ import { randomUUID } from 'node:crypto';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { judgeLandings } from '../../chain/rpc/landing.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
-import { lapseOffers, putOffOffer, takeSignedOffer } from '../../db/offers/sponsored-offers.ts';
+import { lapseOffers, putOffOffer, takeSignedOffer } from '../../db/offers/signed-offers.ts';
 import {
   claimSponsorships,
   markSeen,

@@ -19,12 +19,12 @@ import {
 import type { Instruction } from '../../../src/chain/program/instructions.ts';
 import type { PlanAccount, SubscriptionAccount } from '../../../src/chain/program/layouts.ts';
 import { transactionFee, transfersOf } from '../../../src/chain/transactions/collection.ts';
+import { forbiddenChange } from '../../../src/chain/transactions/signed.ts';
 import {
   ASSERTION_BYTES,
   leavesRoom,
   readWalletSigned,
   signAsSponsor,
-  sponsoredChange,
   sponsoredMessage,
   unsignedSponsored,
 } from '../../../src/chain/transactions/sponsored.ts';
@@ -38,6 +38,7 @@ import {
 import { HOUR, startStage } from '../../fixtures/billing.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;
+const forSponsor = (built: Buffer, signed: Buffer) => forbiddenChange(built, signed, 'sponsor');
 const [sponsor, wallet] = [generateKeypair(), generateKeypair()];
 const [merchant, treasury, mint] = [
   generateKeypair().address,
@@ -212,7 +213,7 @@ void t.test('a transaction is read when the wallet has signed it', (t) => {
 
 void t.test('the sponsor signs its own message, and assertions behind it', (t) => {
   const message = build(opening(state));
-  const change = (other: Buffer) => sponsoredChange(message, other);
+  const change = (other: Buffer) => forSponsor(message, other);
   t.equal(change(message), undefined);
   t.equal(change(appended(message, assertion(reading(plan.address)))), undefined);
   t.equal(change(appended(message, assertion(reading(generateKeypair().address)))), undefined);
@@ -265,7 +266,7 @@ void t.test('an assertion between the instructions, and other terms, are refused
   const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(message));
   decoded.instructions.splice(4, 0, assertion());
   const between = Buffer.from(decoded.compileToLegacyMessage().serialize());
-  t.match(sponsoredChange(message, between), /^its instruction 5 is not the one/);
+  t.match(forSponsor(message, between), /^its instruction 5 is not the one/);
   const others = [
     build([...opening(state).slice(0, -2)]),
     build([...opening(state), ...pulls.slice(1)]),
@@ -276,10 +277,10 @@ void t.test('an assertion between the instructions, and other terms, are refused
       budget: { ...budget, unitPrice: 30_000n },
     }),
   ];
-  for (const other of others) t.type(sponsoredChange(message, other), 'string');
+  for (const other of others) t.type(forSponsor(message, other), 'string');
   const later = { blockhash: bs58.encode(Buffer.alloc(32, 8)), reference: 'offer 1', budget };
   t.equal(
-    sponsoredChange(message, sponsoredMessage(both, opening(state), later)),
+    forSponsor(message, sponsoredMessage(both, opening(state), later)),
     'it has another blockhash',
   );
   const payer = generateKeypair().address;
@@ -288,7 +289,7 @@ void t.test('an assertion between the instructions, and other terms, are refused
     cancelInstructions(program, parties),
     later,
   );
-  t.ok(sponsoredChange(build(cancelInstructions(program, parties)), paid));
+  t.ok(forSponsor(build(cancelInstructions(program, parties)), paid));
   t.end();
 });
 
@@ -299,7 +300,7 @@ void t.test('no message with a changed byte is signed', (t) => {
     const changed = Buffer.from(message);
     const place = randomInt(message.length);
     changed[place] = changed[place]! ^ (1 + randomInt(255));
-    const phrase = sponsoredChange(built, changed);
+    const phrase = forSponsor(built, changed);
     if (phrase !== undefined) continue;
     // Only the assertion's own bytes, and the account that it reads, are the wallet's.
     const kept = TransactionMessage.decompile(VersionedMessage.deserialize(changed));

@@ -217,11 +217,15 @@ async function heldLocks(tx: Queryable, tables: readonly string[]) {
   return Object.fromEntries(rows.map(({ table, mode }) => [table, nameOf(mode)]));
 }
 
-/** Tables that a migration joins with one that is empty here, so that Postgres reads no row. */
+/**
+ * Tables that a migration joins with one that is empty here, so that Postgres reads no row, or that
+ * it drops, so that Postgres no longer counts.
+ */
 const JOINED_WITH_NONE = new Map([
   ['0007_one_open_attempt.sql', 'subscriptions'],
   ['0013_record_and_account.sql', 'checkout_sessions'],
   ['0047_sponsored_merchants.sql', 'admin_actions'],
+  ['0054_offers.sql', 'sponsored_offers'],
 ]);
 
 /** How often this session has read each table from end to end, by the name of the table. */

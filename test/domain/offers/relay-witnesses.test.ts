@@ -52,6 +52,7 @@ async function signed(stage: Stage, wallet: Keypair): Promise<SignedOffer> {
     ...{ message: Buffer.alloc(0), planId: null, subscriptionPda: null, checkoutSessionId: null },
     ...{ resumes: false, replaces: null, changeWhen: null, trialHours: null },
     offeredAt: new Date(),
+    blockhashSlot: 0n,
   };
   return { offer, bytes, signature: signatureOf(bytes), blockhash };
 }

@@ -1,6 +1,6 @@
 // From which of the offers to a wallet a live account comes.
 import t from 'tap';
-import type { OpenOffer } from '../../../src/db/offers/offered-transactions.ts';
+import type { OpenOffer } from '../../../src/db/offers/open-offers.ts';
 import { areOfTwoCustomers, landedOffer } from '../../../src/domain/registration/landed-offer.ts';
 import type { Landing } from '../../../src/domain/registration/landing.ts';
 

@@ -65,7 +65,7 @@ void t.test(
     t.equal(await usdcOf(api, merchant.wallet), 46_000_000n);
     const list = await api.call<Refund[]>('GET', path, { token: merchant.key });
     t.match(list.body.data, [{ id: refund.body.data.id, status: 'pending', txSignature: null }]);
-    const [offer] = await api.sql`select purpose, wallet from offered_transactions`;
+    const [offer] = await api.sql`select purpose, wallet from offers`;
     t.match(offer, { purpose: 'refund', wallet: merchant.wallet }, 'the relay takes it');
   },
 );

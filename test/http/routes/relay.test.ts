@@ -115,7 +115,7 @@ void t.test('a signed subscription is sent, confirmed and registered, once', asy
   >`select subscription_pda from subscriptions`;
   t.equal(row?.subscriptionPda, subscriptionPda);
   const taken = () => api.sql<{ signature: string; relayedAt: Date }[]>`
-    select signature, relayed_at from offered_transactions where signature is not null`;
+    select signature, signed_at from offers where signature is not null`;
   const [first] = await taken();
   t.equal(first?.signature, body.data.signature, 'the offer has the signature');
   const again = await send(api, subscriber.token, signed);
@@ -359,7 +359,7 @@ void t.test('a blockhash of the wallet is dead when endpoints accept it no more'
   const signed = changed(keypair, transaction, (message) => {
     message.recentBlockhash = blockhash;
   });
-  await api.sql`update offered_transactions set last_valid_block_height = 0`;
+  await api.sql`update offers set last_valid_block_height = 0`;
   api.deps.chain.sendTransaction = () => Promise.resolve('');
   const status = async () => (await send(api, subscriber.token, signed)).body.data.status;
   t.equal(await status(), 'pending', 'the height of the offer says nothing');
@@ -528,30 +528,30 @@ void t.test(
 void t.test(
   'offers lose their message after ten minutes; offers to subscribe, and to resume once the relay took them, are kept until they are used or given up, at most 30 days',
   async (t) => {
-    const { deleteOldOffers } = await import('../../../src/db/offers/offered-transactions.ts');
+    const { deleteOldOffers } = await import('../../../src/db/offers/offers.ts');
     const { giveUpOffers } = await import('../../../src/db/subscriptions/unregistered.ts');
     const api = await chainApi(t);
     const { subscriptionPda } = await opening(api);
     t.equal(await deleteOldOffers(api.sql), 0);
     const copy = (purpose: string, relayedAt: Date | null, pda = subscriptionPda) => api.sql`
-      insert into offered_transactions (wallet, blockhash, message, last_valid_block_height,
-        purpose, plan_id, subscription_pda, signature, relayed_blockhash, relayed_at)
+      insert into offers (wallet, blockhash, message, last_valid_block_height,
+        purpose, plan_id, subscription_pda, signature, signed_blockhash, signed_at)
       select wallet, blockhash, message, last_valid_block_height, ${purpose}, plan_id,
         ${pda}, ${relayedAt === null ? null : 'signature'},
         ${relayedAt === null ? null : 'blockhash'}, ${relayedAt}
-      from offered_transactions where purpose = 'subscribe' limit 1`;
+      from offers where purpose = 'subscribe' limit 1`;
     const left = () => api.sql`
-      select purpose, message, relayed_at is not null as relayed, subscription_pda as pda
-      from offered_transactions order by purpose, pda`;
+      select purpose, message, signed_at is not null as relayed, subscription_pda as pda
+      from offers order by purpose, pda`;
     await copy('resume', null);
     await copy('resume', new Date());
     await copy('cancel', new Date());
     await copy('subscribe', null, 'used');
     await api.sql`
-      update offered_transactions set registered_at = now() where subscription_pda = 'used'`;
+      update offers set registered_at = now() where subscription_pda = 'used'`;
     await copy('subscribe', null, 'zother');
     const age = (days: number) =>
-      api.sql`update offered_transactions set created_at = now() - ${days} * interval '1 day'`;
+      api.sql`update offers set created_at = now() - ${days} * interval '1 day'`;
     await age(0.01);
     t.ok((await deleteOldOffers(api.sql)) > 0);
     const resume = { purpose: 'resume', message: null, relayed: true, pda: subscriptionPda };
