@@ -188,7 +188,7 @@ export class Keeper {
       sweep: { readNow: (ids, slot) => this.#sweep.readNow(ids, slot), gap: () => this.#gap() },
       plans: this.#plans,
       inFlight: this.#tracker.inFlight,
-      onLive: (address, slot) => this.#unregistered.see(address, slot),
+      onLive: (address, seen) => this.#unregistered.see(address, seen),
       onDue: () => this.#collect(),
     });
     this.#tokenAccounts = new TokenAccounts({

@@ -54,7 +54,7 @@ async function judgeSlowly(
     },
   });
   const slow = new Unregistered(context, () => undefined);
-  slow.see(pda, 0n);
+  slow.see(pda, { slot: 0n, data: Buffer.alloc(0) });
   await slow.turn();
   if (left.length > 0) throw new Error(`the keeper has left out ${left.length} steps`);
   return slow;

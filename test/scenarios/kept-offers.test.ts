@@ -6,7 +6,7 @@ import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import { type ApiStage, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
-import { merchantOf, offerOf, paid, registered, rowsOf } from '../fixtures/shown-terms.ts';
+import { merchantOf, offerOf, paid, post, registered, rowsOf } from '../fixtures/shown-terms.ts';
 
 /** Lets 25 hours and 200 blocks pass, in which `serve` deletes old offers. */
 async function passDay(stage: ApiStage): Promise<void> {
@@ -101,3 +101,103 @@ void t.test('a checkout with a discount landed while no keeper ran for a day', a
   const [row] = await rowsOf(stage, buyer);
   t.match(await merchant.read(session), { subscriptionId: row!.id });
 });
+
+void t.test(
+  'a wallet registers itself with the terms of a checkout that has expired',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const merchant = await merchantOf(stage, plan);
+    for (const names of ['nothing', 'the offer', 'the session']) {
+      const session = await merchant.session({ externalId: names, discount: { percentOff: 50 } });
+      const buyer = await stage.buyer(plan);
+      const { offerId, transaction, subscriptionPda } = await offerOf(buyer, {
+        checkoutSessionId: session.id,
+      });
+      await stage.land(buyer.keypair, transaction);
+      await passDay(stage);
+      const more = {
+        nothing: {},
+        'the offer': { offerId },
+        'the session': { checkoutSessionId: session.id },
+      }[names];
+      const { status, body } = await post(buyer, subscriptionPda, more);
+      t.equal(status, 201, `${names}: ${JSON.stringify(body)}`);
+      t.match(await rowsOf(stage, buyer), [{ externalId: names, discountPercent: 50 }]);
+    }
+  },
+);
+
+void t.test('a checkout that has expired is closed to a wallet without its offer', async (t) => {
+  const stage = await startApiStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+  const merchant = await merchantOf(stage, plan);
+  const session = await merchant.session({ discount: { percentOff: 50 } });
+  const [buyer, other] = [await stage.buyer(plan), await stage.buyer(plan)];
+  await offerOf(buyer, { checkoutSessionId: session.id });
+  await passDay(stage);
+  for (const one of [buyer, other]) {
+    const pda = await stage.open(plan, one.keypair);
+    t.equal((await post(one, pda, { checkoutSessionId: session.id })).status, 409);
+    t.equal((await post(one, pda)).status, 201);
+    t.match(await rowsOf(stage, one), [{ discountPercent: null }], 'nor by an unsigned offer');
+  }
+});
+
+void t.test('a checkout for an account at whose address another one is registered', async (t) => {
+  const stage = await startApiStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 24 });
+  await stage.sql`update plans set trial_hours = 168 where id = ${plan.id}`;
+  const merchant = await merchantOf(stage, plan);
+  await stage.startKeeper();
+  const buyer = await stage.buyer(plan);
+  const first = await buyer.buy();
+  await stage.quiet();
+  await buyer.cancel(first);
+  await stage.until(
+    'its cancellation is seen',
+    async () => (await stage.row(first)).cancelRequestedAt !== null,
+  );
+  await stage.quiet();
+  // The account has ended on chain, and its trial runs here.
+  stage.passHours(30);
+  stage.net.mineBlocks(2);
+  const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+  const { transaction } = await offerOf(buyer, { checkoutSessionId: session.id });
+  await stage.land(buyer.keypair, transaction);
+  await registered(stage, buyer, 2);
+  t.match(await rowsOf(stage, buyer), [
+    { id: first.id, status: 'cancelled' },
+    { externalId: 'alice', discountPercent: 50 },
+  ]);
+});
+
+void t.test(
+  'an offer that was not signed counts for a day, also for an account that runs',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 120_000_000n, periodHours: 8760 });
+    await stage.sql`update plans set trial_hours = 168 where id = ${plan.id}`;
+    const keeper = await stage.startKeeper();
+    const buyer = await stage.buyer(plan);
+    const first = await buyer.buy();
+    await stage.quiet();
+    await buyer.cancel(first);
+    await stage.until(
+      'its cancellation is seen',
+      async () => (await stage.row(first)).cancelRequestedAt !== null,
+    );
+    stage.passHours(169);
+    await stage.until('it has ended', async () => (await stage.row(first)).status === 'cancelled');
+    await stage.quiet();
+    await offerOf(buyer);
+    await keeper.stop();
+    await passDay(stage);
+    await stage.startKeeper();
+    await stage.until('the offer is given up', async () => {
+      const given = await stage.sql`
+      select 1 from offers where registered_at is null and look_at = 'infinity'`;
+      return given.length === 1;
+    });
+  },
+);

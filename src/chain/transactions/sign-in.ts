@@ -29,5 +29,5 @@ export function signInTransaction(wallet: string, text: string, blockhash: strin
 export function isSignInMessage(wallet: string, text: string, signed: Buffer): boolean {
   const built = signInTransaction(wallet, text, SYSTEM_PROGRAM);
   const message = Buffer.from(built, 'base64').subarray(MESSAGE_OFFSET);
-  return forbiddenChange(message, signed) === undefined;
+  return forbiddenChange(message, signed, 'wallet') === undefined;
 }

@@ -15,7 +15,7 @@ export interface GivenTerms extends OwnIds, DiscountTerms {
   trialFrom: Date | null;
 }
 
-/** Tells whether a keeper made this registration and the wallet has not claimed it yet. */
+/** Tells whether a keeper made this live registration and the wallet has not claimed it yet. */
 export async function isUnclaimed(
   sql: Queryable,
   id: string,
@@ -23,7 +23,8 @@ export async function isUnclaimed(
 ): Promise<boolean> {
   const rows = await sql`
     select 1 from subscriptions
-    where id = ${id} and subscription_pda = ${subscriptionPda} and unclaimed`;
+    where id = ${id} and subscription_pda = ${subscriptionPda} and unclaimed
+      and status in ('active', 'past_due')`;
   return rows.length > 0;
 }
 

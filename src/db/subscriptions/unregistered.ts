@@ -168,21 +168,6 @@ export async function readOldestAwaited(sql: Queryable): Promise<number> {
 }
 
 /**
- * Returns the given addresses that have a live registration. A registration that a change of plan
- * has replaced does not count, because its account may get a new registration.
- */
-export async function findRegistered(
-  sql: Queryable,
-  pdas: readonly string[],
-): Promise<Set<string>> {
-  const rows = await sql<{ subscriptionPda: string }[]>`
-    select subscription_pda from subscriptions
-    where subscription_pda = any(${[...pdas]}::text[]) and status in ('active', 'past_due')
-      and replaced_by is null`;
-  return new Set(rows.map(({ subscriptionPda }) => subscriptionPda));
-}
-
-/**
  * Marks the offers for this address as used, so that they do not match a later account at the same
  * address.
  */

@@ -7,7 +7,7 @@ import { timeOf } from '../../chain/time.ts';
 import { isResumeTaken, readOffered } from '../../db/offers/open-offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { promptSeconds } from '../collecting/late.ts';
-import type { Landing } from './landing.ts';
+import type { Landings } from './landing.ts';
 
 interface Registered {
   readonly account: SubscriptionAccount;
@@ -17,7 +17,7 @@ interface Registered {
   /** Whether the account has an earlier registration that has ended. */
   readonly isRenewed: boolean;
   readonly subscriptionPda: string;
-  readonly landing: () => Promise<Landing | undefined>;
+  readonly landings: () => Promise<Landings>;
   /** The time after which the wallet must have asked for an offer (ended.ts); null for any time. */
   readonly offersAfter: Date | null;
 }
@@ -42,7 +42,7 @@ export interface ChargeStart {
  * the chain is unreachable.
  */
 export async function startOfCharge(sql: Queryable, registered: Registered): Promise<ChargeStart> {
-  const { account, period, now, subscriptionPda, landing, offersAfter: after } = registered;
+  const { account, period, now, subscriptionPda, landings, offersAfter: after } = registered;
   const isFirst = period.start === account.periodStart;
   const whole = { chargedFrom: null, landedAt: account.periodStart };
   if (isPrompt(registered) && isFirst) return whole;
@@ -56,7 +56,7 @@ export async function startOfCharge(sql: Queryable, registered: Registered): Pro
   }
   const isResumed =
     offered.resuming || (after !== null && (await isResumeTaken(sql, { ...of, after })));
-  const landed = isResumed ? await landing() : undefined;
+  const landed = isResumed ? (await landings()).found[0] : undefined;
   return from(landed?.kind === 'resumed' ? landed.at : now);
 }
 

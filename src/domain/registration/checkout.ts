@@ -37,9 +37,14 @@ export async function openCheckoutSession(
   parties: { planId: string; wallet: string },
 ): Promise<CheckoutSessionRow> {
   const session = await offeredCheckoutSession(sql, id, parties);
-  if (session.status === 'expired' && session.subscriberWallet === null)
-    throw new ServiceError('CONFLICT', 'This checkout has expired. Ask for a new link.');
+  refuseExpired(session);
   return session;
+}
+
+/** Throws CONFLICT when the session has expired before a wallet was bound to it. */
+export function refuseExpired({ status, subscriberWallet }: CheckoutSessionRow): void {
+  if (status === 'expired' && subscriberWallet === null)
+    throw new ServiceError('CONFLICT', 'This checkout has expired. Ask for a new link.');
 }
 
 /**

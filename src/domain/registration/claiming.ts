@@ -26,6 +26,8 @@ export type RegistrationToStore = NewRegistration & {
   change?: PlanChange | undefined;
   /** Whether the wallet was shown a trial. Without the trial, nothing is registered. */
   isTrialShown?: boolean;
+  /** Whether the checkout session is that of an offer, made while the session was open. */
+  isSessionOffered?: boolean;
   /** With `isUnclaimed`: what the keeper has judged. */
   judged?: Judged;
   /** When the wallet asked for the offer that it registers with, if it does not ask itself. */
@@ -70,17 +72,15 @@ function termsOf(given: RegistrationToStore): GivenTerms {
   return { externalId, metadata, ownIdsFrom, trialFrom, trialHours, taker, ...discount };
 }
 
-/**
- * Completes the checkout session of a registration. A keeper has the session from an offer, so it
- * may have expired since.
- */
+/** Completes the checkout session of a registration. That of an offer may have expired since. */
 export async function completeSession(
   sql: Transaction,
-  { checkoutSessionId, subscriberWallet: wallet, hasLanded, isUnclaimed }: RegistrationToStore,
+  registration: RegistrationToStore,
   subscriptionId: string,
 ): Promise<void> {
+  const { checkoutSessionId, subscriberWallet: wallet, hasLanded } = registration;
   if (checkoutSessionId === undefined) return;
-  const given = { wallet, subscriptionId, isOffered: isUnclaimed === true };
+  const given = { wallet, subscriptionId, isOffered: registration.isSessionOffered === true };
   if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && hasLanded !== true)
     throw refusedCheckout();
 }

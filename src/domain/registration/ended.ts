@@ -64,6 +64,15 @@ export function isOfAccount(earlier: EarlierRegistration, account: AccountIdenti
 }
 
 /**
+ * Whether `earlier`, the newest registration of the address, is a live one of this account. That of
+ * an earlier account, which has not ended here yet, is none.
+ */
+export const isRegistered = (
+  earlier: EarlierRegistration | undefined,
+  account: AccountIdentity,
+): boolean => earlier !== undefined && earlier.stoppedAt === null && isOfAccount(earlier, account);
+
+/**
  * Returns the end of the account's registration. `earlier` is the newest registration of the
  * address. Returns undefined if the account was never registered, or if its registration is live
  * and not replaced.
@@ -99,10 +108,9 @@ export const isAskedBefore = (
 ): boolean => askedAt !== undefined && stoppedAt !== null && askedAt <= stoppedAt;
 
 /**
- * Returns the addresses of these live accounts that a keeper has to look at. Leaves out accounts
- * with a live registration, and accounts that only their wallets can register again. The addresses
- * of offers are not needed here, because takeAwaited() (db/subscriptions/unregistered.ts) returns
- * them.
+ * Returns the addresses of these live accounts that a keeper has to look at. Leaves out registered
+ * accounts, and those that only their wallets can register again. The addresses of offers are not
+ * needed here, because takeAwaited() (db/subscriptions/unregistered.ts) returns them.
  */
 export async function withoutKnown(
   sql: Queryable,
@@ -114,7 +122,7 @@ export async function withoutKnown(
     .filter(({ address, identity }) => {
       const earlier = registrations.get(address);
       if (earlier === undefined || identity === undefined) return true;
-      if (earlier.stoppedAt === null) return false;
+      if (isRegistered(earlier, identity)) return false;
       const ended = endOf(earlier, identity);
       return ended === undefined || ended.isReplaced || ended.isReinstated;
     })

@@ -1,19 +1,21 @@
 // Decides from which offer a live account comes, if offers with different terms are open for its
 // address. In this order:
 //
-//   the transaction that opened or resumed the account -> the offer with its signature, else the
-//     offer with its blockhash, else the change of plan whose old subscription it has cancelled
+//   the newest transaction that opened or resumed the account and comes from an offer -> the offer
+//     with its signature, else the one with its blockhash, else the change of plan whose old
+//     subscription it has cancelled
 //   the offer that the wallet's page names
 //   the offer whose first payment is lowest, the newest of equals
 //
 // What the chain shows now may have changed since the transaction landed. So an offer that does not
-// fit now (its checkout session was used by another wallet, or the subscription that it replaces
-// runs) fits only if its transaction is the one that landed. For a keeper, this holds for each
+// fit now (its checkout session has expired or was used by another wallet, or the subscription that
+// it replaces runs) fits only if its transaction is one of those. For a keeper, this holds for each
 // change of plan: the wallet may have opened the account by other means, and a change that did not
-// land must not end the subscription that it would replace.
+// land must not end the subscription that it would replace. A keeper registers nothing where such
+// an offer may have landed and the chain does not show it.
 import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import { ServiceError } from '../../errors.ts';
-import type { Landing } from './landing.ts';
+import type { Landing, Landings } from './landing.ts';
 
 /** The account of a subscription that a change of plan replaces. */
 export interface ReplacedAccount {
@@ -29,7 +31,7 @@ interface Grounds {
   readonly replaced: ReadonlyMap<string, ReplacedAccount>;
   /** Whether a keeper registers the account, and not its wallet. */
   readonly isKeepers: boolean;
-  readonly landing: () => Promise<Landing | undefined>;
+  readonly landings: () => Promise<Landings>;
   /** The offer that the wallet's page names. */
   readonly named: OpenOffer | undefined;
   /** What is due at once under the offer's terms, in base units. */
@@ -39,21 +41,25 @@ interface Grounds {
 /**
  * Returns the offer from which the account comes; undefined when none fits. The chain is read only
  * if the offers have different terms, or one of them does not fit now. `offers` are sorted as
- * readOpenOffers() returns them. Throws CONFLICT if a keeper cannot tell whether a change of plan
- * has landed, else as the grounds do.
+ * readOpenOffers() returns them. Throws UnknownLanding if a keeper cannot tell whether an offer
+ * that does not fit now has landed, else as the grounds do.
  */
 export async function landedOffer(
   offers: readonly OpenOffer[],
-  { replaced, isKeepers, landing, named, dueUnder }: Grounds,
+  { replaced, isKeepers, landings, named, dueUnder }: Grounds,
 ): Promise<OpenOffer | undefined> {
-  const isFitting = ({ isTaken, replaces }: OpenOffer) =>
-    !isTaken && (replaces === null || (!isKeepers && replaced.get(replaces)?.isRunning !== true));
+  const isFitting = ({ isTaken, isLapsed, replaces }: OpenOffer) =>
+    !isTaken &&
+    !isLapsed &&
+    (replaces === null || (!isKeepers && replaced.get(replaces)?.isRunning !== true));
   const all = newestOfEachTerms(offers.filter(isFitting));
   if (all.length <= 1 && offers.every(isFitting)) return all[0];
-  const found = await landing();
-  if (isKeepers && found === undefined && offers.some(({ replaces }) => replaces !== null))
-    throw unknownLanding();
-  const landed = newestOfEachTerms(offersOf(offers, found, replaced));
+  const { found, isWhole } = await landings();
+  const landed = newestOfEachTerms(
+    found.map((one) => offersOf(offers, one, replaced)).find((some) => some.length > 0) ?? [],
+  );
+  if (isKeepers && landed.length === 0 && !isWhole && !offers.every(isFitting))
+    throw new UnknownLanding();
   const fitting = landed.length === 0 ? all : landed;
   if (fitting.length <= 1) return fitting[0];
   return (
@@ -62,9 +68,14 @@ export async function landedOffer(
   );
 }
 
-/** Whether the offers are for different customers (externalId of the checkout session). */
-export const areOfTwoCustomers = (offers: readonly OpenOffer[]): boolean =>
-  new Set(offers.flatMap(({ externalId }) => externalId ?? [])).size > 1;
+/**
+ * Whether the offers are for different customers (externalId of the checkout session). Leaves out
+ * those whose session another wallet has used, and those that were not relayed before it expired.
+ */
+export const areOfTwoCustomers = (offers: readonly OpenOffer[]): boolean => {
+  const counted = offers.filter(({ isTaken, isLapsed }) => !isTaken && !isLapsed);
+  return new Set(counted.flatMap(({ externalId }) => externalId ?? [])).size > 1;
+};
 
 /** Whether two offers have the same terms. */
 const hasSameTerms = (a: OpenOffer, b: OpenOffer): boolean =>
@@ -88,10 +99,9 @@ function newestOfEachTerms(offers: readonly OpenOffer[]): OpenOffer[] {
  */
 function offersOf(
   offers: readonly OpenOffer[],
-  landing: Landing | undefined,
+  landing: Landing,
   replaced: Grounds['replaced'],
 ): OpenOffer[] {
-  if (landing === undefined) return [];
   const signed = offers.filter(({ signature }) => signature === landing.signature);
   if (signed.length > 0) return signed;
   const accountOf = ({ replaces }: OpenOffer) =>
@@ -118,9 +128,12 @@ async function lowest(
   )?.offer;
 }
 
-function unknownLanding(): ServiceError {
-  return new ServiceError(
-    'CONFLICT',
-    'A change of plan is open, and the chain does not show what has opened the account.',
-  );
+/** Thrown where the chain does not show which of the offers has opened the account. */
+export class UnknownLanding extends ServiceError {
+  constructor() {
+    super(
+      'CONFLICT',
+      'An offer may have opened the account, and the chain does not show what has.',
+    );
+  }
 }

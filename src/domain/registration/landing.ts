@@ -1,8 +1,9 @@
-// Finds the transaction that opened or resumed a subscription account, in the newest transactions
-// of the account.
+// Finds the transactions that opened or resumed a subscription account, in the account's newest
+// transactions.
 import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { programEvents } from '../../chain/program/events.ts';
-import { ChainDataError } from '../../chain/program/layouts.ts';
+import { ChainDataError, type SubscriptionAccount } from '../../chain/program/layouts.ts';
+import { periodSeconds } from '../../chain/program/period.ts';
 import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
 
 /**
@@ -12,7 +13,7 @@ import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
  */
 const MAX_READ = 10;
 
-/** The transaction that last opened or resumed an account. */
+/** A transaction that opened or resumed an account. */
 export interface Landing {
   readonly signature: string;
   /** Null if the endpoint does not report it. */
@@ -24,53 +25,88 @@ export interface Landing {
   readonly cancels: readonly string[];
 }
 
-export interface SubscriptionAddresses {
-  readonly plan: string;
-  readonly subscriber: string;
+/** What the newest transactions of an account show. */
+export interface Landings {
+  /** The transactions that opened or resumed it, the newest first. */
+  readonly found: readonly Landing[];
+  /** Whether they go back to the one that opened it, so that there are no others. */
+  readonly isWhole: boolean;
+}
+
+/** Of an account whose resuming transaction has not landed yet. */
+export const NOT_LANDED: Landings = { found: [], isWhole: true };
+
+/** A live account and its address. */
+interface Opened {
+  readonly account: SubscriptionAccount;
   readonly subscriptionPda: string;
 }
 
 /**
- * Returns a function that finds the landing of the account; undefined when the newest transactions
- * do not have it. The chain is read by the first call only. Throws INTERNAL_ERROR when the chain is
- * unreachable.
+ * Returns a function that finds the landings of the account. The chain is read by the first call
+ * only. Throws INTERNAL_ERROR when the chain is unreachable.
  */
-export function landingOf(
+export function landingsOf(
   chain: ChainReader,
   network: Network,
-  addresses: SubscriptionAddresses,
-): () => Promise<Landing | undefined> {
-  let found: Promise<Landing | undefined> | undefined;
-  return () => (found ??= findLanding(chain, network, addresses));
+  opened: Opened,
+): () => Promise<Landings> {
+  let found: Promise<Landings> | undefined;
+  return () => (found ??= findLandings(chain, network, opened));
 }
 
-async function findLanding(
+/**
+ * An earlier account of the address may have transactions too. This one was opened at one of its
+ * period boundaries, and what resumed it is no older than that, or than its present period.
+ */
+async function findLandings(
   chain: ChainReader,
-  { programId }: Network,
-  { plan, subscriber, subscriptionPda }: SubscriptionAddresses,
-): Promise<Landing | undefined> {
+  network: Network,
+  { account, subscriptionPda }: Opened,
+): Promise<Landings> {
+  const { periodStart, periodHours } = account;
   const listed = await reaching(
     chain.getSignaturesForAddress(subscriptionPda, { limit: MAX_READ }),
   );
+  const found: Landing[] = [];
   for (const { signature } of listed.filter(({ err }) => err === null)) {
-    const found = await reaching(chain.getTransaction(signature));
-    if ('unreadable' in found) continue;
-    try {
-      const events = programEvents(found, programId).filter(
-        (one) => one.kind !== 'plan_updated' && one.subscriber === subscriber,
-      );
-      const event = events.findLast(
-        (one) => (one.kind === 'created' || one.kind === 'resumed') && one.plan === plan,
-      );
-      if (event?.kind !== 'created' && event?.kind !== 'resumed') continue;
-      const cancels = events
-        .filter((one) => one.kind === 'cancelled')
-        .map((one) => subscriptionAddress(programId, one.plan, subscriber).address);
-      const { blockhash } = found;
-      return { signature, blockhash, kind: event.kind, at: event.at, cancels };
-    } catch (error) {
-      if (!(error instanceof ChainDataError)) throw error;
-    }
+    const landing = await readLanding(chain, network, account, signature);
+    if (landing === 'missing') break;
+    if (landing === undefined) continue;
+    if (landing.kind === 'resumed') found.push(landing);
+    else if ((landing.at - periodStart) % periodSeconds(periodHours) !== 0n) break;
+    else return { found: [...found, landing], isWhole: true };
   }
-  return undefined;
+  return { found: found.filter(({ at }) => at >= periodStart), isWhole: false };
+}
+
+/**
+ * Reads what the transaction did to the account: undefined if it neither opened nor resumed it,
+ * `missing` if no endpoint has it yet.
+ */
+async function readLanding(
+  chain: ChainReader,
+  { programId }: Network,
+  { plan, subscriber }: SubscriptionAccount,
+  signature: string,
+): Promise<Landing | 'missing' | undefined> {
+  const read = await reaching(chain.getTransaction(signature));
+  if ('unreadable' in read) return read.unreadable === 'missing' ? 'missing' : undefined;
+  try {
+    const events = programEvents(read, programId).filter(
+      (one) => one.kind !== 'plan_updated' && one.subscriber === subscriber,
+    );
+    const event = events.findLast(
+      (one) => (one.kind === 'created' || one.kind === 'resumed') && one.plan === plan,
+    );
+    if (event?.kind !== 'created' && event?.kind !== 'resumed') return undefined;
+    const cancels = events
+      .filter((one) => one.kind === 'cancelled')
+      .map((one) => subscriptionAddress(programId, one.plan, subscriber).address);
+    const { blockhash } = read;
+    return { signature, blockhash, kind: event.kind, at: event.at, cancels };
+  } catch (error) {
+    if (!(error instanceof ChainDataError)) throw error;
+    return undefined;
+  }
 }

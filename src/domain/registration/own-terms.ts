@@ -7,7 +7,7 @@ import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-session
 import type { OwnIds } from '../../db/subscriptions/merchant-edits.ts';
 import { isUnclaimed } from '../../db/subscriptions/unclaimed.ts';
 import { invalidField } from '../../errors.ts';
-import { checkoutSessionOf, offeredCheckoutSession, openCheckoutSession } from './checkout.ts';
+import { checkoutSessionOf, offeredCheckoutSession } from './checkout.ts';
 import type { RegistrationToStore } from './claiming.ts';
 
 interface Request extends OwnIds {
@@ -28,8 +28,8 @@ interface OwnTerms {
 }
 
 /**
- * Reads what the request names. Throws VALIDATION_ERROR for ids that the wallet may not set, else
- * as openCheckoutSession does.
+ * Reads what the request names; its session may have expired. Throws VALIDATION_ERROR for ids that
+ * the wallet may not set, else as offeredCheckoutSession does.
  */
 export async function ownTermsOf(
   sql: Queryable,
@@ -51,7 +51,7 @@ export async function ownTermsOf(
     (await isUnclaimed(sql, done.subscriptionId, subscriptionPda))
   )
     return { isDone: true };
-  return { session: await openCheckoutSession(sql, checkoutSessionId, { planId, wallet }) };
+  return { session: await offeredCheckoutSession(sql, checkoutSessionId, { planId, wallet }) };
 }
 
 /**

@@ -18,7 +18,7 @@ import {
   type SessionTerms,
 } from './first-payment.ts';
 import { landedOffer, type ReplacedAccount } from './landed-offer.ts';
-import { landingOf } from './landing.ts';
+import { landingsOf, NOT_LANDED } from './landing.ts';
 
 const NO_CHANGE = { replaces: null, changeWhen: null, offeredAt: null } as const;
 
@@ -55,12 +55,11 @@ export interface RegistrationTerms {
 
 /**
  * Reads the open offers to which a wallet's own registration may refer. An offer whose checkout
- * session has expired or was used by another wallet does not count, because the session cannot be
- * completed.
+ * session was used by another wallet does not count, because the session cannot be completed.
  */
 export async function readUsableOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   const offers = await readOpenOffers(sql, of);
-  return offers.filter(({ isLapsed, isTaken }) => !isLapsed && !isTaken);
+  return offers.filter(({ isTaken }) => !isTaken);
 }
 
 /**
@@ -113,14 +112,12 @@ export async function registrationTerms(
   { session, offerId }: Named,
 ): Promise<RegistrationTerms> {
   const { subscriptionPda, account, period, now } = seen;
-  const { plan: planPda, subscriber: wallet } = account;
-  const addresses = { plan: planPda, subscriber: wallet, subscriptionPda };
-  // The transaction that resumes a cancelled account has not landed yet.
-  const landing =
+  const { subscriber: wallet } = account;
+  const landings =
     account.expiresAt === 0n
-      ? landingOf(chain, network, addresses)
-      : () => Promise.resolve(undefined);
-  const start = await startOfCharge(sql, { ...seen, landing });
+      ? landingsOf(chain, network, { account, subscriptionPda })
+      : () => Promise.resolve(NOT_LANDED);
+  const start = await startOfCharge(sql, { ...seen, landings });
   const live = { plan, wallet, period, now, left, minimum, ...start };
   const termsOf = (offer: OpenOffer): LiveTerms => {
     const { replaces, changeWhen, offeredAt } = offer;
@@ -137,7 +134,7 @@ export async function registrationTerms(
   const offer = await landedOffer(offers, {
     replaced,
     isKeepers,
-    landing,
+    landings,
     named,
     dueUnder: (one) => dueAtOnce(sql, live, termsOf(one)),
   });

@@ -33,6 +33,7 @@ import { lockSuspended } from '../accounts/suspended.ts';
 import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { observePlan, partiesOf, planFaults } from '../plans/plans.ts';
+import { refuseExpired } from './checkout.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
 import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
 import { dueAtOnce } from './first-payment.ts';
@@ -129,6 +130,8 @@ export async function checkRegistration(
     { session: own.session, offerId: request.offerId },
   );
   const offer = landed ?? chosen.offer;
+  const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
+  if (own.session !== undefined && !isSessionOffered) refuseExpired(own.session);
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
   const { chargedFrom, landedAt: at } = live;
   const isUnoffered = offer === undefined && own.session === undefined;
@@ -146,6 +149,7 @@ export async function checkRegistration(
     ...taken,
     trialHours: landed?.trialHours ?? terms.trialHours,
     isTrialShown: isTrialShown(request, offer),
+    isSessionOffered,
     dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};

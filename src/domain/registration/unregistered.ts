@@ -3,7 +3,7 @@
 // service has made for a wallet to sign, perhaps in a checkout session. For an account that is live
 // on chain:
 //
-//   open offers for two customers -> in the merchant's list
+//   open offers for two customers, or it is not clear which offer landed -> in the merchant's list
 //   other open offers -> registered with the terms of the offer from which the account comes
 //     (landed-offer.ts): a change of plan only if its transaction has landed
 //   no offer fits, the account's registration has ended or was replaced -> as ended.ts says
@@ -24,7 +24,7 @@ import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from '../chain-reads.ts';
 import { endOf, offersCountAfter, stands } from './ended.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
-import { areOfTwoCustomers } from './landed-offer.ts';
+import { areOfTwoCustomers, UnknownLanding } from './landed-offer.ts';
 import { PaymentUnderWay } from './plan-credit.ts';
 import { checkRegistration, JudgedBefore, storeRegistration } from './registration.ts';
 
@@ -66,9 +66,9 @@ export async function registerSeen(
   const of = { wallet, subscriptionPda };
   const after = offersCountAfter(earlier, account);
   const offers = await readOpenOffers(sql, { ...of, after });
-  const isUnclear = areOfTwoCustomers(offers.filter(({ isTaken }) => !isTaken));
+  const isOfTwo = areOfTwoCustomers(offers);
   const judged = { newest: earlier, account };
-  const leave = (): Promise<SeenOutcome> =>
+  const leave = ({ isUnclear = isOfTwo } = {}): Promise<SeenOutcome> =>
     sql.begin(async (tx) => {
       await lockRegistrations(tx, subscriptionPda);
       const newest = await findNewestRegistration(tx, subscriptionPda, { forUpdate: true });
@@ -84,7 +84,7 @@ export async function registerSeen(
     ended === undefined
       ? (await findApp(sql, appId))?.registerUnclaimed === true
       : ended.isReinstated || (await isResumeTaken(sql, { ...of, after: ended.at }));
-  if (isUnclear || (offers.length === 0 && !(await isWantedWithoutOffer()))) return leave();
+  if (isOfTwo || (offers.length === 0 && !(await isWantedWithoutOffer()))) return leave();
   try {
     const registration = await checkRegistration(sql, chain, network, {
       appId,
@@ -107,7 +107,8 @@ export async function registerSeen(
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === 'INTERNAL_ERROR') throw error;
     const isEarly = error instanceof PaymentUnderWay || error instanceof JudgedBefore;
-    return error.code === 'NOT_FOUND' || isEarly ? 'absent' : await leave();
+    if (error.code === 'NOT_FOUND' || isEarly) return 'absent';
+    return await leave({ isUnclear: error instanceof UnknownLanding });
   }
 }
 

@@ -75,7 +75,7 @@ export interface NotificationsOptions {
   readonly plans: Pick<PlanWatch, 'readNow'>;
   readonly inFlight: Pick<InFlight, 'explains' | 'isOwn'>;
   /** Called with each live subscription account that a notification shows. */
-  readonly onLive?: (address: string, slot: bigint) => void;
+  readonly onLive?: (address: string, seen: { slot: bigint; data: Uint8Array }) => void;
   /** Called after subscriptions were marked as due because their accounts changed. */
   readonly onDue: () => void;
 }
@@ -183,7 +183,7 @@ export class Notifications {
     const planAddresses = [...planPdas.keys(), ...named];
     if (planAddresses.length > 0) await plans.readNow(planAddresses, newest);
     for (const { address, data, slot } of subscriptions.values())
-      if (isLiveSubscription(data)) this.#options.onLive?.(address, slot);
+      if (isLiveSubscription(data)) this.#options.onLive?.(address, { slot, data });
     if (subscriptions.size + wallets.size + named.length === 0) return;
     const changed = await this.#changedIds(subscriptions, [...wallets.keys(), ...named], named);
     for (const some of chunks(changed, READ_AT_ONCE)) await sweep.readNow(some, newest);

@@ -5,7 +5,7 @@
 // active plan are listed, at most once an hour. Accounts that only their wallets can register again
 // are left out (domain/registration/ended.ts). domain/registration/unregistered.ts registers each
 // found subscription, or adds it to the merchant's list of unregistered subscriptions. An offer is
-// given up after 24 hours if no account is at its address.
+// given up after 24 hours if no live account is at its address, or a registered one.
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import {
   type AccountIdentity,
@@ -15,20 +15,19 @@ import {
   liveSubscriptionFilter,
   type SubscriptionAccount,
 } from '../../chain/program/layouts.ts';
-import { witnessAbsence } from '../../chain/rpc/absence.ts';
 import { ACCOUNTS_AT_ONCE } from '../../chain/rpc/accounts.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { isWitnessed } from '../../chain/rpc/expiry.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
+import { findNewestRegistrations } from '../../db/subscriptions/account-registrations.ts';
 import { findPlansAt, listActivePlanPdas } from '../../db/subscriptions/plans.ts';
 import {
   deleteUnregistered,
   findOldOffers,
-  findRegistered,
   giveUpOffers,
   takeAwaited,
 } from '../../db/subscriptions/unregistered.ts';
-import { withoutKnown } from '../../domain/registration/ended.ts';
+import { isRegistered, withoutKnown } from '../../domain/registration/ended.ts';
 import { registerSeen } from '../../domain/registration/unregistered.ts';
 import { chunks } from '../../each.ts';
 import type { Context } from '../base/context.ts';
@@ -43,6 +42,13 @@ const MAX_READ = 1000;
  * again later in the database or on chain.
  */
 const MAX_PENDING = 10_000;
+
+/** What shows that an account is live. */
+interface Sighting {
+  readonly slot: bigint;
+  /** Undefined if only the address is known. */
+  readonly identity?: AccountIdentity | undefined;
+}
 
 interface Seen {
   readonly address: string;
@@ -62,7 +68,7 @@ function identityOf(data: Uint8Array): AccountIdentity | undefined {
 export class Unregistered {
   readonly #context: Context;
   readonly #onRegistered: () => void;
-  #pending = new Map<string, bigint>();
+  #pending = new Map<string, Sighting>();
   #readAt = -Infinity;
   /** Whether the next read of the database includes what was put off. */
   #readsAgain = true;
@@ -77,8 +83,12 @@ export class Unregistered {
   }
 
   /** Queues the notification that the subscription account at `address` is live at `slot`. */
-  see(address: string, slot: bigint): void {
-    if (this.#pending.size < MAX_PENDING) this.#pending.set(address, slot);
+  see(address: string, { slot, data }: { slot: bigint; data: Uint8Array }): void {
+    this.#await(address, { slot, identity: identityOf(data) });
+  }
+
+  #await(address: string, sighting: Sighting): void {
+    if (this.#pending.size < MAX_PENDING) this.#pending.set(address, sighting);
   }
 
   /**
@@ -107,13 +117,13 @@ export class Unregistered {
         this.#readAt = performance.now();
         const asked = { limit: MAX_READ, again: this.#readsAgain };
         awaited = await takeAwaited(this.#context.sql, asked);
-        for (const address of awaited) if (!taken.has(address)) taken.set(address, 0n);
+        for (const address of awaited) if (!taken.has(address)) taken.set(address, { slot: 0n });
         this.#readsAgain = false;
       }
-      if (taken.size > 0) await this.#read(taken);
-      if (awaited.length > 0) await this.#giveUp(awaited);
+      const registered = taken.size > 0 ? await this.#read(taken) : new Set<string>();
+      if (awaited.length > 0) await this.#giveUp(awaited, registered);
     } catch (error) {
-      for (const [address, slot] of taken) this.see(address, slot);
+      for (const [address, sighting] of taken) this.#await(address, sighting);
       this.#readAt = Math.min(this.#readAt, readAt);
       throw error;
     }
@@ -146,7 +156,7 @@ export class Unregistered {
           address,
           identity: identityOf(account.data),
         }));
-        for (const address of await withoutKnown(sql, accounts)) this.see(address, 0n);
+        for (const address of await withoutKnown(sql, accounts)) this.#await(address, { slot: 0n });
       }
       this.#plans.pop();
     } catch (error) {
@@ -157,21 +167,39 @@ export class Unregistered {
     }
   }
 
-  async #read(taken: ReadonlyMap<string, bigint>): Promise<void> {
-    const { sql, rpc, log, rules } = this.#context;
-    const registered = await findRegistered(sql, [...taken.keys()]);
+  /** Reads the accounts. Returns the addresses at which a live one has a live registration. */
+  async #read(taken: ReadonlyMap<string, Sighting>): Promise<Set<string>> {
+    const { sql, rpc } = this.#context;
+    const newest = await findNewestRegistrations(sql, [...taken.keys()]);
+    const isKnown = (address: string, identity: AccountIdentity | undefined) =>
+      identity !== undefined && isRegistered(newest.get(address), identity);
+    const registered = new Set<string>();
+    for (const [address, { identity }] of taken)
+      if (isKnown(address, identity)) registered.add(address);
     const addresses = [...taken.keys()].filter((address) => !registered.has(address));
-    if (registered.size > 0) await deleteUnregistered(sql, [...registered]);
-    if (addresses.length === 0) return;
-    const minSlot = newestSlot([...taken.values()]);
-    const { accounts } = await rpc.getMultipleAccounts(addresses, { minSlot });
+    const minSlot = newestSlot([...taken.values()].map(({ slot }) => slot));
+    const { accounts } =
+      addresses.length === 0
+        ? { accounts: [] }
+        : await rpc.getMultipleAccounts(addresses, { minSlot });
     const live = addresses.flatMap((address, place): Seen[] => {
       const account = this.#accountIn(accounts[place] ?? null);
-      return account === null ? [] : [{ address, account }];
+      if (account === null) return [];
+      if (!isKnown(address, account)) return [{ address, account }];
+      registered.add(address);
+      return [];
     });
+    if (registered.size > 0) await deleteUnregistered(sql, [...registered]);
     const isLive = new Set(live.map(({ address }) => address));
-    const others = addresses.filter((address) => !isLive.has(address));
+    const others = addresses.filter((address) => !isLive.has(address) && !registered.has(address));
     if (others.length > 0) await deleteUnregistered(sql, others);
+    await this.#register(live, taken);
+    return registered;
+  }
+
+  async #register(live: readonly Seen[], taken: ReadonlyMap<string, Sighting>): Promise<void> {
+    const { sql, rpc, log, rules } = this.#context;
+    if (live.length === 0) return;
     const plans = new Map(
       (await findPlansAt(sql, [...new Set(live.map(({ account }) => account.plan))]))
         .filter(({ status }) => status === 'active')
@@ -184,7 +212,7 @@ export class Unregistered {
       const { minimumAmount: minimum } = rules;
       const parts = { sql, chain: rpc, network: this.#network(), minimum };
       const outcome = await registerSeen(parts, plan, address, account);
-      if (outcome === 'absent') this.see(address, taken.get(address) ?? 0n);
+      if (outcome === 'absent') this.#await(address, { slot: taken.get(address)?.slot ?? 0n });
       if (outcome !== 'registered') continue;
       log.info({ subscription: address, plan: plan.id }, 'subscription registered from the chain');
       this.#context.deliveries.notify();
@@ -193,18 +221,27 @@ export class Unregistered {
   }
 
   /**
-   * Gives up old offers at addresses with a live registration, and at addresses without an account
-   * if two endpoints (or the only one) say so: a wrong answer would lose the offer's terms.
+   * Gives up old offers at addresses whose live account is registered, and at addresses without a
+   * live account if two endpoints (or the only one) say so: a wrong answer would lose the offer's
+   * terms.
    */
-  async #giveUp(awaited: readonly string[]): Promise<void> {
+  async #giveUp(awaited: readonly string[], registered: ReadonlySet<string>): Promise<void> {
     const { sql, rpc } = this.#context;
     const old = await findOldOffers(sql, awaited);
-    const registered = await findRegistered(sql, old);
-    await giveUpOffers(sql, [...registered]);
+    await giveUpOffers(
+      sql,
+      old.filter((address) => registered.has(address)),
+    );
     const others = old.filter((address) => !registered.has(address));
     for (const some of chunks(others, ACCOUNTS_AT_ONCE)) {
-      const { absent, witnesses } = await witnessAbsence(rpc, some);
-      if (isWitnessed(rpc, witnesses)) await giveUpOffers(sql, [...absent]);
+      const answers = await rpc.getAccountsEverywhere(some, { commitment: 'finalized' });
+      if (!isWitnessed(rpc, answers.length)) continue;
+      const isLive = (place: number) =>
+        answers.some(({ accounts }) => this.#accountIn(accounts[place] ?? null) !== null);
+      await giveUpOffers(
+        sql,
+        some.filter((_, place) => !isLive(place)),
+      );
     }
   }
 

@@ -33,18 +33,25 @@ async function found(
   offers: readonly OpenOffer[],
   {
     landing,
+    isWhole = landing !== undefined,
     named,
     isRunning = false,
     isKeepers = false,
-  }: { landing?: Landing; named?: OpenOffer; isRunning?: boolean; isKeepers?: boolean } = {},
+  }: {
+    landing?: Landing | readonly Landing[];
+    isWhole?: boolean;
+    named?: OpenOffer;
+    isRunning?: boolean;
+    isKeepers?: boolean;
+  } = {},
 ) {
   let reads = 0;
   const chosen = await landedOffer(offers, {
     replaced: new Map([['old', { subscriptionPda: 'address of old', isRunning, customer: null }]]),
     isKeepers,
-    landing: () => {
+    landings: () => {
       reads += 1;
-      return Promise.resolve(landing);
+      return Promise.resolve({ found: landing === undefined ? [] : [landing].flat(), isWhole });
     },
     named,
     dueUnder: ({ id }) => Promise.resolve(dues.get(id) ?? 0n),
@@ -117,8 +124,43 @@ void t.test('an offer of a session that another wallet has used, likewise', asyn
   t.equal((await found([taken, most], { landing })).id, taken.id);
 });
 
+void t.test('an offer of a session that has expired, likewise', async (t) => {
+  const lapsed = { ...half, isLapsed: true };
+  t.same(await found([lapsed], { landing: landed({}) }), { id: undefined, reads: 1 });
+  const landing = landed({ blockhash: lapsed.blockhash });
+  t.equal((await found([lapsed, plain], { landing })).id, lapsed.id);
+  t.equal((await found([lapsed, plain])).id, plain.id, 'its wallet may');
+});
+
+void t.test('of several landings, the newest that comes from an offer', async (t) => {
+  const elsewhere = landed({ signature: 'elsewhere', kind: 'resumed' });
+  const ofNow = landed({ blockhash: now.blockhash });
+  const ofHalf = landed({ blockhash: half.blockhash });
+  const all = { isKeepers: true, landing: [elsewhere, ofNow, ofHalf] };
+  t.equal((await found([now, half, plain], all)).id, now.id);
+  t.equal((await found([half, plain], all)).id, half.id);
+});
+
+void t.test(
+  'a keeper registers nothing where an offer that does not fit may have landed',
+  async (t) => {
+    const taken = { ...half, isTaken: true };
+    const part = { isKeepers: true, isWhole: false };
+    const unknown = { code: 'CONFLICT' };
+    for (const one of [now, taken, { ...half, isLapsed: true }])
+      for (const offers of [[one], [one, plain]]) {
+        await t.rejects(found(offers, part), unknown);
+        await t.rejects(found(offers, { ...part, landing: landed({ kind: 'resumed' }) }), unknown);
+      }
+    t.equal((await found([plain, most], part)).id, most.id, 'all of them fit');
+  },
+);
+
 void t.test('two customers', (t) => {
+  const bob = offer('9', { externalId: 'bob' });
   t.equal(areOfTwoCustomers([plain, half, most]), false);
-  t.equal(areOfTwoCustomers([half, offer('9', { externalId: 'bob' })]), true);
+  t.equal(areOfTwoCustomers([half, bob]), true);
+  t.equal(areOfTwoCustomers([{ ...half, isTaken: true }, bob]), false);
+  t.equal(areOfTwoCustomers([{ ...half, isLapsed: true }, bob]), false);
   t.end();
 });
