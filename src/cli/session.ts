@@ -74,13 +74,13 @@ export async function withSession<T>(
 }
 
 /** Creates a client of the API. Without `token`, requests are anonymous. */
-export function connect(url: string, token?: string): Client {
+export function connect(url: string, token?: string, timeoutMs = TIMEOUT_MS): Client {
   return createClient({
     baseUrl: url,
     token,
     // The client's own time limit ends with the headers of a response.
     fetch(input, init) {
-      const late = AbortSignal.timeout(TIMEOUT_MS);
+      const late = AbortSignal.timeout(timeoutMs);
       return fetch(input, { ...init, signal: AbortSignal.any([late, init?.signal ?? late]) });
     },
   });
