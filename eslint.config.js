@@ -22,6 +22,8 @@ const layers = [
 ];
 /** Folders that import nothing of the others: they run at merchants and in browsers. */
 const apart = ['client', 'pages'];
+/** The folders that call the API, beside pages. */
+const usesClient = ['cli', 'local'];
 /** What pages import beside their own folder. */
 const inPages = ['client', 'format.ts', 'explorer.ts'];
 /** Rooms of a folder that others below it do not know, in the same way. */
@@ -61,7 +63,14 @@ const rooms = {
     ['plans', 'payments'],
     ['parts'],
   ],
-  cli: [['local'], ['operate'], ['develop'], ['arguments.ts'], ['terminal']],
+  cli: [
+    ['local'],
+    ['operate'],
+    ['develop'],
+    ['session.ts'],
+    ['api-key.ts', 'arguments.ts'],
+    ['terminal'],
+  ],
   local: [['sandbox'], ['chain']],
   'local/chain': [['rpc'], ['disk'], ['wire']],
 };
@@ -90,7 +99,7 @@ const zones = [
   ),
   ...layers
     .flat()
-    .filter((folder) => folder !== 'cli')
+    .filter((folder) => !usesClient.includes(folder))
     .map((folder) => ({ target: `./src/${folder}`, from: './src/client' })),
   ...layers.flat().map((folder) => ({ target: `./src/${folder}`, from: './src/pages' })),
   ...Object.entries(rooms).flatMap(([folder, rows]) => zonesOf(`./src/${folder}`, rows)),

@@ -85,7 +85,7 @@ const operations: Entry[] = [
   },
   {
     term: 'deliveries [options]',
-    description: 'webhook deliveries, newest first: a live list on a terminal, a table elsewhere',
+    description: 'webhook deliveries, newest first: a live list (database, terminal), else a table',
     load: async () => (await import('./cli/operate/deliveries.ts')).addDeliveries,
   },
   {

@@ -135,7 +135,10 @@ export function createClient(options: ClientOptions): Client {
         await pause(backoffSeconds(tries), given.signal);
         continue;
       }
-      if (response.ok) return { response, asked };
+      if (response.ok) {
+        given.onHeaders?.(response.headers);
+        return { response, asked };
+      }
       const error = await errorOf(asked, response);
       const wait = error.retryAfter ?? backoffSeconds(tries);
       const again = error.status === 429 || (error.status >= 500 && repeatable);
@@ -188,13 +191,19 @@ async function bodyOf(
   { response, asked }: Exchange,
   signal: AbortSignal | undefined,
 ): Promise<{ data: unknown }> {
+  let text: string | undefined;
   try {
-    const body: unknown = await response.json();
+    text = await response.text();
+    const body: unknown = JSON.parse(text);
     if (typeof body === 'object' && body !== null && 'data' in body) return body;
     throw new TypeError('what answered is not the billing API');
   } catch (error) {
     if (signal?.aborted === true) throw error;
-    throw new BillingConnectionError(asked, error);
+    throw new BillingConnectionError(
+      asked,
+      error,
+      text === undefined ? undefined : response.status,
+    );
   }
 }
 

@@ -24,11 +24,18 @@ export class BillingConnectionError extends Error implements Asked {
   override readonly name = 'BillingConnectionError';
   readonly method: string;
   readonly url: string;
+  /** Why there was no response. `message` adds the request to this reason. */
+  readonly reason: string;
+  /** Status of the response of another server. Undefined if there was no complete response. */
+  readonly status: number | undefined;
 
-  constructor({ method, url }: Asked, cause: unknown) {
-    super(`${method} ${url} got no answer of the service: ${causeOf(cause)}`, { cause });
+  constructor({ method, url }: Asked, cause: unknown, status?: number) {
+    const reason = causeOf(cause);
+    super(`${method} ${url} got no answer of the service: ${reason}`, { cause });
     this.method = method;
     this.url = url;
+    this.reason = reason;
+    this.status = status;
   }
 }
 

@@ -42,6 +42,11 @@ export interface CallOptions {
    * error.
    */
   requestId?: string | undefined;
+  /**
+   * Called with the headers of the successful response, such as RateLimit-Remaining and
+   * X-Next-Cursor.
+   */
+  onHeaders?: ((headers: Headers) => void) | undefined;
 }
 
 /** The query parameters of a route. A parameter that takes a list also accepts a single value. */

@@ -60,6 +60,10 @@ void t.test(
       hook.id,
     );
     t.same(await billing.get('/merchant/apps/{appId}/webhooks', { path: { appId: app.id } }), []);
+    let remaining: string | null = null;
+    const onHeaders = (headers: Headers) => (remaining = headers.get('ratelimit-remaining'));
+    await billing.get('/merchant/profile', { onHeaders });
+    t.match(remaining, /^\d+$/, 'the headers of the response');
     const wallet = client({ token: async () => merchant.token });
     t.match(
       (await wallet.post('/merchant/api-keys')).key,
@@ -155,6 +159,8 @@ void t.test('errors name the request and the cause', async (t) => {
     method: 'GET',
     url: `http://127.0.0.1:${port}/merchant/profile`,
     message: `GET http://127.0.0.1:${port}/merchant/profile got no answer of the service: connect ECONNREFUSED 127.0.0.1:${port}`,
+    reason: `connect ECONNREFUSED 127.0.0.1:${port}`,
+    status: undefined,
   });
   const path = { appId: merchant.appId };
   const refused = await refusalOf(
@@ -171,6 +177,7 @@ void t.test('errors name the request and the cause', async (t) => {
   t.match(await refusalOf(client({ baseUrl: page.url }).get('/merchant/profile')), {
     name: 'BillingConnectionError',
     message: /^GET \S+\/merchant\/profile got no answer of the service: Unexpected token/,
+    status: 200,
   });
   page.answer = (response) => response.writeHead(502).end('bad gateway');
   t.match(await refusalOf(client({ baseUrl: page.url }).get('/merchant/profile')), {

@@ -8,8 +8,8 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { each } from '../../src/each.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
-import { createApi } from '../../src/local/sandbox/api.ts';
 import { cheat, createSandboxChain, type SandboxChain } from '../../src/local/sandbox/chain.ts';
+import { signIn } from '../../src/local/sandbox/client.ts';
 import {
   type MerchantServer,
   startMerchantServer,
@@ -143,15 +143,15 @@ export async function startGround<C extends Database>(
   onStop(() => chain.close());
   const server = await startMerchantServer();
   onStop(() => server.close());
-  const api = createApi(machines[0].apiUrl);
-  const merchants = await createMerchants(api, chain, server, random);
+  const { apiUrl } = machines[0];
+  const merchants = await createMerchants(apiUrl, chain, server, random);
   await cluster.sql()`update merchants set tier = 'pro'`;
-  const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+  const stage = { apiUrl, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
   const wallets = Array.from({ length: subscribers }, () => walletFromSeed(random.seed32()));
   const tokens = new Map<string, string>();
   await each(wallets, AT_ONCE, async (wallet) => {
     await chain.fund(wallet.address, { lamports: 1_000_000_000n, usdc: 1_000_000_000_000n });
-    tokens.set(wallet.address, await api.signIn(wallet, 'subscriber'));
+    tokens.set(wallet.address, await signIn(apiUrl, wallet, 'subscriber'));
   });
   // A group after the other, so that later they fall due one after the other.
   const groups = Math.min(MAX_GROUPS, subscribers);

@@ -10,8 +10,8 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../src/chain/clusters.ts';
 import { makeDatabaseRoles } from '../../src/daemon/database-roles.ts';
 import { migrate } from '../../src/db/postgres/migrate.ts';
 import { LOCALNET_MINT } from '../../src/local/chain/genesis.ts';
-import { createApi } from '../../src/local/sandbox/api.ts';
 import { cheat, createSandboxChain, type SandboxChain } from '../../src/local/sandbox/chain.ts';
+import { signIn } from '../../src/local/sandbox/client.ts';
 import {
   startMerchantServer,
   type MerchantServer,
@@ -181,14 +181,14 @@ async function open<D extends Database>(
   onStop(() => chain.close());
   const server = await startMerchantServer();
   onStop(() => server.close());
-  const api = createApi(`http://127.0.0.1:${apiPort}`);
-  const merchants = await createMerchants(api, chain, server, random);
-  const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+  const apiUrl = `http://127.0.0.1:${apiPort}`;
+  const merchants = await createMerchants(apiUrl, chain, server, random);
+  const stage = { apiUrl, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
   await Promise.all(
     Array.from({ length: count }, async (_, n) => {
       const wallet = walletFromSeed(random.seed32());
       await chain.fund(wallet.address, { lamports: 1_000_000_000n, usdc: 1_000_000_000_000n });
-      const token = await api.signIn(wallet, 'subscriber');
+      const token = await signIn(apiUrl, wallet, 'subscriber');
       const merchant = merchants[n % merchants.length] as Merchant;
       const role = 'steady' as const;
       const unknown = { subscriptionId: '', subscriptionPda: '' };

@@ -6,25 +6,25 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { backoff } from '../../backoff.ts';
+import { BillingConnectionError, BillingError, type components } from '../../client/client.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { listenSecret, urlFault } from '../../domain/outbox/endpoints.ts';
 import type { SampleType } from '../../domain/outbox/samples.ts';
-import { OperatorError } from '../../errors.ts';
+import { messageOf, OperatorError } from '../../errors.ts';
 import { sendPing, type PingResult } from '../../webhooks/ping.ts';
 import type { Finish } from '../arguments.ts';
+import {
+  appOf,
+  type DeveloperApp,
+  type DeveloperFlags,
+  inWords,
+  type Session,
+  withApp,
+  withSession,
+} from '../session.ts';
 import { prettyJson } from '../terminal/pretty-json.ts';
 import { print, printJson, note, painter } from '../terminal/print.ts';
 import { safeLines, safeText } from '../terminal/safe-text.ts';
-import {
-  ApiRefusal,
-  ApiUnreachable,
-  appOf,
-  openApi,
-  type ApiClient,
-  type DeveloperApp,
-  type DeveloperFlags,
-  withApp,
-} from './api-client.ts';
 import { eventTypesOf } from './event-types.ts';
 
 interface ListenFlags extends DeveloperFlags {
@@ -48,21 +48,9 @@ export function addListen(command: Command, finish: Finish): void {
     .action(async (flags: ListenFlags) => finish(await listen(flags)));
 }
 
-interface FeedEvent {
-  id: string;
-  type: string;
-  body: string;
-  sample: boolean;
-}
-
-interface Feed {
-  events: FeedEvent[];
-  cursor: string;
-}
+type FeedEvent = components['schemas']['FeedEvent'];
 
 const WAIT_SECONDS = 15;
-/** A poll fails when no response arrives within WAIT_SECONDS plus this number of milliseconds. */
-const GRACE_MS = 10_000;
 /**
  * Retry delays in milliseconds while the local server refuses connections, for example during a
  * restart.
@@ -76,33 +64,32 @@ const refusedMs = [200, 400, 800, 1600];
 function listen(flags: ListenFlags): Promise<number> {
   const target = targetOf(flags.forwardTo);
   return interruptible(true, async (signal) => {
-    const client = await openApi(flags, signal);
-    if (client.key.startsWith('sk_live_') && flags.live !== true)
-      throw new OperatorError(
-        'This is a live key (sk_live_), which receives events of real customers from a production service. Add --live to do so, or use a key of a development service (sk_test_).',
-        2,
-      );
     const unread = new AbortController();
     process.stdout.once('error', () => unread.abort());
     const ended = AbortSignal.any([signal, unread.signal]);
     try {
-      const app = await appOf(client, flags.app, ended);
-      const ready = (secret: string) => {
-        if (flags.json === true)
-          printJson({ ready: true, appId: app.id, forwardTo: target, secret });
-        else
-          print(
-            `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
+      await withSession(flags, ended, async (session) => {
+        if (session.key.startsWith('sk_live_') && flags.live !== true)
+          throw new OperatorError(
+            'This is a live key (sk_live_), which receives events of real customers from a production service. Add --live to do so, or use a key of a development service (sk_test_).',
+            2,
           );
-      };
-      await forwardAll(client, { ...flags, app, target, ready }, ended);
+        const app = await appOf(session, flags.app, ended);
+        const ready = (secret: string) => {
+          if (flags.json === true)
+            printJson({ ready: true, appId: app.id, forwardTo: target, secret });
+          else
+            print(
+              `Events of ${safeText(app.name)} go to ${target}, signed with this secret (always the same for this key and app):\n${secret}`,
+            );
+        };
+        await forwardAll(session, { ...flags, app, target, ready }, ended);
+      });
       return 0;
     } catch (error) {
       // The command was interrupted before the first poll.
       if (ended.aborted && !(error instanceof OperatorError)) return 0;
       throw error;
-    } finally {
-      await client.close();
     }
   });
 }
@@ -122,21 +109,22 @@ export interface Forwarding extends Pick<ListenFlags, 'json' | 'events' | 'bodie
  * how many failed.
  */
 export async function forwardAll(
-  client: ApiClient,
+  { client, key, url }: Session,
   { app, target, ready, ...flags }: Forwarding,
   signal: AbortSignal,
 ): Promise<void> {
-  const secret = listenSecret(client.key, app.id);
+  const secret = listenSecret(key, app.id);
   const show = reporter(flags);
   const counts = { delivered: 0, failed: 0 };
-  const path = `/merchant/apps/${app.id}/events/next`;
-  const next = (after: string) =>
-    client.call<Feed>('GET', `${path}?wait=${WAIT_SECONDS}&after=${after}`, {
+  let pauseMs = 0;
+  const poll = (query: { after?: string; wait?: number } = {}) =>
+    client.get('/merchant/apps/{appId}/events/next', {
+      path: { appId: app.id },
+      query,
       signal,
-      timeoutMs: WAIT_SECONDS * 1000 + GRACE_MS,
+      onHeaders: (headers) => (pauseMs = pauseFor(headers)),
     });
-  const begin = () => client.call<Feed>('GET', path, { signal });
-  let cursor: string | undefined = (await begin()).data.cursor;
+  let cursor: string | undefined = (await poll()).cursor;
   await ready(secret);
 
   let failures = 0;
@@ -145,13 +133,12 @@ export async function forwardAll(
   const isOver = () => signal.aborted;
   while (!isOver()) {
     try {
-      const response: Awaited<ReturnType<typeof begin>> = await (cursor === undefined
-        ? begin()
-        : next(cursor));
-      const { data, headers } = response;
+      const feed: Awaited<ReturnType<typeof poll>> = await (cursor === undefined
+        ? poll()
+        : poll({ after: cursor, wait: WAIT_SECONDS }));
       if (failures > 0) note('The API is reachable again; no event was lost.');
       failures = 0;
-      for (const event of data.events) {
+      for (const event of feed.events) {
         if (isOver()) break;
         if (flags.events?.some((type) => type === event.type) === false) continue;
         const result = await forward(target, app.id, secret, event, signal);
@@ -159,8 +146,8 @@ export async function forwardAll(
         counts[delivered ? 'delivered' : 'failed'] += 1;
         show(event, result, delivered);
       }
-      cursor = data.cursor;
-      if (data.events.length > 0) await rest(pauseFor(headers), signal);
+      cursor = feed.cursor;
+      if (feed.events.length > 0) await rest(pauseMs, signal);
     } catch (error) {
       if (isOver()) break;
       if (isCursorRefused(error)) {
@@ -170,8 +157,9 @@ export async function forwardAll(
       }
       if (!isTemporary(error)) throw error;
       failures += 1;
-      if (failures === 1) note(`${error.message} Retrying; no event is lost meanwhile.`);
-      const asked = error instanceof ApiRefusal ? (error.retryAfter ?? 0) * 1000 : 0;
+      if (failures === 1)
+        note(`${messageOf(inWords(url, error))} Retrying; no event is lost meanwhile.`);
+      const asked = error instanceof BillingError ? (error.retryAfter ?? 0) * 1000 : 0;
       await rest(Math.max(asked, backoff(failures, { cap: 5000 })), signal);
     }
   }
@@ -253,26 +241,22 @@ function describe(
 }
 
 /** Whether the error is temporary: an outage of the API or the network, or a rate limit. */
-function isTemporary(error: unknown): error is ApiRefusal | ApiUnreachable {
-  return (
-    error instanceof ApiUnreachable ||
-    (error instanceof ApiRefusal && (error.status === 429 || error.status >= 500))
-  );
+function isTemporary(error: unknown): boolean {
+  if (error instanceof BillingConnectionError) return error.status === undefined;
+  return error instanceof BillingError && (error.status === 429 || error.status >= 500);
 }
 
 function isCursorRefused(error: unknown): boolean {
-  return error instanceof ApiRefusal && error.status === 400;
+  return error instanceof BillingError && error.status === 400;
 }
 
 /**
  * Returns the pause before the next poll, in milliseconds. Polls count against the merchant's rate
  * limit, so `listen` leaves half of the limit to the merchant's servers.
  */
-function pauseFor(headers: Record<string, unknown>): number {
-  const [limit, remaining] = [
-    Number(headers['ratelimit-limit']),
-    Number(headers['ratelimit-remaining']),
-  ];
+function pauseFor(headers: Headers): number {
+  const limit = Number(headers.get('ratelimit-limit'));
+  const remaining = Number(headers.get('ratelimit-remaining'));
   return remaining > limit / 2 ? 100 : 1500;
 }
 

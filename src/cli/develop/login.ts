@@ -10,10 +10,11 @@ import {
 } from '../../config/profiles.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { OperatorError } from '../../errors.ts';
+import { findKey } from '../api-key.ts';
 import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
+import { apiUrlOf, connect, type DeveloperFlags, explained } from '../session.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
-import { apiUrlOf, connectApi, type DeveloperFlags, findKey } from './api-client.ts';
 
 export function addLogin(command: Command, finish: Finish): void {
   withEnv(command)
@@ -40,12 +41,6 @@ interface LoginFlags extends DeveloperFlags, CommonFlags {
   profile: string;
 }
 
-interface Merchant {
-  id: string;
-  wallet: string;
-  name: string | null;
-}
-
 /** Checks the key with the API and stores it. Returns the exit code. */
 function login({ envFile, apiUrl, apiKeyFile, profile, json }: LoginFlags): Promise<number> {
   if (!/^[\w.-]{1,64}$/.test(profile))
@@ -57,22 +52,16 @@ function login({ envFile, apiUrl, apiKeyFile, profile, json }: LoginFlags): Prom
     const config = loadConfig('developer', { envFile });
     const url = apiUrlOf(apiUrl ?? config.apiUrl);
     const apiKey = await findKey(apiKeyFile, config.apiKey, { signal, missing: () => NO_KEY });
-    const client = await connectApi(url, apiKey);
-    try {
-      const { data: merchant } = await client.call<Merchant>('GET', '/merchant/profile', {
-        signal,
-      });
-      saveProfile(profile, { apiUrl: url, apiKey });
-      if (json === true) printJson({ profile, apiUrl: url, merchant, path: profilesPath() });
-      else
-        print(
-          `Logged in at ${url} as ${safeText(merchant.name ?? merchant.wallet)}. ` +
-            `The key is in ${profilesPath()}, under "${profile}".`,
-        );
-      return 0;
-    } finally {
-      await client.close();
-    }
+    const asked = connect(url, apiKey).get('/merchant/profile', { signal });
+    const merchant = await explained(url, asked);
+    saveProfile(profile, { apiUrl: url, apiKey });
+    if (json === true) printJson({ profile, apiUrl: url, merchant, path: profilesPath() });
+    else
+      print(
+        `Logged in at ${url} as ${safeText(merchant.name ?? merchant.wallet)}. ` +
+          `The key is in ${profilesPath()}, under "${profile}".`,
+      );
+    return 0;
   });
 }
 

@@ -1,7 +1,7 @@
 // Converts the operations of the API's OpenAPI document to tools of the Model Context Protocol.
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import type { Method } from '../../client/routes.ts';
 import { OperatorError } from '../../errors.ts';
-import type { ApiMethod } from './api-client.ts';
 
 /** The parts of an OpenAPI document that this file uses. */
 export interface OpenApiDocument {
@@ -34,18 +34,20 @@ interface Parameter {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A tool, and the API request that it sends. */
+/** A tool, and the route that it calls. */
 export interface ApiTool {
   tool: Tool;
-  method: ApiMethod;
+  method: Method;
   path: string;
   parameters: readonly Parameter[];
 }
 
-export interface ApiRequest {
-  path: string;
+/** The arguments of the client's call. */
+interface ApiRequest {
+  path: Record<string, string>;
+  query: Record<string, string>;
   body: unknown;
-  headers: Record<string, string>;
+  idempotencyKey: string | undefined;
 }
 
 const JSON_TYPE = 'application/json';
@@ -64,10 +66,9 @@ export function toolsOf(document: OpenApiDocument, write: boolean): Map<string, 
   const tools = new Map<string, ApiTool>();
   for (const [path, operations] of Object.entries(document.paths))
     for (const [verb, operation] of Object.entries(operations)) {
-      const method = verb.toUpperCase() as ApiMethod;
-      if (operation === undefined || !isOffered(operation) || (method !== 'GET' && !write))
-        continue;
-      tools.set(operation.operationId, toolOf(document, operation, { method, path }));
+      if (operation === undefined || !isOffered(operation) || (verb !== 'get' && !write)) continue;
+      const route = { method: verb as Method, path };
+      tools.set(operation.operationId, toolOf(document, operation, route));
     }
   return tools;
 }
@@ -104,14 +105,14 @@ function toolOf(
   const tool: Tool = {
     name: operationId,
     title: summary,
-    description: [`${summary}.`, description, `${method} ${path}`]
+    description: [`${summary}.`, description, `${method.toUpperCase()} ${path}`]
       .filter((text) => text !== undefined)
       .join(' '),
     inputSchema: { type: 'object', properties, required, additionalProperties: false },
     annotations: {
       title: summary,
-      readOnlyHint: method === 'GET',
-      destructiveHint: method !== 'GET',
+      readOnlyHint: method === 'get',
+      destructiveHint: method !== 'get',
       openWorldHint: false,
     },
   };
@@ -137,34 +138,29 @@ function plainSchema(document: OpenApiDocument, schema: unknown): unknown {
 }
 
 /**
- * Returns the API request for a call of the tool. Throws an OperatorError for an unknown or a
- * missing argument. The API checks the values.
+ * Returns the client's arguments for a call of the tool. Throws an OperatorError for an unknown or
+ * a missing argument. The API checks the values.
  */
 export function requestOf(
-  { tool, path, parameters }: ApiTool,
+  { tool, parameters }: ApiTool,
   given: Readonly<Record<string, unknown>>,
 ): ApiRequest {
   const { properties = {}, required = [] } = tool.inputSchema;
   const unknown = Object.keys(given).filter((name) => !Object.hasOwn(properties, name));
-  const missing = required.filter((name) => given[name] === undefined);
+  const missing = required.filter((name) => (given[name] ?? '') === '');
   if (unknown.length > 0)
     throw new OperatorError(
       `${tool.name} has no argument ${unknown.join(', ')}; it has ${Object.keys(properties).join(', ')}.`,
     );
   if (missing.length > 0) throw new OperatorError(`${tool.name} needs ${missing.join(', ')}.`);
-  const query = new URLSearchParams();
-  const headers: Record<string, string> = {};
-  let filled = path;
-  for (const { name, in: place } of parameters) {
-    const value = given[name];
-    if (value === undefined || value === null) continue;
-    const text = textOf(value);
-    if (place === 'path') filled = filled.replace(`{${name}}`, encodeURIComponent(text));
-    else if (name === IDEMPOTENCY_KEY) headers[name] = text;
-    else query.set(name, text);
-  }
-  const search = query.size === 0 ? '' : `?${query.toString()}`;
-  return { path: `${filled}${search}`, body: given.body, headers };
+  const textsIn = (place: string) =>
+    Object.fromEntries(
+      parameters.flatMap(({ name, in: stated }) =>
+        stated === place && (given[name] ?? null) !== null ? [[name, textOf(given[name])]] : [],
+      ),
+    );
+  const { [IDEMPOTENCY_KEY]: idempotencyKey } = textsIn('header');
+  return { path: textsIn('path'), query: textsIn('query'), body: given.body, idempotencyKey };
 }
 
 /** Joins several values with commas, the API's form for a parameter with several values. */

@@ -1,23 +1,16 @@
 // `billing trigger`: tests a receiver. The command sends a sample event to the app's endpoint and
 // to `billing listen`.
 import type { Command } from 'commander';
+import type { components } from '../../client/client.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { sampleFields, sampleTypes, type SampleType } from '../../domain/outbox/samples.ts';
 import { OperatorError } from '../../errors.ts';
-import type { PingResult } from '../../webhooks/ping.ts';
 import type { Finish } from '../arguments.ts';
+import { appOf, type DeveloperFlags, withApp, withSession } from '../session.ts';
 import { print, printJson, note } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { safeText } from '../terminal/safe-text.ts';
-import { appOf, openApi, type DeveloperFlags, withApp } from './api-client.ts';
 import { typeFault } from './event-types.ts';
-
-interface SampleResponse extends PingResult {
-  id: string;
-  type: SampleType;
-  webhookId: string | null;
-  listeners: number;
-}
 
 interface TriggerFlags extends DeveloperFlags {
   data?: string;
@@ -40,12 +33,12 @@ function trigger(type: string, flags: TriggerFlags): Promise<number> {
   if (fault !== undefined) throw new OperatorError(fault, 2);
   const given = flags.data === undefined ? undefined : dataOf(flags.data);
   return interruptible(false, async (signal) => {
-    const client = await openApi(flags, signal);
-    try {
-      const app = await appOf(client, flags.app, signal);
-      const { data } = await withProgress('waiting for the endpoint', () =>
-        client.call<SampleResponse>('POST', `/merchant/apps/${app.id}/events/sample`, {
-          body: { type, ...(given !== undefined && { data: given }) },
+    return withSession(flags, signal, async (session) => {
+      const app = await appOf(session, flags.app, signal);
+      const data = await withProgress('waiting for the endpoint', () =>
+        session.client.post('/merchant/apps/{appId}/events/sample', {
+          path: { appId: app.id },
+          body: { type: type as SampleType, ...(given !== undefined && { data: given }) },
           signal,
         }),
       );
@@ -58,9 +51,7 @@ function trigger(type: string, flags: TriggerFlags): Promise<number> {
       if (data.webhookId === null && data.listeners === 0)
         note('To receive it here: billing listen --forward-to http://localhost:3000/hook');
       return data.webhookId === null || delivered ? 0 : 1;
-    } finally {
-      await client.close();
-    }
+    });
   });
 }
 
@@ -72,10 +63,11 @@ function fieldsBeside(type: SampleType, given: object = {}): string[] {
   );
 }
 
-function dataOf(text: string): object {
+function dataOf(text: string): Record<string, unknown> {
   try {
     const data: unknown = JSON.parse(text);
-    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data;
+    if (typeof data === 'object' && data !== null && !Array.isArray(data))
+      return data as Record<string, unknown>;
   } catch {
     // The error below covers text that is not JSON and JSON that is not an object.
   }
@@ -83,7 +75,15 @@ function dataOf(text: string): object {
 }
 
 function describe(
-  { id, type, webhookId, status, durationMs, error, listeners }: SampleResponse,
+  {
+    id,
+    type,
+    webhookId,
+    status,
+    durationMs,
+    error,
+    listeners,
+  }: components['schemas']['SampleEvent'],
   app: string,
 ): string {
   const sample = `Sample ${type} (${id}) of ${safeText(app)}`;

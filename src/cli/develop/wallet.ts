@@ -7,12 +7,12 @@ import { loadConfig } from '../../config/config.ts';
 import { interruptible } from '../../daemon/run.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import { type CommonFlags, decimal, type Finish, oneOf, withEnv } from '../arguments.ts';
+import { apiUrlOf } from '../session.ts';
 import { canAsk } from '../terminal/ask.ts';
 import { note, print, printJson } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
-import { apiUrlOf } from './api-client.ts';
 import type { Role } from './signing-checks.ts';
-import { type Relayed, relayTransaction, subscribeTo } from './wallet-api.ts';
+import { type Relayed, relayTransaction, subscribeTo } from './wallet-session.ts';
 
 interface ChainFlags extends CommonFlags {
   rpcUrl?: string;

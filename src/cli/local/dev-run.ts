@@ -12,15 +12,16 @@ import { lockDirectory } from '../../local/chain/disk/data-dir.ts';
 import { freePorts } from '../../local/sandbox/ports.ts';
 import { startSandbox, type Sandbox } from '../../local/sandbox/start.ts';
 import { createLog } from '../../log.ts';
+import { forwardAll, targetOf } from '../develop/listen.ts';
 import {
-  type ApiClient,
   appOf,
-  connectApi,
+  connect,
   type DeveloperApp,
   type DeveloperFlags,
-  openApi,
-} from '../develop/api-client.ts';
-import { forwardAll, targetOf } from '../develop/listen.ts';
+  explained,
+  type Session,
+  withSession,
+} from '../session.ts';
 import { hyperlink, note, print } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 
@@ -44,13 +45,10 @@ export function dev(flags: DevFlags): Promise<number> {
         flags.forwardTo ?? `http://127.0.0.1:${String((await freePorts(1))[0])}/`,
       );
       sandbox = flags.apiUrl === undefined ? await start(signal) : undefined;
-      const client =
-        sandbox === undefined ? await openApi(flags, signal) : await sandboxClient(sandbox);
-      try {
-        await forward(client, { flags, sandbox, target, envFile }, signal);
-      } finally {
-        await client.close();
-      }
+      const setting = { flags, sandbox, target, envFile };
+      const run = (session: Session) => forward(session, setting, signal);
+      if (sandbox === undefined) await withSession(flags, signal, run);
+      else await inSandbox(sandbox, run);
     } catch (error) {
       // A signal aborts the pending operation, so the operation fails. This failure is ignored. An
       // OperatorError is thrown even after a signal.
@@ -97,9 +95,10 @@ function start(signal: AbortSignal): Promise<Sandbox> {
   });
 }
 
-async function sandboxClient({ ready }: Sandbox): Promise<ApiClient> {
-  const key = ready.merchants[0]?.apiKey ?? '';
-  return { key, ...(await connectApi(ready.apiUrl, key)) };
+function inSandbox({ ready }: Sandbox, run: (session: Session) => Promise<void>): Promise<void> {
+  const { apiUrl: url, merchants } = ready;
+  const key = merchants[0]?.apiKey ?? '';
+  return explained(url, run({ url, key, client: connect(url, key) }));
 }
 
 interface Setting {
@@ -110,49 +109,51 @@ interface Setting {
 }
 
 async function forward(
-  client: ApiClient,
+  session: Session,
   { flags, sandbox, target, envFile }: Setting,
   signal: AbortSignal,
 ): Promise<void> {
-  const app = await appOf(client, flags.app ?? sandbox?.ready.merchants[0]?.appId, signal);
-  const planId = await activePlan(client, app, signal);
-  const { data: session } = await client.call<{ url: string }>(
-    'POST',
-    `/merchant/apps/${app.id}/checkout-sessions`,
-    { body: { planId, externalId: 'customer-1' }, signal },
-  );
+  const { url, key, client } = session;
+  const app = await appOf(session, flags.app ?? sandbox?.ready.merchants[0]?.appId, signal);
+  const planId = await activePlan(session, app, signal);
+  const sold = await client.post('/merchant/apps/{appId}/checkout-sessions', {
+    path: { appId: app.id },
+    body: { planId, externalId: 'customer-1' },
+    signal,
+  });
   const wallet = sandbox && (await fundedWallet(sandbox, join(flags.dir, 'wallet.json')));
   const checkout =
     sandbox === undefined
-      ? pageUrl(session.url)
-      : sandbox.lead('/checkout', `${session.url}#demo=${sandbox.ready.demo.secretKey}`);
+      ? pageUrl(sold.url)
+      : sandbox.lead('/checkout', `${sold.url}#demo=${sandbox.ready.demo.secretKey}`);
   const ready = async (secret: string) => {
     const values = {
-      BILLING_API_URL: client.url,
-      BILLING_API_KEY: client.key,
+      BILLING_API_URL: url,
+      BILLING_API_KEY: key,
       WEBHOOK_SECRET: secret,
       PORT: new URL(target).port,
       APP: app.id,
       PLAN: planId,
-      ...(sandbox && { API: client.url, RPC: sandbox.ready.rpcUrl }),
+      ...(sandbox && { API: url, RPC: sandbox.ready.rpcUrl }),
       ...(wallet && { WALLET: wallet.file }),
     };
     await writeEnv(envFile, values);
     print(describe(app, { envFile, target, checkout, wallet: wallet?.address, values, sandbox }));
   };
-  await forwardAll(client, { app, target, ready, bodies: flags.bodies }, signal);
+  await forwardAll(session, { app, target, ready, bodies: flags.bodies }, signal);
 }
 
 async function activePlan(
-  client: ApiClient,
+  { client }: Session,
   app: DeveloperApp,
   signal: AbortSignal,
 ): Promise<string> {
-  const { data: plans } = await client.call<{ id: string; status: string }[]>(
-    'GET',
-    `/merchant/apps/${app.id}/plans?limit=100`,
-    { signal },
-  );
+  const path = { appId: app.id };
+  const plans = await client.get('/merchant/apps/{appId}/plans', {
+    path,
+    query: { limit: 100 },
+    signal,
+  });
   const plan = plans.find(({ status }) => status === 'active');
   if (plan === undefined)
     throw new OperatorError(

@@ -2,7 +2,7 @@
 // dev-run.ts only when the command runs.
 import type { Command } from 'commander';
 import type { Finish } from '../arguments.ts';
-import { withApp } from '../develop/api-client.ts';
+import { withApp } from '../session.ts';
 import type { DevFlags } from './dev-run.ts';
 import { withOptional } from './optional.ts';
 

@@ -1,5 +1,5 @@
-// `billing deliveries`: lists webhook deliveries, as a live screen on a terminal, else as a table
-// or JSON lines.
+// `billing deliveries`: lists webhook deliveries. From the database: a live screen on a terminal,
+// else a table or JSON lines. Over the API: a table or JSON lines.
 import type { Command } from 'commander';
 import { required, type Config } from '../../config/config.ts';
 import { prepareTerminal } from '../../config/terminal.ts';
@@ -44,17 +44,17 @@ export function addDeliveries(command: Command, finish: Finish): void {
 }
 
 /**
- * Shows the screen when stdin and stdout are terminals and neither --json nor --limit is given.
- * Otherwise prints the deliveries. Returns the exit code.
+ * Shows the screen when the database is used, stdin and stdout are terminals, and neither --json
+ * nor --limit is given. Otherwise prints the deliveries. Returns the exit code.
  */
 function deliveries(flags: DeliveriesFlags): Promise<number> {
+  if (asksApi(flags)) return deliveriesOverApi(flags);
   const interactive =
     flags.json !== true &&
     flags.limit === undefined &&
     process.stdin.isTTY &&
     process.stdout.isTTY &&
     prepareTerminal();
-  if (asksApi(flags)) return deliveriesOverApi(flags, interactive);
   const query = parseQuery(flags);
   return runCommand(
     flags.envFile,

@@ -2,22 +2,21 @@
 // an API key and no access to the database.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { BillingError, type Client, type components } from '../../client/client.ts';
 import { loadConfig } from '../../config/config.ts';
 import { DEFAULT_PROFILE, findProfile } from '../../config/profiles.ts';
 import { interruptible } from '../../daemon/run.ts';
-import { eventTypes } from '../../db/delivering/events.ts';
-import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
 import { Interrupted, OperatorError } from '../../errors.ts';
 import {
-  type ApiClient,
   appOf,
-  type DeveloperApp,
   type DeveloperFlags,
-  openApi,
+  inWords,
   profileOption,
-} from '../develop/api-client.ts';
+  type Session,
+  withSession,
+} from '../session.ts';
 import { print, printJson, note } from '../terminal/print.ts';
-import { withProgress } from '../terminal/progress.ts';
+import { type Progress, withProgress } from '../terminal/progress.ts';
 import { table } from '../terminal/table.ts';
 import {
   type ApiFlags,
@@ -26,14 +25,6 @@ import {
   parseSelection,
   type ReplayFlags,
 } from './delivery-filters.ts';
-import {
-  type Delivery,
-  filtersOf,
-  patiently,
-  post,
-  replayEach,
-  type Work,
-} from './delivery-requests.ts';
 import { confirmed, matchingInWords } from './replay-plan.ts';
 
 export function withApi(command: Command): Command {
@@ -67,68 +58,46 @@ export function asksApi({ envFile, api, apiUrl, apiKeyFile, profile }: ApiFlags)
   );
 }
 
+/** Maximum number of rows of a page. */
 const MAX_ROWS = 100;
 const DEFAULT_LIMIT = 50;
 
 /**
- * Shows the deliveries of an app as a live screen. If not `interactive`, prints the newest
- * deliveries as a table or as JSON lines. Returns the exit code.
+ * Prints the newest deliveries of an app as a table or as JSON lines. Returns the exit code.
  */
-export function deliveriesOverApi(flags: DeliveriesFlags, interactive: boolean): Promise<number> {
-  const query = parseQuery(flags);
+export function deliveriesOverApi(flags: DeliveriesFlags): Promise<number> {
+  const { endpointId, ...filters } = parseQuery(flags);
   const { limit = DEFAULT_LIMIT, json = false } = flags;
-  return withApp(flags, async (client, { id: appId, name }, signal) => {
-    if (interactive) return showDeliveries(client, { id: appId, name }, { ...query, appId });
-    const path = `/merchant/apps/${appId}/${query.endpointId === null ? '' : `webhooks/${query.endpointId}/`}deliveries`;
-    const rows: Delivery[] = [];
-    let cursor: string | undefined;
-    await withProgress('looking', async ({ update }) => {
-      do {
-        const parameters = new URLSearchParams({
-          limit: String(Math.min(MAX_ROWS, limit - rows.length)),
-          ...filtersOf(query),
-          ...(cursor !== undefined && { cursor }),
-        });
-        const page = await client.call<Delivery[]>('GET', `${path}?${parameters.toString()}`, {
-          signal,
-        });
-        rows.push(...page.data);
-        if (json) page.data.forEach(printJson);
+  return withApp(flags, async ({ client }, appId, signal) => {
+    // One row beyond the limit tells whether there are more.
+    const query = { limit: Math.min(MAX_ROWS, limit + 1), ...filtersOf(filters) };
+    const found =
+      endpointId === null
+        ? client.list('/merchant/apps/{appId}/deliveries', { path: { appId }, query, signal })
+        : client.list('/merchant/apps/{appId}/webhooks/{webhookId}/deliveries', {
+            path: { appId, webhookId: endpointId },
+            query,
+            signal,
+          });
+    const rows: components['schemas']['Delivery'][] = [];
+    const more = await withProgress('looking', async ({ update }) => {
+      for await (const row of found) {
+        if (rows.length === limit) return true;
+        rows.push(row);
+        if (json) printJson(row);
         update(`${rows.length} so far`);
-        const next = page.headers['x-next-cursor'];
-        cursor = typeof next === 'string' ? next : undefined;
-      } while (cursor !== undefined && rows.length < limit);
+      }
+      return false;
     });
     if (json) return 0;
     if (rows.length === 0) note('No delivery matches.');
     else print(asTable(rows));
-    if (cursor !== undefined) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
+    if (more) note(`These are the newest ${rows.length}: --limit <n> shows more.`);
     return 0;
   });
 }
 
-async function showDeliveries(
-  client: ApiClient,
-  app: DeveloperApp,
-  filter: LogQuery,
-): Promise<number> {
-  const [{ showScreen }, { DeliveriesScreen }, { default: react }, { openApiSource }] =
-    await Promise.all([
-      import('../terminal/screen.tsx'),
-      import('../terminal/deliveries-screen.tsx'),
-      import('react'),
-      import('./delivery-api-source.ts'),
-    ]);
-  const source = openApiSource(client, app);
-  try {
-    await showScreen(react.createElement(DeliveriesScreen, { source, filter, types: eventTypes }));
-    return 0;
-  } finally {
-    source.close();
-  }
-}
-
-function asTable(rows: readonly Delivery[]): string {
+function asTable(rows: readonly components['schemas']['Delivery'][]): string {
   const head = ['DELIVERY', 'QUEUED', 'STATUS', 'TYPE', 'TRIES', 'NEXT ATTEMPT', 'ENDPOINT'];
   return table(
     head,
@@ -144,14 +113,6 @@ function asTable(rows: readonly Delivery[]): string {
   );
 }
 
-interface Replay {
-  id: string | null;
-  status: 'counted' | 'running' | 'finished';
-  total: number;
-  queued: number;
-  matching: { status: string; count: number; deliverable: number }[];
-}
-
 /**
  * First interval between polls of a replay, in milliseconds. The interval doubles after each poll,
  * because the API allows merchants of the tier Free 100 requests a minute.
@@ -159,23 +120,27 @@ interface Replay {
 const FIRST_POLL_MS = 250;
 const MAX_POLL_MS = 2000;
 
+interface Work {
+  signal: AbortSignal;
+  progress: Progress;
+}
+
 /**
  * Runs `billing replay` over the API: counts the matching deliveries, asks for confirmation and
  * replays the deliveries. Returns the exit code: 1 when the user did not confirm. Throws
  * Interrupted when a signal stops the command.
  */
 export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number> {
-  const selection = parseSelection(ids, flags, true);
+  const { ids: named, ...selection } = parseSelection(ids, flags, true);
   const { json = false, yes = false, dryRun = false } = flags;
-  return withApp(flags, async (client, { id: appId }, signal) => {
-    const app = `/merchant/apps/${appId}`;
+  return withApp(flags, async (session, appId, signal) => {
     const filters = filtersOf(selection);
-    const plan =
-      selection.ids === null
-        ? (await post<Replay>(client, `${app}/replays`, { ...filters, dryRun: true })).matching
-        : [];
-    const total = selection.ids?.length ?? plan.reduce((sum, each) => sum + each.deliverable, 0);
-    if (!json) print(selection.ids === null ? matchingInWords(plan, total) : `${total} named.`);
+    // No signal aborts a POST, because it would be unknown whether the request took effect.
+    const start = (body: typeof filters & { dryRun?: boolean }) =>
+      session.client.post('/merchant/apps/{appId}/replays', { path: { appId }, body });
+    const plan = named === null ? (await start({ ...filters, dryRun: true })).matching : [];
+    const total = named?.length ?? plan.reduce((sum, each) => sum + each.deliverable, 0);
+    if (!json) print(named === null ? matchingInWords(plan, total) : `${total} named.`);
     const report = (queued: number, finished: boolean) =>
       json && printJson({ matching: plan, deliverable: total, queued, finished });
     if (dryRun || total === 0) {
@@ -186,10 +151,10 @@ export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number
       note('Nothing was queued.');
       return 1;
     }
-    const queued = await withProgress('queueing', (progress) =>
-      selection.ids === null
-        ? runReplay(client, app, filters, { signal, progress })
-        : replayEach(client, app, selection.ids, { signal, progress }).then(({ length }) => length),
+    const queued = await withProgress('queueing', async (progress) =>
+      named === null
+        ? follow(session.client, appId, await start(filters), { signal, progress })
+        : replayEach(session, appId, named, { signal, progress }),
     );
     report(queued, true);
     if (!json) print(`Queued ${queued}.`);
@@ -198,41 +163,103 @@ export function replayOverApi(ids: string[], flags: ReplayFlags): Promise<number
 }
 
 /**
- * Starts a replay and waits for its end. If the user interrupts the command, the service still
- * finishes the replay.
+ * Waits for the end of a replay, and returns how many deliveries it queued. If the user interrupts
+ * the command, the service still finishes the replay.
  */
-async function runReplay(
-  client: ApiClient,
-  app: string,
-  filters: object,
+async function follow(
+  client: Client,
+  appId: string,
+  started: components['schemas']['Replay'],
   { signal, progress }: Work,
 ): Promise<number> {
-  let run = await post<Replay>(client, `${app}/replays`, filters);
+  let run = started;
+  const path = { appId, replayId: run.id ?? '' };
   for (let ms = FIRST_POLL_MS; run.status === 'running'; ms = Math.min(2 * ms, MAX_POLL_MS)) {
     progress.update(`${run.queued} of ${run.total}`);
     await pause(ms, undefined, { signal }).catch(() => undefined);
     if (signal.aborted)
       throw Interrupted.by(signal, 'Interrupted: the service continues this replay.');
-    const path = `${app}/replays/${run.id ?? ''}`;
-    run = await patiently(signal, async () => (await client.call<Replay>('GET', path)).data);
+    run = await patiently(signal, () =>
+      client.get('/merchant/apps/{appId}/replays/{replayId}', { path }),
+    );
   }
   return run.queued;
 }
 
+/**
+ * Replays deliveries one by one and returns how many. If a request fails, the error names the
+ * deliveries that were not replayed.
+ */
+async function replayEach(
+  { client, url }: Session,
+  appId: string,
+  ids: readonly string[],
+  { signal, progress }: Work,
+): Promise<number> {
+  for (const [place, deliveryId] of ids.entries()) {
+    try {
+      await patiently(signal, () =>
+        client.post('/merchant/apps/{appId}/deliveries/{deliveryId}/replay', {
+          path: { appId, deliveryId },
+        }),
+      );
+    } catch (error) {
+      const left = `${place} are queued; left are: ${ids.slice(place).join(' ')}`;
+      if (signal.aborted) throw Interrupted.by(signal, `Interrupted: ${left}`);
+      const told = inWords(url, error);
+      if (place === 0 || !(told instanceof OperatorError)) throw told;
+      throw new OperatorError(`${told.message} ${left}`, told.exitCode, { cause: error });
+    }
+    progress.update(`${place + 1} of ${ids.length}`);
+  }
+  return ids.length;
+}
+
+/**
+ * Sends a request. While the API responds 429, waits for Retry-After and sends the request again.
+ * The client's own retries could not be interrupted, because these requests have no signal. Throws
+ * the reason of `signal` when it is aborted before the request is sent.
+ */
+async function patiently<T>(signal: AbortSignal, request: () => Promise<T>): Promise<T> {
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      return await request();
+    } catch (error) {
+      if (!(error instanceof BillingError) || error.status !== 429) throw error;
+      const ms = (error.retryAfter ?? 60) * 1000;
+      await pause(ms, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}
+
+/** Returns the filters in the form of the API's query parameters and body fields. */
+function filtersOf<S, T>({
+  status,
+  type,
+  since,
+  until,
+}: {
+  status: S | null;
+  type: T | null;
+  since: Date | null;
+  until: Date | null;
+}) {
+  return {
+    ...(status !== null && { status }),
+    ...(type !== null && { type }),
+    ...(since !== null && { since: since.toISOString() }),
+    ...(until !== null && { until: until.toISOString() }),
+  };
+}
+
 function withApp(
   flags: DeveloperFlags,
-  work: (client: ApiClient, app: DeveloperApp, signal: AbortSignal) => Promise<number>,
+  work: (session: Session, appId: string, signal: AbortSignal) => Promise<number>,
 ): Promise<number> {
-  return interruptible(true, async (signal) => {
-    const client = await openApi(flags, signal);
-    try {
-      return await work(client, await appOf(client, flags.app, signal), signal);
-    } catch (error) {
-      if (signal.aborted && !(error instanceof OperatorError))
-        throw Interrupted.by(signal, 'Interrupted.', { cause: error });
-      throw error;
-    } finally {
-      await client.close();
-    }
-  });
+  return interruptible(true, (signal) =>
+    withSession(flags, signal, async (session) =>
+      work(session, (await appOf(session, flags.app, signal)).id, signal),
+    ),
+  );
 }

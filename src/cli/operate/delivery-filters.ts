@@ -1,12 +1,12 @@
 // Parses the flags of `billing deliveries` and `billing replay` into filters. Each error is an
 // OperatorError (exit code 2) that states the expected form.
 import type { DeliveryRow } from '../../db/delivering/deliveries.ts';
-import { eventTypes } from '../../db/delivering/events.ts';
+import { type EventType, eventTypes } from '../../db/delivering/events.ts';
 import type { LogQuery } from '../../domain/outbox/delivery-log.ts';
 import type { Selection } from '../../domain/outbox/replay.ts';
 import { OperatorError } from '../../errors.ts';
 import { parseId, parseTime } from '../arguments.ts';
-import type { DeveloperFlags } from '../develop/api-client.ts';
+import type { DeveloperFlags } from '../session.ts';
 
 /** The flags of a command that uses the database or the API. */
 export interface ApiFlags extends DeveloperFlags {
@@ -47,7 +47,7 @@ export function parseQuery({
   type,
   since,
   until,
-}: DeliveriesFlags): LogQuery {
+}: DeliveriesFlags): LogQuery & { type: EventType | null } {
   const query = {
     status: status === undefined ? null : parseStatus(status, DELIVERY_STATUSES),
     appId: app === undefined ? null : parseId(app),
@@ -69,7 +69,7 @@ export function parseSelection(
   ids: string[],
   { webhook, app, status: wanted, type, since, until }: ReplayFlags,
   overApi = false,
-): Selection {
+): Selection & { status: (typeof REPLAY_STATUSES)[number] | null; type: EventType | null } {
   const filtered = [webhook, overApi ? undefined : app, wanted, type, since, until].some(
     (filter) => filter !== undefined,
   );
@@ -110,8 +110,9 @@ function parseStatus<T extends string>(text: string, statuses: readonly T[]): T 
   return found;
 }
 
-function parseType(text: string): string {
-  if (!eventTypes.some((known) => known === text))
+function parseType(text: string): EventType {
+  const found = eventTypes.find((type) => type === text);
+  if (found === undefined)
     throw new OperatorError(`--type must be one of ${eventTypes.join(', ')}.`, 2);
-  return text;
+  return found;
 }

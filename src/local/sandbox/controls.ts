@@ -5,6 +5,7 @@ import bs58 from 'bs58';
 import { timeOf } from '../../chain/time.ts';
 import { refundTransaction } from '../../chain/transactions/refund.ts';
 import { OperatorError } from '../../errors.ts';
+import { clientOf } from './client.ts';
 import type { MerchantServer } from './merchant-server.ts';
 import type { Merchant } from './merchants.ts';
 import { type Passing, passTimeUntil, periodSeconds } from './play.ts';
@@ -113,10 +114,9 @@ async function walletOf(
   query: URLSearchParams,
 ): Promise<Wallet> {
   const id = query.get('subscription') ?? '';
-  const { subscriberWallet } = await stage.api.call<{ subscriberWallet: string }>(
-    'GET',
-    `/merchant/apps/${merchant.appId}/subscriptions/${id}`,
-    { token: merchant.apiKey },
+  const { subscriberWallet } = await clientOf(stage.apiUrl, merchant.apiKey).get(
+    '/merchant/apps/{appId}/subscriptions/{subscriptionId}',
+    { path: { appId: merchant.appId, subscriptionId: id } },
   );
   const wallet = wallets.find(({ address }) => address === subscriberWallet);
   if (wallet === undefined)
@@ -151,16 +151,16 @@ export async function breakEndpoint({
   stage,
   merchant,
 }: Pick<Scene, 'server' | 'stage' | 'merchant'>): Promise<void> {
-  const path = `/merchant/apps/${merchant.appId}/subscriptions`;
-  const { apiKey: token } = merchant;
-  const live = await stage.api.call<{ id: string; cancelRequestedAt: string | null }[]>(
-    'GET',
-    `${path}?status=active`,
-    { token },
-  );
+  const { appId, apiKey } = merchant;
+  const client = clientOf(stage.apiUrl, apiKey);
+  const live = await client.get('/merchant/apps/{appId}/subscriptions', {
+    path: { appId },
+    query: { status: 'active' },
+  });
   const one = live.find(({ cancelRequestedAt }) => cancelRequestedAt === null);
   if (one === undefined) return;
   server.setGone(SHOWN_MERCHANT, true);
-  for (const verb of ['pause', 'unpause'])
-    await stage.api.call('POST', `${path}/${one.id}/${verb}`, { token });
+  const path = { appId, subscriptionId: one.id };
+  for (const verb of ['pause', 'unpause'] as const)
+    await client.post(`/merchant/apps/{appId}/subscriptions/{subscriptionId}/${verb}`, { path });
 }

@@ -1,8 +1,8 @@
 // Sets up merchants. Each merchant signs in, creates an app, registers its webhook endpoint,
 // publishes a plan on chain and creates an API key.
 import { extraEventTypes } from '../../db/delivering/events.ts';
-import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';
+import { clientOf, signIn } from './client.ts';
 import type { MerchantServer } from './merchant-server.ts';
 import type { Random } from './random.ts';
 import { signFor, walletFromSeed, type Wallet } from './wallet.ts';
@@ -32,7 +32,7 @@ const plans = [
 
 /** Sets up one merchant per plan through the API. Resolves when all plans are active. */
 export async function createMerchants(
-  api: Api,
+  apiUrl: string,
   chain: SandboxChain,
   server: MerchantServer,
   random: Random,
@@ -42,44 +42,35 @@ export async function createMerchants(
     plans.map(async ({ app, plan, amount }, index) => {
       const wallet = wallets[index] as Wallet;
       await chain.fund(wallet.address, { lamports: 10_000_000_000n });
-      const token = await api.signIn(wallet, 'merchant');
-      const { id: appId } = await api.call<{ id: string }>('POST', '/merchant/apps', {
-        token,
-        body: { name: app },
+      const token = await signIn(apiUrl, wallet, 'merchant');
+      const client = clientOf(apiUrl, token);
+      const { id: appId } = await client.post('/merchant/apps', { body: { name: app } });
+      const path = { appId };
+      const endpoint = await client.post('/merchant/apps/{appId}/webhooks', {
+        path,
+        body: { url: server.urlFor(index), extraEvents: [...extraEventTypes] },
       });
-      const endpoint = await api.call<{ id: string; secret: string }>(
-        'POST',
-        `/merchant/apps/${appId}/webhooks`,
-        {
-          token,
-          body: { url: server.urlFor(index), extraEvents: extraEventTypes },
-        },
-      );
       server.setSecret(index, endpoint.secret);
-      const planPath = `/merchant/apps/${appId}/plans`;
-      const created = await api.call<{ id: string; planPda: string; transaction: string }>(
-        'POST',
-        planPath,
-        {
-          token,
-          body: { name: plan, amount: amount.toString(), periodHours: PERIOD_HOURS },
-        },
-      );
-      await chain.submit(signFor(wallet, created.transaction));
-      await until(`plan ${created.id} is active`, async () => {
-        const { status } = await api.call<{ status: string }>('GET', `${planPath}/${created.id}`, {
-          token,
+      const created = await client.post('/merchant/apps/{appId}/plans', {
+        path,
+        body: { name: plan, amount: amount.toString(), periodHours: PERIOD_HOURS },
+      });
+      const { id: planId, planPda, transaction } = created;
+      if (transaction === undefined) throw new Error('The new plan has no transaction.');
+      await chain.submit(signFor(wallet, transaction));
+      await until(`plan ${planId} is active`, async () => {
+        const { status } = await client.get('/merchant/apps/{appId}/plans/{planId}', {
+          path: { appId, planId },
         });
         return status === 'active';
       });
-      const { key } = await api.call<{ key: string }>('POST', '/merchant/api-keys', { token });
-      const { planPda } = created;
+      const { key } = await client.post('/merchant/api-keys');
       return {
         wallet,
         token,
         apiKey: key,
         appId,
-        planId: created.id,
+        planId,
         planPda,
         webhookId: endpoint.id,
         webhookSecret: endpoint.secret,

@@ -5,9 +5,9 @@ import { SUBSCRIPTIONS_PROGRAM } from '../../chain/clusters.ts';
 import { datePlay } from '../../db/operating/sandbox.ts';
 import type { Log } from '../../log.ts';
 import { LOCALNET_MINT } from '../chain/genesis.ts';
-import { createApi } from './api.ts';
 import { createSandboxChain, type SandboxChain } from './chain.ts';
 import { createChaos } from './chaos.ts';
+import { signIn } from './client.ts';
 import { addControls, breakEndpoint } from './controls.ts';
 import { gatherEvidence } from './evidence.ts';
 import { checkInvariants } from './invariants.ts';
@@ -147,16 +147,16 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     await chain.fund(processes.keeper, { lamports: KEEPER_LAMPORTS });
     await allReady(processes, signal);
     report(`everything is up after ${Date.now() - startedAt} ms: ${processes.apiUrl}`);
-    const api = createApi(processes.apiUrl);
+    const { apiUrl } = processes;
     // Each run of the scenario on the same data gets another seed, and therefore other wallets.
     const random = seeded(options.seed + processes.plays * 1_000_003);
-    const merchants = await createMerchants(api, chain, server, random);
+    const merchants = await createMerchants(apiUrl, chain, server, random);
     signal.throwIfAborted();
     const subscribers = cast(options.subscribers, periods, merchants, random);
     await Promise.all(
       subscribers.map(async (subscriber) => {
         await chain.fund(subscriber.wallet.address, { lamports: WALLET_LAMPORTS });
-        subscriber.token = await api.signIn(subscriber.wallet, 'subscriber');
+        subscriber.token = await signIn(apiUrl, subscriber.wallet, 'subscriber');
       }),
     );
     const demo = walletFromSeed(randomBytes(32));
@@ -164,7 +164,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     report(
       `${merchants.length} merchants have published plans, ${subscribers.length} wallets are signed in`,
     );
-    const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+    const stage = { apiUrl, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
     if (!options.play) await chain.setBlockTime(REAL_BLOCK_MS);
     const ready = describeReady(processes, merchants, subscribers, demo);
     const wallets = [...subscribers.map(({ wallet }) => wallet), demo];

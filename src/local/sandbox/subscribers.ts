@@ -3,8 +3,8 @@
 import { unsignedTransaction } from '../../chain/transactions/message.ts';
 import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
 import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
-import type { Api } from './api.ts';
 import type { SandboxChain } from './chain.ts';
+import { clientOf } from './client.ts';
 import { until, type Merchant } from './merchants.ts';
 import { signFor, type Wallet } from './wallet.ts';
 
@@ -42,20 +42,12 @@ export interface Subscriber {
   subscriptionPda: string;
 }
 
-interface Subscription {
-  status: string;
-  paidThrough: string | null;
-  cancelRequestedAt: string | null;
-}
-
 export interface Stage {
-  api: Api;
+  apiUrl: string;
   chain: SandboxChain;
   programId: string;
   mint: string;
 }
-
-const path = ({ subscriptionId }: Subscriber) => `/subscriber/subscriptions/${subscriptionId}`;
 
 /** Returns for how many periods the wallet's initial USDC is enough. */
 export function fundedPeriods(
@@ -69,18 +61,17 @@ export function fundedPeriods(
  * Subscribes on chain with a transaction that the API has built, then registers the subscription
  * with the API.
  */
-export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): Promise<void> {
+export async function subscribe({ apiUrl, chain }: Stage, subscriber: Subscriber): Promise<void> {
   const { wallet, token, merchant } = subscriber;
-  const { transaction, subscriptionPda } = await api.call<{
-    transaction: string;
-    subscriptionPda: string;
-  }>('POST', `/subscriber/plans/${merchant.planId}/subscribe`, { token });
+  const { appId, planId } = merchant;
+  const client = clientOf(apiUrl, token);
+  const { transaction, subscriptionPda } = await client.post(
+    '/subscriber/plans/{planId}/subscribe',
+    { path: { planId } },
+  );
   await chain.submit(signFor(wallet, transaction));
-  const body = { appId: merchant.appId, planId: merchant.planId, subscriptionPda };
-  const { id } = await api.call<{ id: string }>('POST', '/subscriber/subscriptions', {
-    token,
-    body,
-  });
+  const body = { appId, planId, subscriptionPda };
+  const { id } = await client.post('/subscriber/subscriptions', { body });
   Object.assign(subscriber, { subscriptionId: id, subscriptionPda });
 }
 
@@ -89,26 +80,25 @@ export async function subscribe({ api, chain }: Stage, subscriber: Subscriber): 
  * cancels or resumes, waits until the API shows the change.
  */
 export async function actMidPeriod(stage: Stage, subscriber: Subscriber): Promise<void> {
-  const { api, chain } = stage;
-  const { role, token, merchant } = subscriber;
-  const current = () => api.call<Subscription>('GET', path(subscriber), { token });
+  const { apiUrl, chain } = stage;
+  const { role, token, merchant, subscriptionId } = subscriber;
+  const client = clientOf(apiUrl, token);
+  const path = { subscriptionId };
   const signed = async (verb: 'cancel' | 'resume') => {
-    const { transaction } = await api.call<{ transaction: string }>(
-      'POST',
-      `${path(subscriber)}/${verb}`,
-      { token },
+    const { transaction } = await client.post(
+      `/subscriber/subscriptions/{subscriptionId}/${verb}`,
+      { path },
     );
     await chain.submit(signFor(subscriber.wallet, transaction));
   };
-  const cancelSeen = async () => (await current()).cancelRequestedAt !== null;
+  const cancelSeen = async () => {
+    const own = await client.get('/subscriber/subscriptions/{subscriptionId}', { path });
+    return own.cancelRequestedAt !== null;
+  };
   const asMerchant = (mode: 'period_end' | 'force') =>
-    api.call(
-      'POST',
-      `/merchant/apps/${merchant.appId}/subscriptions/${subscriber.subscriptionId}/cancel`,
-      {
-        token: merchant.apiKey,
-        body: { mode },
-      },
+    clientOf(apiUrl, merchant.apiKey).post(
+      '/merchant/apps/{appId}/subscriptions/{subscriptionId}/cancel',
+      { path: { appId: merchant.appId, subscriptionId }, body: { mode } },
     );
   switch (role) {
     case 'revokes':

@@ -445,9 +445,10 @@ void t.test(
       ],
       [
         listen,
-        { ...env, BILLING_API_URL: 'http://127.0.0.1:1' },
+        // fetch refuses some ports, such as 1, without an attempt to connect.
+        { ...env, BILLING_API_URL: 'http://127.0.0.1:47' },
         1,
-        /http:\/\/127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*BILLING_API_URL/,
+        /http:\/\/127\.0\.0\.1:47 does not answer: .*ECONNREFUSED.*BILLING_API_URL/,
       ],
       [
         listen,

@@ -31,7 +31,7 @@ async function merchantWith(count: number, failed: number) {
   const replayed = async () =>
     (await queued()).flatMap(({ replayOf }) => (replayOf === null ? [] : [replayOf]));
   const env = { BILLING_API_KEY: merchant.key, BILLING_API_URL: url };
-  return { merchant, env, ids, replayed, subscriptionId };
+  return { merchant, env, ids, replayed };
 }
 
 void t.test(
@@ -144,33 +144,13 @@ void t.test(
   },
 );
 
-void t.test(
-  'deliveries over the API as a screen: rows, a delivery with its request, a replay',
-  async (t) => {
-    const { env, ids, merchant, replayed, subscriptionId } = await merchantWith(3, 1);
-    const { sql } = served;
-    const screen = startTerminal(t, ['deliveries'], { env, columns: 160, rows: 60 });
-    await screen.waitFor(/^>.*failed.*payment_success.*Coffee.*127\.0\.0\.1:1/m);
-    await screen.waitFor('1 of 3');
-    screen.press('enter');
-    const shown = await screen.waitFor(/"amountGross"/);
-    t.match(shown, `Delivery  ${ids[0] ?? ''}`);
-    t.match(shown, 'POST http://127.0.0.1:1/');
-    t.match(shown, `Merchant  ${merchant.wallet}`);
-    screen.press('r');
-    await screen.waitFor('1 marked: each is sent to the app');
-    screen.press('y');
-    await screen.waitFor('1 pending');
-    t.same(await replayed(), ids.slice(0, 1));
-    for (let newer = 0; newer < 100; newer += 1) await insertEvent(sql, subscriptionId);
-    const queued = await sql<{ id: string }[]>`
-      select id from delivery_queue where replay_of = ${ids[0]!}`;
-    await finishDeliveries(sql, 'delivered', { ids: queued.map(({ id }) => id) });
-    await screen.waitFor('Queued 1 again: 1 delivered.');
-    screen.press('escape', 'q');
-    t.match(await screen.ended, { code: 0 });
-  },
-);
+void t.test('deliveries over the API prints the table on a terminal too', async (t) => {
+  const { env, ids } = await merchantWith(3, 1);
+  const shown = startTerminal(t, ['deliveries'], { env, columns: 200 });
+  t.match(await shown.ended, { code: 0 });
+  t.equal(shown.buffer(), 'normal');
+  for (const id of ids) t.match(shown.screen(), new RegExp(`^${id} .*payment_success`, 'm'));
+});
 
 void t.test(
   'login keeps a key with its URL, readable by its owner only; commands use it until logout',

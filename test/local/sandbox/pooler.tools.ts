@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import { LOCALNET_MINT } from '../../../src/local/chain/genesis.ts';
-import { createApi } from '../../../src/local/sandbox/api.ts';
 import { cheat, createSandboxChain } from '../../../src/local/sandbox/chain.ts';
 import { createChaos } from '../../../src/local/sandbox/chaos.ts';
+import { signIn } from '../../../src/local/sandbox/client.ts';
 import { gatherEvidence } from '../../../src/local/sandbox/evidence.ts';
 import { checkInvariants } from '../../../src/local/sandbox/invariants.ts';
 import { startMerchantServer } from '../../../src/local/sandbox/merchant-server.ts';
@@ -99,14 +99,14 @@ void t.test('every invariant holds', async (t) => {
   t.teardown(() => chain.close());
   const server = await startMerchantServer();
   t.teardown(() => server.close());
-  const api = createApi(processes.apiUrl);
-  const merchants = await createMerchants(api, chain, server, random);
+  const { apiUrl } = processes;
+  const merchants = await createMerchants(apiUrl, chain, server, random);
   const subscribers = cast(SUBSCRIBERS, PERIODS, merchants, random);
   for (const subscriber of subscribers) {
     await chain.fund(subscriber.wallet.address, { lamports: 1_000_000_000n });
-    subscriber.token = await api.signIn(subscriber.wallet, 'subscriber');
+    subscriber.token = await signIn(apiUrl, subscriber.wallet, 'subscriber');
   }
-  const stage = { api, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
+  const stage = { apiUrl, chain, programId: SUBSCRIPTIONS_PROGRAM, mint: LOCALNET_MINT };
   const treasuryBefore = await chain.balance(processes.treasury);
   await play({
     ...{ stage, processes, server, merchants, subscribers, random, periods: PERIODS },

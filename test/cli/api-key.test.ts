@@ -1,7 +1,7 @@
 // Errors for malformed API keys. They contain no part of the key.
 import t from 'tap';
-import { keyFault } from '../../../src/cli/develop/api-client.ts';
-import { generateKey } from '../../../src/domain/accounts/keys.ts';
+import { keyFault } from '../../src/cli/api-key.ts';
+import { generateKey } from '../../src/domain/accounts/keys.ts';
 
 void t.test('keyFault accepts generated API keys and gives the reason for other text', (t) => {
   for (let made = 0; made < 200; made += 1) {

@@ -1,16 +1,17 @@
-// Requests of `billing wallet` to the API. The wallet signs in, and the API sends the signed
-// transactions (POST .../transactions). The API is not trusted: signing-checks.ts compares what it
-// wants signed with what the user asked for.
+// A wallet's session with the API: `billing wallet` signs in, subscribes, and has the API send the
+// signed transactions (POST .../transactions). The API is not trusted: signing-checks.ts compares
+// what it wants signed with what the user asked for.
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import type { Keypair } from '../../chain/keypair.ts';
+import type { Client } from '../../client/client.ts';
 import { OperatorError } from '../../errors.ts';
 import { formatUsdc } from '../../format.ts';
 import { parseId } from '../arguments.ts';
+import { apiUrlOf, connect, explained } from '../session.ts';
 import { canAsk, confirm } from '../terminal/ask.ts';
 import { note } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
-import { type ApiClient, apiUrlOf, connectApi } from './api-client.ts';
 import type { AskedSubscription, Role } from './signing-checks.ts';
 import type { NetworkSettings } from './wallet-chain.ts';
 
@@ -26,32 +27,21 @@ export interface Relayed {
   plan?: { id: string; status: string } | null;
 }
 
-type Api = Omit<ApiClient, 'key'>;
-
 /**
  * Signs in with the wallet's signature and returns the token. Throws an OperatorError if the API
  * wants something else signed than a sign-in to itself with this role.
  */
-async function signIn(url: string, wallet: Keypair, role: Role): Promise<string> {
+async function signIn(client: Client, url: string, wallet: Keypair, role: Role): Promise<string> {
   const { signInFault } = await import('./signing-checks.ts');
-  const api = await connectApi(url);
-  try {
-    const { data: asked } = await api.call<Record<string, unknown>>('POST', '/auth/nonce', {
-      body: { wallet: wallet.address, role },
-    });
-    const [nonce, message] = [textIn(asked, 'nonce'), textIn(asked, 'message')];
-    note(`Signing in to ${url} as a ${role}.`);
-    const wanted = { wallet: wallet.address, role, apiUrl: url, nonce, now: new Date() };
-    const fault = signInFault(message, wanted);
-    if (fault !== undefined) throw notSignedIn(url, fault);
-    const signature = bs58.encode(wallet.sign(Buffer.from(message)));
-    const { data } = await api.call<Record<string, unknown>>('POST', '/auth/verify', {
-      body: { wallet: wallet.address, nonce, signature },
-    });
-    return textIn(data, 'token');
-  } finally {
-    await api.close();
-  }
+  const asked = await client.post('/auth/nonce', { body: { wallet: wallet.address, role } });
+  const [nonce, message] = [textIn(asked, 'nonce'), textIn(asked, 'message')];
+  note(`Signing in to ${url} as a ${role}.`);
+  const wanted = { wallet: wallet.address, role, apiUrl: url, nonce, now: new Date() };
+  const fault = signInFault(message, wanted);
+  if (fault !== undefined) throw notSignedIn(url, fault);
+  const signature = bs58.encode(wallet.sign(Buffer.from(message)));
+  const body = { wallet: wallet.address, nonce, signature };
+  return textIn(await client.post('/auth/verify', { body }), 'token');
 }
 
 const notSignedIn = (url: string, fault: string) =>
@@ -63,47 +53,41 @@ const notSignedIn = (url: string, fault: string) =>
  * Reads a text of a response. A value of another type could pass a check as one text and be signed
  * as another. Throws an OperatorError for it.
  */
-function textIn(data: Record<string, unknown>, name: string): string {
-  const value = data[name];
+function textIn<N extends string>(data: Record<N, string>, name: N): string {
+  const value: unknown = data[name];
   if (typeof value === 'string') return value;
   throw new OperatorError(`The response has no "${name}": is this the billing API?`);
 }
 
 /** Signs in and calls `work` with a client that has the wallet's token. */
-async function asWallet<T>(
+function asWallet<T>(
   { apiUrl, wallet, as }: { apiUrl: string; wallet: Keypair; as: Role },
-  work: (api: Api) => Promise<T>,
+  work: (client: Client) => Promise<T>,
 ): Promise<T> {
   const url = apiUrlOf(apiUrl);
-  const api = await connectApi(url, await signIn(url, wallet, as));
-  try {
-    return await work(api);
-  } finally {
-    await api.close();
-  }
+  const signed = async () => work(connect(url, await signIn(connect(url), url, wallet, as)));
+  return explained(url, signed());
 }
 
 /**
  * Sends a signed transaction through the API. Repeats the request while the response is `pending`.
  */
 export function relayTransaction(
-  given: { apiUrl: string; wallet: Keypair; as: Role; transaction: string; offerId?: string },
+  given: { apiUrl: string; wallet: Keypair; as: Role; transaction: string },
   signal: AbortSignal,
 ): Promise<Relayed> {
-  return asWallet(given, (api) => relay(api, given, signal));
+  return asWallet(given, (client) => relay(client, given, signal));
 }
 
 async function relay(
-  api: Api,
-  { as, transaction, offerId }: { as: Role; transaction: string; offerId?: string | undefined },
+  client: Client,
+  { as, transaction, offerId }: { as: Role; transaction: string; offerId?: string },
   signal: AbortSignal,
 ): Promise<Relayed> {
+  const body = { transaction, ...(offerId !== undefined && { offerId }) };
   for (;;) {
-    const { data } = await api.call<Relayed>('POST', `/${as}/transactions`, {
-      body: { transaction, ...(offerId !== undefined && { offerId }) },
-      signal,
-    });
-    if (data.status !== 'pending') return data;
+    const relayed = await client.post(`/${as}/transactions`, { body, signal });
+    if (relayed.status !== 'pending') return relayed;
     await pause(200, undefined, { signal });
   }
 }
@@ -135,17 +119,17 @@ export function subscribeTo(
 ): Promise<Relayed> {
   const id = parseId(planId);
   const body = session === undefined ? undefined : { checkoutSessionId: parseId(session) };
-  return asWallet({ apiUrl, wallet, as: 'subscriber' }, async (api) => {
-    const plan = await readPlan(api, id, signal);
+  return asWallet({ apiUrl, wallet, as: 'subscriber' }, async (client) => {
+    const plan = await readPlan(client, id, signal);
     if (most !== undefined && plan.amount > most)
       throw new OperatorError(
         `The plan costs ${formatUsdc(plan.amount)} USDC a period, more than --amount ${formatUsdc(most)}.`,
       );
-    const { data } = await api.call<Record<string, unknown>>(
-      'POST',
-      `/subscriber/plans/${id}/subscribe`,
-      { ...(body !== undefined && { body }), signal },
-    );
+    const data = await client.post('/subscriber/plans/{planId}/subscribe', {
+      path: { planId: id },
+      ...(body !== undefined && { body }),
+      signal,
+    });
     const { readingOf, signedBy } = await import('./wallet-chain.ts');
     const reading = readingOf(wallet.address, network);
     const asked = { ...reading, plan, replaces };
@@ -154,7 +138,7 @@ export function subscribeTo(
       unwanted(message, asked, asks),
     );
     const relayed = await relay(
-      api,
+      client,
       { as: 'subscriber', transaction, offerId: textIn(data, 'offerId') },
       signal,
     );
@@ -187,14 +171,12 @@ async function unwanted(
 
 /** Reads the address and the terms of a plan, and shows its name. */
 async function readPlan(
-  api: Api,
+  client: Client,
   id: string,
   signal: AbortSignal,
 ): Promise<AskedSubscription['plan']> {
   const { isAddress } = await import('../../chain/program/addresses.ts');
-  const { data } = await api.call<Record<string, unknown>>('GET', `/subscriber/plans/${id}`, {
-    signal,
-  });
+  const data = await client.get('/subscriber/plans/{planId}', { path: { planId: id }, signal });
   const [address, mint] = [textIn(data, 'planPda'), textIn(data, 'mint')];
   const [amount, { periodHours }] = [textIn(data, 'amount'), data];
   if (
