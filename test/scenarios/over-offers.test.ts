@@ -110,7 +110,8 @@ void t.test('a complete checkout whose registration has ended registers nothing'
   await stage.land(buyer.keypair, transaction);
   await stage.until('registered', async () => (await rowsOf(stage, buyer)).length === 1);
   await stage.quiet();
-  const [{ id }] = (await rowsOf(stage, buyer)) as [{ id: string }];
+  const [row] = await rowsOf(stage, buyer);
+  const { id } = row!;
   await stage.api.call('POST', `${merchant.path}/subscriptions/${id}/cancel`, {
     token: merchant.token,
     body: { mode: 'force' },
