@@ -195,6 +195,22 @@ export const isChanging = (sql: Queryable) => sql`(
     and o.registered_at is null and o.created_at > now() - interval '15 minutes')
   or ${isSignedAway(sql)})`;
 
+/**
+ * SQL for the addresses of the accounts that unregistered changes of plan of the subscription `s`
+ * open or resume. If one of these accounts is live, its change has landed, and a keeper registers
+ * it soon. Leaves out accounts that no keeper registers: those in the merchant's list, those of
+ * plans that take no new subscriptions, and those of offers that are more than 24 hours old.
+ */
+export const changeAddresses = (sql: Queryable) => sql`array(
+  select distinct o.subscription_pda from offers o join plans new on new.id = o.plan_id
+  where o.replaces = s.id and o.purpose = 'subscribe' and new.status = 'active'
+    and o.created_at > now() - interval '24 hours'
+    and case when o.sponsor is null
+      then o.registered_at is null and o.look_at is distinct from 'infinity'
+      else exists (select from sponsorships d where d.offer_id = o.id and d.state = 'open') end
+    and not exists (
+      select from unregistered_subscriptions u where u.subscription_pda = o.subscription_pda))`;
+
 /** Whether a sponsored change of plan of this subscription is under way. */
 export async function isBeingReplaced(sql: Queryable, id: string): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`

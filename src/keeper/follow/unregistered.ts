@@ -6,7 +6,7 @@
 // are left out (domain/registration/ended.ts). domain/registration/unregistered.ts registers each
 // found subscription, or adds it to the merchant's list of unregistered subscriptions. An offer is
 // given up after 24 hours if no account is at its address.
-import { subscriptionIn } from '../../chain/program/accounts.ts';
+import { liveSubscriptionIn } from '../../chain/program/accounts.ts';
 import {
   type AccountIdentity,
   ChainDataError,
@@ -158,7 +158,7 @@ export class Unregistered {
   }
 
   async #read(taken: ReadonlyMap<string, bigint>): Promise<void> {
-    const { sql, rpc, log, rules } = this.#context;
+    const { sql, rpc, log, programId, rules } = this.#context;
     const registered = await findRegistered(sql, [...taken.keys()]);
     const addresses = [...taken.keys()].filter((address) => !registered.has(address));
     if (registered.size > 0) await deleteUnregistered(sql, [...registered]);
@@ -166,7 +166,7 @@ export class Unregistered {
     const minSlot = newestSlot([...taken.values()]);
     const { accounts } = await rpc.getMultipleAccounts(addresses, { minSlot });
     const live = addresses.flatMap((address, place): Seen[] => {
-      const account = this.#accountIn(accounts[place] ?? null);
+      const account = liveSubscriptionIn(accounts[place] ?? null, programId);
       return account === null ? [] : [{ address, account }];
     });
     const isLive = new Set(live.map(({ address }) => address));
@@ -220,17 +220,6 @@ export class Unregistered {
       sql,
       others.map(({ address }) => address),
     );
-  }
-
-  /** Returns the account if it is a live subscription, otherwise null. */
-  #accountIn(found: Parameters<typeof subscriptionIn>[0]): SubscriptionAccount | null {
-    try {
-      const account = subscriptionIn(found, this.#context.programId);
-      return account?.expiresAt === 0n ? account : null;
-    } catch (error) {
-      if (error instanceof ChainDataError) return null;
-      throw error;
-    }
   }
 
   #network() {
