@@ -1,9 +1,11 @@
 // A change of plan lands while no keeper runs, the wallet resumes the old account with a client of
 // its own, and the old account's next period begins before a keeper registers the change.
 import t, { type Test } from 'tap';
+import { resumeSubscription } from '../../src/chain/program/instructions.ts';
 import { listCreditFaults } from '../../src/db/operating/reconciliation.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
+import * as sponsored from '../fixtures/sponsored-changes.ts';
 
 const [SMALL, LARGE] = [5_000_000n, 25_000_000n];
 const HOURS = 24;
@@ -99,4 +101,38 @@ void t.test('an offered change that was not signed does not delay a renewal', as
   await stage.startKeeper();
   await stage.until('it is paid', async () => (await stage.payments(first)).length === 2);
   t.equal(await charged(), SMALL);
+});
+
+void t.test('nor does a keeper collect before a sponsored change is settled', async (t) => {
+  const { stage, small, large } = await sponsored.changeScene(t);
+  const { net, sql } = stage;
+  const buyer = await sponsored.buys(stage, small);
+  const { wallet, first } = buyer;
+  stage.passHours(sponsored.HOURS - 1);
+  net.mineBlocks(2);
+  const shown = await sponsored.asks(buyer, large);
+  await sponsored.hands(buyer, shown);
+  await stage.sponsor().sponsor.turn(true);
+  net.mineBlocks(2);
+  net.fund(wallet.address, { lamports: 1_000_000_000n });
+  const { expiresAt } = (await stage.onChain(first))!;
+  const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };
+  const resume = resumeSubscription(net.programId, { ...parties, mint: net.mint, expiresAt });
+  await stage.send([wallet], [resume]);
+  stage.passHours(1);
+  net.mineBlocks(2);
+  const { collect, taken } = stage.parts();
+  await collect();
+  t.same(taken, []);
+  t.match(await stage.row(first), { status: 'active', cancelRequestedAt: null });
+
+  net.mineBlocks(sponsored.FINAL_BLOCKS);
+  await stage.orphan();
+  await stage.sponsor().sponsor.turn(true);
+  const { state, id } = (await sponsored.endOf(stage, shown))!;
+  t.equal(state, 'landed');
+  const fresh = { ...first, id: id!, pda: shown.subscriptionPda, plan: large };
+  t.match(await stage.payments(fresh), [{ amountGross: BigInt(shown.today) }]);
+  t.equal((await stage.payments(first)).length, 1);
+  t.same(await listCreditFaults(sql), []);
 });
