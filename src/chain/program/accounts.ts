@@ -69,6 +69,23 @@ export function subscriptionIn(
 }
 
 /**
+ * Decodes a subscription account that is live, that is, not cancelled. Returns null for any other
+ * account, also for one with another owner or content.
+ */
+export function liveSubscriptionIn(
+  account: ChainAccount | null,
+  programId: string,
+): SubscriptionAccount | null {
+  try {
+    const found = subscriptionIn(account, programId);
+    return found?.expiresAt === 0n ? found : null;
+  } catch (error) {
+    if (error instanceof ChainDataError) return null;
+    throw error;
+  }
+}
+
+/**
  * Decodes a SubscriptionAuthority account of the program `programId`. Returns null for a closed
  * account. Throws ChainDataError for an account with another owner or content.
  */

@@ -195,6 +195,22 @@ export const isChanging = (sql: Queryable) => sql`(
     and o.registered_at is null and o.created_at > now() - interval '15 minutes')
   or ${isSignedAway(sql)})`;
 
+/**
+ * SQL for the addresses of the accounts that unregistered changes of plan of the subscription `s`
+ * open or resume. If one of these accounts is live, its change has landed, and a keeper registers
+ * it soon. Leaves out accounts that no keeper registers: those in the merchant's list, those of
+ * plans that take no new subscriptions, and those of offers that are more than 24 hours old.
+ */
+export const changeAddresses = (sql: Queryable) => sql`array(
+  select distinct o.subscription_pda from offers o join plans new on new.id = o.plan_id
+  where o.replaces = s.id and o.purpose = 'subscribe' and new.status = 'active'
+    and o.created_at > now() - interval '24 hours'
+    and case when o.sponsor is null
+      then o.registered_at is null and o.look_at is distinct from 'infinity'
+      else exists (select from sponsorships d where d.offer_id = o.id and d.state = 'open') end
+    and not exists (
+      select from unregistered_subscriptions u where u.subscription_pda = o.subscription_pda))`;
+
 /** Whether a sponsored change of plan of this subscription is under way. */
 export async function isBeingReplaced(sql: Queryable, id: string): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
@@ -237,42 +253,43 @@ export interface PaidRow {
   periodEnd: Date;
 }
 
+/** A registration, and the chain time at which its paid time becomes credit. */
+export interface PaidOf {
+  id: string;
+  at: Date;
+}
+
 /**
- * SQL for the payments of the period that ends at `periodEnd`. Includes the payments of all rows of
- * `subscriptions` with this address. Leaves out payments that became credit in an earlier change of
- * plan.
+ * SQL for the payments of an account for time after `at`, which the registration `id` and earlier
+ * registrations of the account have recorded. Leaves out payments that became credit in an earlier
+ * change of plan. The registration's paid_through does not name them all: no keeper may have read
+ * the account since it was registered, or a keeper has collected again since `at`.
  */
-const paidParts = (
-  sql: Queryable,
-  { subscriptionPda, periodEnd }: { subscriptionPda: string; periodEnd: Date },
-) => sql`
+const paidParts = (sql: Queryable, { id, at }: PaidOf) => sql`
   select p.id, p.amount_gross, p.amount_net, p.credit_spent, p.period_end,
     coalesce(p.covers_from, p.period_start) as covers_from, p.amount_refunded as refunded,
     exists (
       select from refunds where payment_id = p.id and status = 'pending'
     ) as is_refund_pending
-  from subscriptions r join payments p on p.subscription_id = r.id
-  where r.subscription_pda = ${subscriptionPda} and p.status = 'succeeded' and not p.further
-    and p.amount_credited is null and p.period_end = ${periodEnd}`;
+  from subscriptions s
+    join subscriptions n on n.subscription_pda = s.subscription_pda and n.id <= s.id
+      and ${isSameAccount(sql)}
+    join payments p on p.subscription_id = n.id
+  where s.id = ${id} and p.status = 'succeeded' and not p.further
+    and p.amount_credited is null and p.period_end > ${at}`;
 
-export function readPaidParts(
-  sql: Queryable,
-  period: { subscriptionPda: string; periodEnd: Date },
-): Promise<PaidRow[]> {
-  return sql<PaidRow[]>`${paidParts(sql, period)} order by p.id`;
+export function readPaidParts(sql: Queryable, of: PaidOf): Promise<PaidRow[]> {
+  return sql<PaidRow[]>`${paidParts(sql, of)} order by p.id`;
 }
 
 /**
- * Locks the payments of a period, then reads them. readRefundable() takes the same advisory lock
- * per payment, so no refund of these payments is created until the transaction ends.
+ * Locks the payments, then reads them. readRefundable() takes the same advisory lock per payment,
+ * so no refund of these payments is created until the transaction ends.
  */
-export async function lockPaidParts(
-  sql: Transaction,
-  period: { subscriptionPda: string; periodEnd: Date },
-): Promise<PaidRow[]> {
-  for (const { id } of await readPaidParts(sql, period))
+export async function lockPaidParts(sql: Transaction, of: PaidOf): Promise<PaidRow[]> {
+  for (const { id } of await readPaidParts(sql, of))
     await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
-  return sql<PaidRow[]>`${paidParts(sql, period)} order by p.id for no key update of p`;
+  return sql<PaidRow[]>`${paidParts(sql, of)} order by p.id for no key update of p`;
 }
 
 /** Records how much of each payment has become a credit. */

@@ -4,7 +4,7 @@ import type { Queryable } from '../postgres/connect.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
 import { claimsTable, type ClaimKey } from './leases.ts';
 import type { CancelRequester } from './merchant-edits.ts';
-import { isChangeSigned, isChanging } from './plan-changes.ts';
+import { changeAddresses, isChangeSigned, isChanging } from './plan-changes.ts';
 import { isRefunded, type SubscriptionStatus } from './subscriptions.ts';
 
 /** The columns that the keeper writes. All times are chain time. */
@@ -101,6 +101,8 @@ export interface KeeperSubscription extends SubscriptionState {
   isChanging: boolean;
   /** Whether a change of plan that the wallet has signed may still land. Then isChanging too. */
   isChangeSigned: boolean;
+  /** Addresses of the accounts that unregistered changes of plan of this subscription open. */
+  changeAddresses: string[];
   /**
    * Whether a cancellation was requested and the payment for the period that ends at paidThrough
    * was refunded in full. If the wallet then resumes, it gets no access in this period.
@@ -182,6 +184,7 @@ export function readSubscriptions(
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
         s.without_offer as is_without_offer,
       ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
+      ${changeAddresses(sql)} as change_addresses,
       ${stoppedAt(sql)} as stopped_at,
       case when s.cancel_requested_at is not null and s.paid_through is not null
         then ${isRefunded(sql)} else false end as is_refunded,

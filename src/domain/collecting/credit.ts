@@ -74,9 +74,9 @@ export interface Taken {
 /**
  * Returns what a change of plan at the time `at` (Unix seconds) takes over. `rows` begins with the
  * replaced subscription. If the first payment of a row is still deferred, the next row is the
- * subscription that this row replaced. `paid` has the payments of each row's running period. With
- * `when` = `now`, returns undefined while a refund of these payments is pending, because the credit
- * depends on whether the refund's transfer lands.
+ * subscription that this row replaced. `paid` has the payments for time after `at`, by the id of
+ * the row: with `period_end` those of the first row are enough. With `now`, returns undefined while
+ * a refund of one is pending, because the credit depends on whether the refund's transfer lands.
  */
 export function takenFrom(
   rows: readonly ReplacedTerms[],
@@ -87,11 +87,15 @@ export function takenFrom(
   if (first === undefined) throw new Error('a change of plan replaces nothing');
   const now = timeOf(at);
   if (when === 'period_end') {
-    const covered = latest(coveredUntil(first), first.startsAt);
+    const paidThrough = (paid.get(first.id) ?? []).reduce<Date | null>(
+      (end, { periodEnd }) => latest(end, periodEnd),
+      first.paidThrough,
+    );
+    const covered = latest(coveredUntil({ ...first, paidThrough }), first.startsAt);
     const startsAt = covered !== null && covered > now ? covered : null;
     return { parts: [], credit: first.credit, startsAt, endsAt: startsAt ?? now };
   }
-  const running = rows.filter(hasRunningPeriod(now)).flatMap(({ id }) => paid.get(id) ?? []);
+  const running = rows.flatMap((row) => (paid.get(row.id) ?? []).filter(isRunning(row, now)));
   if (running.some(({ isRefundPending }) => isRefundPending)) return undefined;
   // Two registrations of one account share its payments, so each payment is counted once.
   const byId = new Map(running.map((part) => [part.id, part]));
@@ -100,13 +104,11 @@ export function takenFrom(
   return { parts, credit, startsAt: null, endsAt: now };
 }
 
-/** Whether a subscription is paid at `now`. Paid periods up to refundedThrough do not count. */
-export const hasRunningPeriod =
-  (now: Date) =>
-  ({ paidThrough, refundedThrough }: Pick<ReplacedTerms, 'paidThrough' | 'refundedThrough'>) =>
-    paidThrough !== null &&
-    paidThrough > now &&
-    (refundedThrough === null || paidThrough > refundedThrough);
+/** Whether a paid period ends after `now`. Periods up to the row's refundedThrough do not count. */
+const isRunning =
+  ({ refundedThrough }: Pick<ReplacedTerms, 'refundedThrough'>, now: Date) =>
+  ({ periodEnd }: Pick<PaidPart, 'periodEnd'>) =>
+    periodEnd > now && (refundedThrough === null || periodEnd > refundedThrough);
 
 /** The later of two times; null if both are null. */
 export function latest(one: Date | null, other: Date | null): Date | null {

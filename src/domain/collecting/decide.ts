@@ -47,6 +47,7 @@ import {
   applyCancelSeen,
   applyDelegation,
   applyResume,
+  CHANGE_SECONDS,
   type SubscriptionUpdate,
   updateOf,
   isLive,
@@ -339,6 +340,8 @@ function collection(
   const ahead = { minimumAmount: rules.minimumAmount, owed: lookups.owed ?? 0n };
   const waiting = notYet(update, view, account, period, ahead);
   if (waiting !== undefined) return waiting;
+  // The wallet may have resumed this account after the change: the change still replaces it.
+  if (lookups.hasChanged === true) return retrySoon(update, view, CHANGE_SECONDS);
 
   const times = { start: period.start, now, tried: lookups.tried ?? null };
   const chargedFrom = chargedFromOf(termsOf(update), times);

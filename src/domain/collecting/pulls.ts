@@ -368,6 +368,11 @@ export interface LookupResult {
    * for a late payment (late.ts).
    */
   readonly tried?: Date;
+  /**
+   * True if a change of plan that replaces the subscription has landed and no keeper has registered
+   * it: the account that it opens is live.
+   */
+  readonly hasChanged?: true;
   /** True if the keeper tried to close the on-chain subscription account and failed. */
   readonly closingFailed?: true;
 }

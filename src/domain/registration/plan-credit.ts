@@ -22,6 +22,7 @@ import {
   markCredited,
   markReplaced,
   markReplacedAfterEnd,
+  type PaidOf,
   type PaidRow,
   readPaidParts,
   readNewestReplaced,
@@ -30,7 +31,7 @@ import {
 } from '../../db/subscriptions/plan-changes.ts';
 import type { NewRegistration, TakenTerms } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
-import { hasRunningPeriod, latest, type Taken, takenFrom } from '../collecting/credit.ts';
+import { latest, type Taken, takenFrom } from '../collecting/credit.ts';
 import { appendEvents } from '../outbox/events.ts';
 
 /** A change of plan that landed, or would land, at the chain time `at` (Unix seconds). */
@@ -63,10 +64,7 @@ export class PaymentUnderWay extends ServiceError {
   }
 }
 
-type PaidReader<Db> = (
-  sql: Db,
-  period: { subscriptionPda: string; periodEnd: Date },
-) => Promise<PaidRow[]>;
+type PaidReader<Db> = (sql: Db, of: PaidOf) => Promise<PaidRow[]>;
 
 /**
  * Computes what the new subscription takes over from the replaced one. If that one has ended and
@@ -91,12 +89,8 @@ async function takenOver<Db extends Queryable>(
   if ((await hasOpenAttempt(sql, pdas)) || (await hasOpenChange(sql, id, offerId)))
     throw new PaymentUnderWay();
   const paid = new Map<string, PaidRow[]>();
-  if (when === 'now')
-    for (const row of rows) {
-      const { id: rowId, subscriptionPda, paidThrough: periodEnd } = row;
-      if (periodEnd !== null && hasRunningPeriod(timeOf(at))(row))
-        paid.set(rowId, await read(sql, { subscriptionPda, periodEnd }));
-    }
+  for (const row of when === 'now' ? rows : [first])
+    paid.set(row.id, await read(sql, { id: row.id, at: timeOf(at) }));
   const taken = takenFrom([{ ...first, status: 'active' }, ...earlier], paid, { when, at });
   if (taken === undefined) throw new PaymentUnderWay();
   return { rows, ...taken };

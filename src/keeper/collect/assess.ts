@@ -1,6 +1,7 @@
 // Decides what to do with each subscription from a snapshot of its on-chain accounts. If the
 // decision also needs past payments (pulls), the pulls are looked up in the database, then on
 // chain. If an account is missing at one RPC endpoint, the other endpoints are asked too.
+import { liveSubscriptionIn } from '../../chain/program/accounts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { witnessAbsence } from '../../chain/rpc/absence.ts';
 import { ACCOUNTS_AT_ONCE } from '../../chain/rpc/accounts.ts';
@@ -109,6 +110,7 @@ export async function assessAll<Row extends KeeperSubscription>(
   context.absence.read(rows.length);
   note(await findOwed(context, rows, snapshot));
   note(await findTried(context, rows, snapshot));
+  note(await findChanged(context, rows));
   note(await findDoubted(context, rows, snapshot, closed));
 
   const decisions = new Map(rows.map((row) => [row, decisionOf(row)]));
@@ -162,6 +164,26 @@ async function findTried(
     late.map(({ id }) => id),
   );
   return tried.map(({ subscriptionId, periodStart }) => [subscriptionId, { tried: periodStart }]);
+}
+
+/**
+ * Finds the live subscriptions that a landed change of plan replaces and that no keeper has
+ * registered yet. Only for recent offers of such a change are accounts read.
+ */
+async function findChanged(
+  { rpc, programId }: Context,
+  rows: readonly KeeperSubscription[],
+): Promise<LookupEntry[]> {
+  const changing = rows.filter((row) => isLive(row) && row.changeAddresses.length > 0);
+  if (changing.length === 0) return [];
+  const addresses = [...new Set(changing.flatMap((row) => row.changeAddresses))];
+  const { accounts } = await rpc.getMultipleAccounts(addresses);
+  const live = new Set(
+    addresses.filter((_, place) => liveSubscriptionIn(accounts[place] ?? null, programId) !== null),
+  );
+  return changing
+    .filter((row) => row.changeAddresses.some((address) => live.has(address)))
+    .map(({ id }) => [id, { hasChanged: true }]);
 }
 
 async function findInHistory(

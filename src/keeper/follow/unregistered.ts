@@ -6,7 +6,7 @@
 // are left out (domain/registration/ended.ts). domain/registration/unregistered.ts registers each
 // found subscription, or adds it to the merchant's list of unregistered subscriptions. An offer is
 // given up after 24 hours if no live account is at its address, or a registered one.
-import { subscriptionIn } from '../../chain/program/accounts.ts';
+import { liveSubscriptionIn } from '../../chain/program/accounts.ts';
 import {
   type AccountIdentity,
   ChainDataError,
@@ -169,7 +169,7 @@ export class Unregistered {
 
   /** Reads the accounts. Returns the addresses at which a live one has a live registration. */
   async #read(taken: ReadonlyMap<string, Sighting>): Promise<Set<string>> {
-    const { sql, rpc } = this.#context;
+    const { sql, rpc, programId } = this.#context;
     const newest = await findNewestRegistrations(sql, [...taken.keys()]);
     const isKnown = (address: string, identity: AccountIdentity | undefined) =>
       identity !== undefined && isRegistered(newest.get(address), identity);
@@ -183,7 +183,7 @@ export class Unregistered {
         ? { accounts: [] }
         : await rpc.getMultipleAccounts(addresses, { minSlot });
     const live = addresses.flatMap((address, place): Seen[] => {
-      const account = this.#accountIn(accounts[place] ?? null);
+      const account = liveSubscriptionIn(accounts[place] ?? null, programId);
       if (account === null) return [];
       if (!isKnown(address, account)) return [{ address, account }];
       registered.add(address);
@@ -226,7 +226,7 @@ export class Unregistered {
    * terms.
    */
   async #giveUp(awaited: readonly string[], registered: ReadonlySet<string>): Promise<void> {
-    const { sql, rpc } = this.#context;
+    const { sql, rpc, programId } = this.#context;
     const old = await findOldOffers(sql, awaited);
     await giveUpOffers(
       sql,
@@ -237,7 +237,9 @@ export class Unregistered {
       const answers = await rpc.getAccountsEverywhere(some, { commitment: 'finalized' });
       if (!isWitnessed(rpc, answers.length)) continue;
       const isLive = (place: number) =>
-        answers.some(({ accounts }) => this.#accountIn(accounts[place] ?? null) !== null);
+        answers.some(
+          ({ accounts }) => liveSubscriptionIn(accounts[place] ?? null, programId) !== null,
+        );
       await giveUpOffers(
         sql,
         some.filter((_, place) => !isLive(place)),
@@ -257,17 +259,6 @@ export class Unregistered {
       sql,
       others.map(({ address }) => address),
     );
-  }
-
-  /** Returns the account if it is a live subscription, otherwise null. */
-  #accountIn(found: Parameters<typeof subscriptionIn>[0]): SubscriptionAccount | null {
-    try {
-      const account = subscriptionIn(found, this.#context.programId);
-      return account?.expiresAt === 0n ? account : null;
-    } catch (error) {
-      if (error instanceof ChainDataError) return null;
-      throw error;
-    }
   }
 
   #network() {

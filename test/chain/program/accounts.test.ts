@@ -2,6 +2,7 @@ import t from 'tap';
 import { SUBSCRIPTIONS_PROGRAM } from '../../../src/chain/clusters.ts';
 import {
   authorityIn,
+  liveSubscriptionIn,
   planIn,
   subscriptionIn,
   tokenAccountIn,
@@ -45,3 +46,19 @@ void t.test(
     t.end();
   },
 );
+
+void t.test('a live subscription is one that is not cancelled', (t) => {
+  const program = SUBSCRIPTIONS_PROGRAM;
+  t.equal(liveSubscriptionIn(account(program, subscription), program)?.expiresAt, 0n);
+  const cancelled = Buffer.alloc(155, 1);
+  cancelled.set([4, 1]);
+  const others = [
+    account(program, cancelled),
+    account(program, plan),
+    account(TOKEN_PROGRAM, token),
+    account(SYSTEM_PROGRAM, Buffer.alloc(0)),
+    null,
+  ];
+  for (const other of others) t.equal(liveSubscriptionIn(other, program), null);
+  t.end();
+});

@@ -63,6 +63,8 @@ interface World {
   payments: Payment[];
   /** Pulls by plan and start of the on-chain period. */
   pulls: Map<string, bigint>;
+  /** Number of turns for which no keeper runs. */
+  away: number;
 }
 
 /** Writes bigints as text, for JSON. */
@@ -98,7 +100,9 @@ function open(world: World, name: PlanName, changes: Partial<KeeperSubscription>
   const { now } = world;
   const account = world.accounts[name];
   const plan = planOf(name);
-  const isResumed = account !== undefined && account.expiresAt > now;
+  // A live account is registered anew after its registration was ended by force.
+  const isLive = account?.expiresAt === 0n;
+  const isResumed = account !== undefined && (isLive || account.expiresAt > now);
   const next = isResumed
     ? { ...account, expiresAt: 0n }
     : subscriptionAccount(now, { amount: plan.amount, periodHours: plan.periodHours });
@@ -191,6 +195,30 @@ function collect(world: World): void {
   }
 }
 
+/** Ends the live registration by force and registers its account anew, as plan-credit.ts does. */
+function registerAnew(world: World): void {
+  const old = world.rows.at(-1)!;
+  const { planName, paidThrough, credit } = old;
+  if (old.status === 'expired' || world.accounts[planName]?.expiresAt !== 0n) return;
+  const now = timeOf(world.now);
+  const own = world.payments.filter((one) => one.planName === planName && one.periodEnd > now);
+  const isPaidByCredit = own.some(
+    ({ source, credited, periodEnd }) =>
+      source === 'credit' && credited === null && periodEnd.getTime() === paidThrough?.getTime(),
+  );
+  const startsAt = old.startsAt !== null && old.startsAt > now ? old.startsAt : null;
+  const isCredited = paidThrough === null && own.some(({ credited }) => credited !== null);
+  Object.assign(old, { status: 'cancelled', credit: 0n, nextPaymentDue: null });
+  open(world, planName, {
+    credit,
+    startsAt,
+    replaces: startsAt !== null || isCredited ? old.replaces : null,
+    paidThrough: isPaidByCredit ? paidThrough : null,
+    periodPulled: isPaidByCredit ? old.periodPulled : 0n,
+    nextPaymentDue: startsAt ?? (isPaidByCredit ? paidThrough : now),
+  });
+}
+
 /**
  * Lands the transaction of a change, and registers it as plan-credit.ts does. Returns what was
  * taken over, with the world before. Undefined if the change is refused.
@@ -219,9 +247,7 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
       world.payments
         .filter(
           (one) =>
-            one.planName === row.planName &&
-            one.credited === null &&
-            one.periodEnd.getTime() === row.paidThrough?.getTime(),
+            one.planName === row.planName && one.credited === null && one.periodEnd > timeOf(now),
         )
         .map((one) => ({ ...one, ...spanOf(one), isRefundPending: one.pending > 0n })),
     ]),
@@ -271,8 +297,9 @@ function check(world: World): void {
   for (const { amountGross, creditSpent, refunded, credited } of world.payments)
     if (refunded + (credited ?? 0n) > amountGross + creditSpent)
       throw new Error('more given back than paid');
-  // Every second of the wallet's time is paid at most once.
+  // Every second of the wallet's time is paid at most once, and not by what was refunded in full.
   const spans = world.payments
+    .filter((one) => !isRefunded(one))
     .map((one) => ({
       from: unixSeconds(spanOf(one).coversFrom),
       end: one.creditedAt ?? unixSeconds(one.periodEnd),
@@ -289,7 +316,9 @@ type Act =
   | { readonly act: 'refund'; readonly place: number; readonly share: number }
   | { readonly act: 'transfer'; readonly isSent: boolean }
   | { readonly act: 'discount'; readonly percent: number; readonly periods: number | null }
-  | { readonly act: 'balance'; readonly amount: number };
+  | { readonly act: 'balance'; readonly amount: number }
+  | { readonly act: 'anew' }
+  | { readonly act: 'away'; readonly turns: number };
 
 const acts: fc.Arbitrary<Act> = fc.oneof(
   {
@@ -331,6 +360,12 @@ const acts: fc.Arbitrary<Act> = fc.oneof(
   fc.record({ act: fc.constant('balance' as const), amount: fc.constantFrom(0, 500, 1_000_000) }),
 );
 
+/** Acts after which no keeper has read the live registration. */
+const unread: fc.Arbitrary<Act> = fc.oneof(
+  fc.record({ act: fc.constant('anew' as const) }),
+  fc.record({ act: fc.constant('away' as const), turns: fc.integer({ min: 1, max: 4 }) }),
+);
+
 function perform(world: World, act: Act): void {
   const live = world.rows.at(-1)!;
   switch (act.act) {
@@ -355,6 +390,12 @@ function perform(world: World, act: Act): void {
       if (rest > 0n) payment.pending += rest / BigInt(act.share);
       break;
     }
+    case 'anew':
+      registerAnew(world);
+      break;
+    case 'away':
+      world.away = act.turns + 1;
+      break;
     case 'transfer':
       // The merchant has sent the transfers of all pending refunds, or has declined them.
       for (const payment of world.payments) {
@@ -371,6 +412,7 @@ const worldOf = (trialHours: number): World => {
   const world: World = {
     ...{ now, slot: 10n, balance: 10_000_000n, rows: [], accounts: {}, payments: [] },
     pulls: new Map(),
+    away: 0,
   };
   open(world, 'small', { trialEndsAt });
   return world;
@@ -387,13 +429,15 @@ void t.test(
     fc.assert(
       fc.property(
         fc.constantFrom(0, 7, 30),
-        fc.array(acts, { minLength: 1, maxLength: 24 }),
+        fc.array(fc.oneof({ weight: 4, arbitrary: acts }, unread), { minLength: 1, maxLength: 24 }),
         (trialHours, list) => {
           const world = worldOf(trialHours);
           collect(world);
           for (const act of list) {
             perform(world, act);
             check(world);
+            if (world.away > 0) world.away -= 1;
+            if (world.away > 0) continue;
             collect(world);
             collect(world);
             check(world);
@@ -404,6 +448,7 @@ void t.test(
         numRuns: 300,
         examples: [
           [0, [refundAll, toLong, sent]],
+          [0, [{ act: 'away', turns: 2 }, { act: 'anew' }, toLong]],
           [0, [refundAll, toLong, { ...sent, isSent: false }, toLong]],
           [0, [{ act: 'pass', seconds: 3600 }, toLong, refundAll, sent, toSmall]],
         ],

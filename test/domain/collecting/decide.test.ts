@@ -1095,6 +1095,20 @@ void t.test(
   },
 );
 
+void t.test('nothing is collected or fails while a landed change is not registered', async (t) => {
+  const world = newWorld('wallet');
+  const lookups = { hasChanged: true } as const;
+  t.ok(decide(world.row, viewOf(world), rules).collect !== undefined);
+  for (const row of [world.row, { ...world.row, credit: 1_000_000n }]) {
+    const { update, ...others } = decide(row, viewOf(world), rules, lookups);
+    t.same(others, {});
+    t.match(update, { events: [], payments: [], state: { status: 'active', credit: row.credit } });
+    t.same(update.state.dueAt, timeOf(world.now + 10n));
+  }
+  const broke = { ...viewOf(world), subscriberTokens: null };
+  t.match(decide(world.row, broke, rules, lookups).update.state, { failedAttempts: 0 });
+});
+
 void t.test('a keeper failure keeps the status and is retried', async (t) => {
   const world = newWorld('wallet');
   // The whole payment is fee, and no treasury can receive it.
