@@ -214,6 +214,24 @@ void t.test('resume and repair are sponsored', async (t) => {
   t.match({ rent, fee: fee < 16_000n }, { rent: 0n, fee: true }, 'network fees only');
 });
 
+void t.test('a resume is not handed over after the subscription has ended', async (t) => {
+  const party = await scene(t);
+  const { stage, plan, wallet } = party;
+  const { subscription, post, sponsored } = await subscribes(party);
+  const path = `subscriptions/${subscription.id}`;
+  t.equal(await sponsored(`${path}/cancel`), 'landed');
+  const { body } = await post<OfferMade>(`${path}/resume`, { sponsored: true });
+  const { token } = await stage.seller(plan);
+  const app = `/merchant/apps/${plan.appId}`;
+  await stage.api.call('POST', `${app}/${path}/cancel`, { token, body: { mode: 'force' } });
+  const { offerId, transaction } = body.data;
+  const handed = await post(`offers/${offerId}/transaction`, {
+    transaction: addSignature(wallet, transaction),
+  });
+  t.match(handed, { status: 409, body: { error: { code: 'CONFLICT', message: /has ended/ } } });
+  t.same(await stage.sql`select 1 from offers where id = ${offerId} and signed is not null`, []);
+});
+
 void t.test('a checkout session gives its discount and its ids', async (t) => {
   const party = await scene(t);
   const { stage, plan } = party;
