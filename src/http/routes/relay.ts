@@ -5,6 +5,7 @@ import { readAskedAt } from '../../db/offers/open-offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
+import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
 import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/offers/relay.ts';
 import {
   groundHasEnded,
@@ -51,7 +52,7 @@ const outcome = {
 };
 const DESCRIPTION =
   'Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. ' +
-  'While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again). ' +
+  'While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
 /**
@@ -146,10 +147,15 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     async (request) => {
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      const result = await relay(signed);
+      const dead = await readDeadBefore(sql, chain, signed);
+      if (signed.offer.purpose === 'refund') await refusePaidRefund(sql, chain, signed);
+      const take = () => recordRelayed(sql, signed.offer, signed, dead);
       // A refund that failed in its simulation costs its wallet nothing, so it stays open.
-      if (result.status === 'confirmed' || result.status === 'pending')
-        await recordRelayed(sql, signed.offer, signed);
+      const result = await relay(signed, async () => {
+        if ((await take()) !== 'stored') throw otherMayLand();
+      });
+      // The wallet may have sent it itself, so that the relay had nothing to send.
+      if (result.status === 'confirmed' || result.status === 'pending') await take();
       const { planId } = signed.offer;
       const plan =
         result.status === 'confirmed' && planId !== null ? await findPlan(sql, planId) : undefined;
