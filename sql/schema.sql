@@ -1049,30 +1049,35 @@ create table refunds (
   blockhash_slot bigint,
   excess bigint not null default 0,
   offer_id uuid,
+  repeats uuid,
   constraint blockhash_is_whole CHECK ((num_nulls(blockhash, last_valid_block_height, blockhash_slot) = ANY (ARRAY[0, 3]))),
   constraint excess_is_of_transfer CHECK ((((excess >= 0) AND (excess <= amount)) AND ((excess = 0) OR (status = 'succeeded'::text)))) NOT VALID,
   constraint refunds_amount_check CHECK ((amount > 0)),
   constraint refunds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'expired'::text]))),
+  constraint repeat_is_recorded CHECK (((repeats IS NULL) OR (status = 'succeeded'::text))) NOT VALID,
   constraint succeeded_is_whole CHECK ((((status = 'succeeded'::text) = (tx_signature IS NOT NULL)) AND ((status = 'succeeded'::text) = (occurred_at IS NOT NULL)))),
   constraint refunds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint refunds_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES payments(id),
+  constraint refunds_repeats_fkey FOREIGN KEY (repeats) REFERENCES refunds(id) NOT VALID,
   constraint refunds_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
-  constraint refunds_pkey PRIMARY KEY (id),
-  constraint refunds_reference_key UNIQUE (reference)
+  constraint refunds_pkey PRIMARY KEY (id)
 );
-comment on column refunds.reference is 'a random address among the transfer''s accounts, by which the transaction is found';
+comment on column refunds.reference is 'a random address among the transfer''s accounts, by which the transaction is found; a refund that repeats another one has its reference';
 comment on column refunds.occurred_at is 'block time of the transfer';
-comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded, or a day after the request of an expired one';
+comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded and cannot land again, or a day after the request';
 comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
 comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
 comment on column refunds.offer_id is 'the offer of its transfer, which tells whether the relay has taken it signed; the offer is deleted after ten minutes';
+comment on column refunds.repeats is 'the refund whose transfer landed again, as the transaction of this row';
 CREATE INDEX refunds_by_app ON public.refunds USING btree (app_id, id);
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
 CREATE INDEX refunds_by_payment ON public.refunds USING btree (payment_id, id);
 CREATE INDEX refunds_by_signature ON public.refunds USING btree (tx_signature) WHERE (tx_signature IS NOT NULL);
 CREATE INDEX refunds_by_subscription ON public.refunds USING btree (subscription_id, id);
 CREATE INDEX refunds_to_look_for ON public.refunds USING btree (look_at, id) WHERE (look_at IS NOT NULL);
+CREATE UNIQUE INDEX refunds_by_reference ON public.refunds USING btree (reference) WHERE (repeats IS NULL);
+CREATE UNIQUE INDEX refunds_by_repeated ON public.refunds USING btree (repeats, tx_signature) WHERE (repeats IS NOT NULL);
 
 create table replays (
   id uuid not null default uuid_v7(),

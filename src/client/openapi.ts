@@ -465,7 +465,7 @@ export interface paths {
         get: operations["listAllTransactions"];
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active.
          */
         post: operations["sendMerchantTransaction"];
     };
@@ -598,7 +598,7 @@ export interface paths {
         get?: never;
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered.
          */
         post: operations["sendSubscriberTransaction"];
     };
@@ -1951,7 +1951,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless a transfer landed that counted as lost. */
+            /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless the transfer landed twice, or one landed that counted as lost. */
             excess: string;
             /**
              * Format: uuid
@@ -1972,7 +1972,7 @@ export interface components {
             offerId: string;
             /**
              * Format: address
-             * A reference key among the accounts of the transfer, by which it is found on chain.
+             * A reference key among the accounts of the transfer, by which it is found on chain. A transfer that landed twice is two refunds with one reference.
              */
             reference: string;
             /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */
@@ -3076,7 +3076,7 @@ export interface components {
              * ISO 8601, UTC.
              */
             createdAt: string;
-            /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless a transfer landed that counted as lost. */
+            /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless the transfer landed twice, or one landed that counted as lost. */
             excess: string;
             /**
              * Format: uuid
@@ -3090,7 +3090,7 @@ export interface components {
             occurredAt: string | null;
             /**
              * Format: address
-             * A reference key among the accounts of the transfer, by which it is found on chain.
+             * A reference key among the accounts of the transfer, by which it is found on chain. A transfer that landed twice is two refunds with one reference.
              */
             reference: string;
             /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */

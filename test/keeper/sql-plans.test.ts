@@ -323,6 +323,16 @@ void t.test(
             occurredAt: NOW,
           }),
       ],
+      recordRepeat: [
+        1,
+        (sql) =>
+          refunds.recordRepeat(sql as unknown as Transaction, refund!.id, {
+            txSignature: 'signature',
+            occurredAt: NOW,
+          }),
+      ],
+      endSearch: [1, (sql) => refunds.endSearch(sql, refund!.id)],
+      findRefundOfOffer: [1, (sql) => refunds.findRefundOfOffer(sql, first!.id)],
       readRefundable: [
         1,
         (sql) => refunds.readRefundable(sql as unknown as Transaction, refund!.paymentId),

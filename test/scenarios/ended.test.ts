@@ -182,9 +182,13 @@ async function stopOf(stage: ApiStage, { id }: Subscription): Promise<Date | nul
   return row!.stoppedAt;
 }
 
-/** The relay takes the transaction of this offer. */
+/** The relay takes the transaction of this offer, as an older release did after the end too. */
 const relays = (stage: ApiStage, id: string) =>
-  recordRelayed(stage.sql, { id, replaces: null }, { signature: id, blockhash: id });
+  recordRelayed(
+    stage.sql,
+    { id, purpose: 'subscribe', replaces: null, subscriptionPda: null },
+    { signature: id, blockhash: id },
+  );
 
 void t.test(
   'no end is undone: by a start, by the rule, or by the offers from before the end that an upgrade left open',

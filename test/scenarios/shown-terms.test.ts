@@ -171,7 +171,8 @@ void t.test('offers with different terms: what landed decides', async (t) => {
     t.not(first.offerId, second.offerId);
     const bytes = Buffer.from(addSignature(buyer.keypair, first.transaction), 'base64');
     const signature = signatureOf(bytes);
-    const offer = { id: first.offerId, replaces: null };
+    const { offerId: id, subscriptionPda } = first;
+    const offer = { id, purpose: 'subscribe', replaces: null, subscriptionPda } as const;
     await recordRelayed(stage.sql, offer, { signature, blockhash: 'unknown' });
     await stage.land(buyer.keypair, first.transaction);
     await registered(stage, buyer);

@@ -2,6 +2,7 @@
 // trial is used by then, nothing is registered before the wallet accepts the amount.
 import t from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
+import { cancelInstructions } from '../../src/chain/transactions/subscriptions.ts';
 import { type ApiStage, type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import type { Plan } from '../fixtures/billing.ts';
 import {
@@ -52,6 +53,32 @@ for (const by of ['keeper', 'relay', 'wallet'] as const)
     await registerBy(by, { stage, buyer, offer });
     t.same(await paid(stage, buyer), []);
     t.ok((await rowsOf(stage, buyer))[0]!.trialEndsAt);
+  });
+
+for (const by of ['keeper', 'relay'] as const)
+  void t.test(`the trial is removed after the offer to resume an ended one: ${by}`, async (t) => {
+    const { stage, plan, merchant } = await start(t);
+    const buyer = await stage.buyer(plan);
+    const { id, pda } = await buyer.buy();
+    const { path, token } = merchant;
+    for (const [verb, body] of [
+      ['cancel', { mode: 'force' }],
+      ['reinstate', {}],
+    ] as const)
+      await stage.api.call('POST', `${path}/subscriptions/${id}/${verb}`, { token, body });
+    const of = { subscriber: buyer.wallet, plan: plan.pda, subscription: pda };
+    await stage.send([buyer.keypair], cancelInstructions(stage.net.programId, of));
+    await merchant.patchPlan({ trialHours: 168 });
+    t.match(await standingOf(buyer), { usdcNeeded: '0', trialHours: 168 });
+    const { body } = await buyer.post<Offer>(`subscriptions/${id}/resume`);
+    if (by === 'keeper') await stage.land(buyer.keypair, body.data.transaction);
+    await merchant.patchPlan({ trialHours: null });
+    if (by === 'relay') await relayed(buyer, body.data);
+    await stage.startKeeper();
+    await registered(stage, buyer, 2);
+    await stage.quiet();
+    t.same(await paid(stage, buyer), []);
+    t.ok((await rowsOf(stage, buyer))[1]!.trialEndsAt);
   });
 
 void t.test('a trial that is added after the offer is not given', async (t) => {

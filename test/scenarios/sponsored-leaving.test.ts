@@ -214,6 +214,31 @@ void t.test('resume and repair are sponsored', async (t) => {
   t.match({ rent, fee: fee < 16_000n }, { rent: 0n, fee: true }, 'network fees only');
 });
 
+void t.test('a resume is neither handed over nor signed after the end', async (t) => {
+  const party = await scene(t);
+  const { stage, sponsor, plan, wallet } = party;
+  const { subscription, post, sponsored } = await subscribes(party);
+  const path = `subscriptions/${subscription.id}`;
+  t.equal(await sponsored(`${path}/cancel`), 'landed');
+  const asks = async () => (await post<OfferMade>(`${path}/resume`, { sponsored: true })).body.data;
+  const hands = ({ offerId, transaction }: OfferMade) =>
+    post(`offers/${offerId}/transaction`, { transaction: addSignature(wallet, transaction) });
+  const [late, handed] = [await asks(), await asks()];
+  t.equal((await hands(handed)).status, 200);
+  const { token } = await stage.seller(plan);
+  const app = `/merchant/apps/${plan.appId}`;
+  await stage.api.call('POST', `${app}/${path}/cancel`, { token, body: { mode: 'force' } });
+  await sponsor.turn(true);
+  t.match(
+    await stage.sql`select state, reason from sponsorships where offer_id = ${handed.offerId}`,
+    [{ state: 'refused', reason: 'nothing_to_do' }],
+  );
+  const refused = { status: 409, body: { error: { code: 'CONFLICT', message: /has ended/ } } };
+  t.match(await hands(late), refused);
+  const { offerId } = late;
+  t.same(await stage.sql`select 1 from offers where id = ${offerId} and signed is not null`, []);
+});
+
 void t.test('a checkout session gives its discount and its ids', async (t) => {
   const party = await scene(t);
   const { stage, plan } = party;

@@ -1,4 +1,5 @@
-// Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized.
+// Refunds. The API creates a refund. A keeper records the refund when its transfer is finalized. If
+// the transfer lands again, as another transaction, the keeper adds a refund for it (`repeats`).
 import { secondsSince } from '../postgres/clock.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import { among, type Key, type Page, pageOf, type Span } from '../postgres/lists.ts';
@@ -11,7 +12,10 @@ export interface RefundRow {
   transactionId: string;
   subscriptionId: string;
   amount: bigint;
-  /** A random address among the transfer's accounts, by which the keeper finds the transaction. */
+  /**
+   * A random address among the transfer's accounts, by which the keeper finds the transaction. A
+   * refund whose transfer landed again shares it with the refund of the first transfer.
+   */
   reference: string;
   /**
    * `expired`: the transfer was not on chain after five minutes. A keeper keeps polling for the
@@ -22,8 +26,8 @@ export interface RefundRow {
   /** Block time of the transfer. */
   occurredAt: Date | null;
   /**
-   * The part of a landed transfer that exceeds what was left of the payment. 0 unless two transfers
-   * landed of which one was believed to be lost.
+   * The part of a landed transfer that exceeds what was left of the payment. 0 unless the transfer
+   * landed twice, or two transfers landed of which one was believed to be lost.
    */
   excess: bigint;
   createdAt: Date;
@@ -65,7 +69,8 @@ export interface TransferLifetime {
 
 /**
  * Counts the open refunds of a payment and of all payments of its merchant: those whose transfer
- * can still land at the block height `blockHeight`, and that the relay has not sent. Takes an
+ * can still land at the block height `blockHeight`, and that the relay has not taken. The relay
+ * takes one just before it sends it, so one that fails in its simulation stays open. Takes an
  * advisory lock on the merchant until the transaction ends.
  */
 export async function countOpenRefunds(
@@ -151,20 +156,41 @@ export function listRefundsOfApp(
     ) as found order by id desc`;
 }
 
-/** A refund that a keeper polls for, with the two wallets of its transfer. */
-export interface AwaitedRefund {
-  id: string;
+/** A refund with the token and the two wallets of its transfer. */
+interface RefundParties {
   amount: bigint;
   reference: string;
   mint: string;
   merchantWallet: string;
   subscriberWallet: string;
+}
+
+/** Finds the refund whose transfer is offered by this offer. */
+export async function findRefundOfOffer(
+  sql: Queryable,
+  offerId: string,
+): Promise<(RefundParties & Pick<RefundRow, 'status' | 'txSignature'>) | undefined> {
+  const [row] = await sql<(RefundParties & Pick<RefundRow, 'status' | 'txSignature'>)[]>`
+    select r.amount, r.reference, r.status, r.tx_signature, p.mint, p.owner as merchant_wallet,
+      s.subscriber_wallet
+    from offers o join subscriptions s on s.subscription_pda = o.subscription_pda
+      join refunds r on r.subscription_id = s.id and r.offer_id = o.id
+      join plans p on p.id = s.plan_id
+    where o.id = ${offerId}`;
+  return row;
+}
+
+/** A refund that a keeper polls for. */
+export interface AwaitedRefund extends RefundParties {
+  id: string;
   /** True when the refund is older than five minutes. By then its blockhash has expired. */
   isOverdue: boolean;
   /** Seconds since the refund was created, by the database's clock. */
   ageSeconds: number;
-  /** False for an expired refund, whose transfer may still be found. */
-  isPending: boolean;
+  /** The transfer of an expired refund may still be found, that of a succeeded one land again. */
+  status: RefundRow['status'];
+  /** The transfers that are recorded. */
+  recorded: string[];
   /** Null for a refund created by an older release that did not store the lifetime. */
   lifetime: TransferLifetime | null;
 }
@@ -173,7 +199,8 @@ export interface AwaitedRefund {
  * Returns refunds that are due for a poll, and schedules their next poll. Merchants take turns,
  * each with the refund that has been due for the longest time. The delay is half the refund's age,
  * but at least 3 s. A pending refund is polled at any age, because a refund stays pending while the
- * history of its transfer cannot be read. An expired refund is polled until it is one day old.
+ * history of its transfer cannot be read. Another refund is polled until it is one day old, or
+ * until endSearch().
  */
 export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise<AwaitedRefund[]> {
   const rows = await sql<(Omit<AwaitedRefund, 'lifetime'> & Nullable<TransferLifetime>)[]>`
@@ -191,13 +218,15 @@ export async function takeAwaitedRefunds(sql: Queryable, limit: number): Promise
           then now() + greatest(interval '3 seconds', (now() - r.created_at) / 2) end
       from due where r.id = due.id
       returning r.id, r.amount, r.reference, r.subscription_id, r.blockhash,
-        r.last_valid_block_height, r.blockhash_slot, r.status = 'pending' as is_pending,
+        r.last_valid_block_height, r.blockhash_slot, r.status, r.tx_signature,
         r.created_at < now() - interval '5 minutes' as is_overdue,
         extract(epoch from now() - r.created_at)::float8 as age_seconds
     )
-    select t.id, t.amount, t.reference, t.is_overdue, t.age_seconds, t.is_pending, t.blockhash,
+    select t.id, t.amount, t.reference, t.is_overdue, t.age_seconds, t.status, t.blockhash,
       t.last_valid_block_height, t.blockhash_slot, p.mint,
-      p.owner as merchant_wallet, s.subscriber_wallet
+      p.owner as merchant_wallet, s.subscriber_wallet,
+      array_remove(t.tx_signature || array(select tx_signature from refunds where repeats = t.id),
+        null) as recorded
     from taken t join subscriptions s on s.id = t.subscription_id join plans p on p.id = s.plan_id`;
   return rows.map(({ blockhash, lastValidBlockHeight, blockhashSlot, ...row }) => ({
     ...row,
@@ -220,22 +249,35 @@ export async function expireRefund(sql: Queryable, id: string): Promise<void> {
   await sql`update refunds set status = 'expired' where id = ${id} and status = 'pending'`;
 }
 
+/** Ends the polls for a refund whose transfer is recorded and cannot land again. */
+export async function endSearch(sql: Queryable, id: string): Promise<void> {
+  await sql`update refunds set look_at = null where id = ${id} and status = 'succeeded'`;
+}
+
 export interface RecordedRefund {
+  id: string;
   transactionId: string;
   subscriptionId: string;
   amount: bigint;
   excess: bigint;
 }
 
+interface FinalTransfer {
+  txSignature: string;
+  /** Block time of the transfer. */
+  occurredAt: Date;
+}
+
 /**
  * Records the finalized transfer of a refund. What the transfer moved beyond the rest of the
  * payment is recorded as `excess`, and is not part of the payment's amount_refunded. Returns
- * undefined when the refund is already recorded.
+ * undefined when the refund is already recorded. The polls go on, because the wallet may have
+ * signed the transfer twice.
  */
 export async function recordRefund(
   sql: Transaction,
   id: string,
-  { txSignature, occurredAt }: { txSignature: string; occurredAt: Date },
+  { txSignature, occurredAt }: FinalTransfer,
 ): Promise<RecordedRefund | undefined> {
   const [row] = await sql<RecordedRefund[]>`
     with open as (
@@ -250,8 +292,41 @@ export async function recordRefund(
       where p.id = paid.id and paid.fits > 0
     )
     update refunds r set status = 'succeeded', tx_signature = ${txSignature},
-      occurred_at = ${occurredAt}, excess = r.amount - paid.fits, look_at = null
+      occurred_at = ${occurredAt}, excess = r.amount - paid.fits
     from paid where r.id = ${id}
-    returning r.payment_id as transaction_id, r.subscription_id, r.amount, r.excess`;
+    returning r.id, r.payment_id as transaction_id, r.subscription_id, r.amount, r.excess`;
+  return row;
+}
+
+/**
+ * Adds a refund for a finalized transfer of the succeeded refund `id` that landed besides the
+ * recorded one. What exceeds the rest of the payment is `excess`, as in recordRefund(). Returns
+ * undefined when this transfer is already recorded.
+ */
+export async function recordRepeat(
+  sql: Transaction,
+  id: string,
+  { txSignature, occurredAt }: FinalTransfer,
+): Promise<RecordedRefund | undefined> {
+  const [row] = await sql<RecordedRefund[]>`
+    with paid as (
+      select p.id, least(r.amount, greatest(0,
+        p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0))) as fits
+      from refunds r join payments p on p.id = r.payment_id
+      where r.id = ${id} and r.status = 'succeeded' and r.tx_signature <> ${txSignature}
+      for no key update of p
+    ), added as (
+      insert into refunds (app_id, payment_id, subscription_id, amount, reference, status,
+        tx_signature, occurred_at, excess, look_at, repeats)
+      select r.app_id, r.payment_id, r.subscription_id, r.amount, r.reference, 'succeeded',
+        ${txSignature}, ${occurredAt}, r.amount - paid.fits, null, r.id
+      from paid join refunds r on r.id = ${id}
+      on conflict (repeats, tx_signature) where repeats is not null do nothing
+      returning id, payment_id, subscription_id, amount, excess
+    ), raised as (
+      update payments p set amount_refunded = p.amount_refunded + added.amount - added.excess
+      from added where p.id = added.payment_id and added.amount > added.excess
+    )
+    select id, payment_id as transaction_id, subscription_id, amount, excess from added`;
   return row;
 }

@@ -80,6 +80,7 @@ export const refundTerms = [
   'last_valid_block_height',
   'blockhash_slot',
   'offer_id',
+  'repeats',
 ];
 
 /** Columns of an offer that no update changes. */

@@ -211,7 +211,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'transactions',
       'payment_attempts',
-      'payments',
+      ...['payments', 'refunds'],
       'events',
       'delivery_queue',
       'collection_holds',

@@ -5,6 +5,7 @@ import {
   findSponsoredOffer,
   listUndecided,
   lockHandOvers,
+  lockResumed,
   type SponsoredOffer,
   storeSigned,
 } from '../../db/offers/offers.ts';
@@ -16,6 +17,7 @@ import { readExpired } from '../chain-reads.ts';
 import { type OfferTaker, takeOffer } from '../registration/one-per-customer.ts';
 import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
+import { groundHasEnded } from './relayed-before.ts';
 
 /**
  * The holder of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are the
@@ -49,8 +51,9 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
 /**
  * Stores the signed transaction (base64). Returns whether this call stored it. Only the wallet's
  * owner can make this call, because nobody else knows the wallet's signature yet. Throws
- * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT as takeOffer() does, or
- * while no keeper has decided about another signed offer of the wallet that can still land.
+ * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT (1) as takeOffer() does,
+ * (2) while no keeper has decided about another signed offer of the wallet that can still land,
+ * (3) if it resumes a subscription that has ended.
  */
 export async function handOver(
   parts: { sql: Sql; chain: OfferTaker },
@@ -78,6 +81,8 @@ export async function handOver(
   return takeOffer(parts, { ...offer, checkoutSessionId }, async (tx) => {
     await lockHandOvers(tx, wallet);
     const isStored = await storeSigned(tx, offer.id, bytes);
+    if (isStored && purpose === 'resume' && !(await lockResumed(tx, offer)))
+      throw groundHasEnded(purpose);
     if (isStored && !(await listUndecided(tx, offer)).every(isDead))
       throw new ServiceError(
         'CONFLICT',

@@ -6,7 +6,10 @@
 //   expired -> succeeded (the transfer is found on chain later)
 //
 // The transfer of an expired refund may be found after the payment was refunded or credited again.
-// What exceeds the rest of the payment is recorded as `excess`.
+// The transfer of a succeeded refund may land again: the wallet can sign it twice, with another
+// priority fee, and send both. A keeper looks for that until the blockhash has expired, and records
+// each further transfer as a refund of its own. What exceeds the rest of the payment is recorded as
+// `excess`.
 //
 // Each transfer contains an address of its own, the refund's reference. If the history of the
 // reference cannot be read completely, the refund stays pending, because the transfer may be in the
@@ -24,10 +27,12 @@ import { paysRefund, refundTransaction } from '../../chain/transactions/refund.t
 import {
   type AwaitedRefund,
   countOpenRefunds,
+  endSearch,
   expireRefund,
   insertRefund,
   readRefundable,
   recordRefund,
+  recordRepeat,
   type RefundRow,
   takeAwaitedRefunds,
 } from '../../db/money/refunds.ts';
@@ -40,7 +45,7 @@ import { appendEvents } from '../outbox/events.ts';
 import { type Offer, offerTransaction } from './relay.ts';
 
 /**
- * Maximum numbers of open refunds. A refund is open until the relay has sent its signed transfer,
+ * Maximum numbers of open refunds. A refund is open until the relay has taken its signed transfer,
  * or its blockhash has expired. Keepers look for the transfer of each for a day.
  */
 const [MAX_OPEN_PER_PAYMENT, MAX_OPEN_PER_MERCHANT] = [3, 50];
@@ -219,16 +224,20 @@ async function readRefund(parts: RecordingParts, refund: AwaitedRefund): Promise
     await record(parts, refund, found.transfer);
     return;
   }
-  if (!refund.isOverdue || !refund.isPending) return;
-  if (found.isWhole && (await cannotLand(rpc, refund, found.others)))
-    await expireRefund(sql, refund.id);
-  else log.warn({ refund: refund.id }, 'refund stays pending: no proof that it did not land');
+  const { id, isOverdue, status } = refund;
+  if (!isOverdue || status === 'expired') return;
+  const isOver = found.isWhole && (await cannotLand(rpc, refund, found.others));
+  if (status === 'succeeded') {
+    if (isOver) await endSearch(sql, id);
+  } else if (isOver) await expireRefund(sql, id);
+  else log.warn({ refund: id }, 'refund stays pending: no proof that it did not land');
 }
 
 /**
- * Whether the transfer can never land. A wrong answer would lead to a second refund of the amount.
- * `others` has the transactions of the reference that are not the transfer. The histories are read
- * again after the blockhash has expired, because the transfer may have landed since they were read.
+ * Whether a transfer that is not recorded can never land. A wrong answer would lead to a second
+ * refund of the amount. `others` has the transactions of the reference that are no such transfer.
+ * The histories are read again after the blockhash has expired, because the transfer may have
+ * landed since they were read.
  */
 async function cannotLand(
   rpc: RecordingParts['rpc'],
@@ -245,25 +254,26 @@ interface Transfer {
 }
 
 /**
- * What the reference's history shows: the transfer, or other transactions. `isWhole` is true if all
- * of its transactions were read.
+ * What the reference's history shows: a transfer that is not recorded, or other transactions.
+ * `isWhole` is true if all of its transactions were read.
  */
 type Found =
   | { readonly transfer: Transfer }
   | { readonly others: ReadonlySet<string>; readonly isWhole: boolean };
 
 /**
- * Looks for the finalized transfer of a refund, in the copies of all endpoints: one copy may be
- * wrong. A transaction that no copy shows as the transfer is among `others` if enough endpoints
- * returned one. Throws as the RPC client does.
+ * Looks for the oldest finalized transfer of a refund that is not recorded, in the copies of all
+ * endpoints: one copy may be wrong. A transaction that no copy shows as the transfer is among
+ * `others` if enough endpoints returned one. Throws as the RPC client does.
  */
 async function findTransfer(rpc: RecordingParts['rpc'], refund: AwaitedRefund): Promise<Found> {
   const { merchantWallet: merchant, subscriberWallet: subscriber } = refund;
-  const others = new Set<string>();
+  const others = new Set(refund.recorded);
   const history = await listOldest(rpc, refund);
   if (history === undefined) return { others, isWhole: false };
   let { isWhole } = history;
   for (const { signature: txSignature, blockTime } of history.oldest) {
+    if (others.has(txSignature)) continue;
     const { copies, witnesses } = await rpc.getTransactionEverywhere(txSignature);
     const paying = copies.filter((copy) => paysRefund(copy, { ...refund, merchant, subscriber }));
     if (paying.length > 0) {
@@ -307,30 +317,31 @@ async function listOldest(
 
 /**
  * Records a finalized transfer and queues its event. Raises an alert if the transfer exceeds what
- * was left of the payment. Resolves with false when the transfer is already recorded.
+ * was left of the payment. Does nothing when the transfer is already recorded.
  */
 async function record(
   { sql, log, metrics, deliveries }: RecordingParts,
-  { id }: AwaitedRefund,
+  { id: of, status }: AwaitedRefund,
   transfer: Transfer,
-): Promise<boolean> {
+): Promise<void> {
   const { txSignature } = transfer;
+  const isRepeat = status === 'succeeded';
   const done = await sql.begin(async (tx) => {
-    const recorded = await recordRefund(tx, id, transfer);
+    const recorded = await (isRepeat ? recordRepeat : recordRefund)(tx, of, transfer);
     if (recorded === undefined) return undefined;
-    const { subscriptionId, transactionId, amount } = recorded;
+    const { id, subscriptionId, transactionId, amount } = recorded;
     const extra = { refundId: id, transactionId, amount, txSignature };
     const queued = await appendEvents(tx, [{ subscriptionId, type: 'refund_recorded', extra }]);
     return { recorded, queued };
   });
-  if (done === undefined) return false;
+  if (done === undefined) return;
   deliveries.notify(done.queued);
-  const { transactionId: payment, excess } = done.recorded;
+  const { id: refund, transactionId: payment, excess } = done.recorded;
+  if (isRepeat) log.warn({ refund, repeats: of, payment, txSignature }, 'refund landed again');
   if (excess > 0n) {
     const reason = 'refund_excess';
     metrics.alerts.inc({ reason });
     const amount = excess.toString();
-    log.error({ refund: id, payment, txSignature, amount, reason }, 'refunded beyond the payment');
+    log.error({ refund, payment, txSignature, amount, reason }, 'refunded beyond the payment');
   }
-  return true;
 }

@@ -158,9 +158,14 @@ function sameEffect(a: OfferedTransaction, b: OfferedTransaction): boolean {
 
 /**
  * Sends and resends the transaction until it is confirmed, failed or lapsed, or until PATIENCE_MS
- * is over. Throws INTERNAL_ERROR when the chain is unreachable.
+ * is over. Awaits `beforeSend` once, before it first sends. Throws INTERNAL_ERROR when the chain is
+ * unreachable, and as `beforeSend` does.
  */
-export async function relay(chain: ChainSender, signed: SignedOffer): Promise<RelayOutcome> {
+export async function relay(
+  chain: ChainSender,
+  signed: SignedOffer,
+  beforeSend?: () => Promise<void>,
+): Promise<RelayOutcome> {
   const { offer, bytes, signature } = signed;
   const deadline = performance.now() + PATIENCE_MS;
   let checked = false;
@@ -182,6 +187,7 @@ export async function relay(chain: ChainSender, signed: SignedOffer): Promise<Re
     if (outcome !== undefined) return outcome;
     if (isLate) return { status: 'pending', reason: null };
     if (performance.now() >= resendAt) {
+      if (resendAt === 0) await beforeSend?.();
       await reaching(chain.sendTransaction(bytes));
       resendAt = performance.now() + RESEND_MS;
     }

@@ -1,8 +1,9 @@
 // The relay takes one transaction of an offer at a time. A wallet can sign an offer again, with a
-// newer blockhash. While both could land, the one stored with the offer would not tell whether the
-// other may, and a forced end or another customer's subscription could pass beside it. So another
-// transaction is taken only when the stored one can no longer land.
-import { readRelayed } from '../../db/offers/offers.ts';
+// newer blockhash or another fee. While both could land, the one stored with the offer would not
+// tell whether the other may: a forced end or another customer's subscription could pass beside it,
+// and two transfers of a refund would pay twice. So another transaction is taken only when the
+// stored one can no longer land.
+import { type Purpose, readRelayed } from '../../db/offers/offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, hasLapsed } from '../chain-reads.ts';
@@ -29,4 +30,13 @@ export const otherMayLand = () =>
   new ServiceError(
     'CONFLICT',
     'Another transaction of this offer was sent and may still land: send that one again, or ask for a new offer.',
+  );
+
+/** The error when the subscription that an offer changes or resumes has ended. */
+export const groundHasEnded = (purpose: Purpose) =>
+  new ServiceError(
+    'CONFLICT',
+    purpose === 'resume'
+      ? 'The subscription has ended or was replaced since, so its terms may differ: ask for the transaction again.'
+      : 'The subscription to change has ended: subscribe again.',
   );

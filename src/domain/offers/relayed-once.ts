@@ -12,7 +12,9 @@ const FAILED_MS = 10_000;
 const MAX_FAILED = 10_000;
 
 /** Returns relay() of `chain` with these rules. */
-export function relayOnce(chain: ChainSender): (signed: SignedOffer) => Promise<RelayOutcome> {
+export function relayOnce(
+  chain: ChainSender,
+): (signed: SignedOffer, beforeSend?: () => Promise<void>) => Promise<RelayOutcome> {
   const running = new Map<string, Promise<RelayOutcome>>();
   /** The oldest failure is first. */
   const failed = new Map<string, { outcome: RelayOutcome; until: number }>();
@@ -27,14 +29,14 @@ export function relayOnce(chain: ChainSender): (signed: SignedOffer) => Promise<
     failed.set(key, { outcome, until: now + FAILED_MS });
   };
 
-  return (signed) => {
+  return (signed, beforeSend) => {
     const key = signed.bytes.toString('base64');
     const known = failed.get(key);
     if (known !== undefined && performance.now() < known.until)
       return Promise.resolve(known.outcome);
     const current = running.get(key);
     if (current !== undefined) return current;
-    const outcome = relay(chain, signed)
+    const outcome = relay(chain, signed, beforeSend)
       .then((ended) => {
         store(key, ended);
         return ended;

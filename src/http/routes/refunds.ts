@@ -38,7 +38,7 @@ const fields = {
   reference: {
     ...Wallet,
     description:
-      'A reference key among the accounts of the transfer, by which it is found on chain.',
+      'A reference key among the accounts of the transfer, by which it is found on chain. A transfer that landed twice is two refunds with one reference.',
   },
   txSignature: nullable(
     Type.String({ description: 'Signature of the transfer on chain, in Base58.' }),
@@ -47,7 +47,7 @@ const fields = {
   excess: {
     ...Amount,
     description:
-      'The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless a transfer landed that counted as lost.',
+      'The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless the transfer landed twice, or one landed that counted as lost.',
   },
   createdAt: Time,
 };

@@ -5,8 +5,13 @@ import { readAskedAt } from '../../db/offers/open-offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
+import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
 import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/offers/relay.ts';
-import { otherMayLand, readDeadBefore } from '../../domain/offers/relayed-before.ts';
+import {
+  groundHasEnded,
+  otherMayLand,
+  readDeadBefore,
+} from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { takeOffer } from '../../domain/registration/one-per-customer.ts';
@@ -47,7 +52,7 @@ const outcome = {
 };
 const DESCRIPTION =
   'Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. ' +
-  'While another transaction of the same offer may land, it is CONFLICT. ' +
+  'While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
 /**
@@ -96,7 +101,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
         const taken = await recordRelayed(tx, signed.offer, signed, dead);
         if (taken === 'other') throw otherMayLand();
-        if (taken === 'ended') throw replacedHasEnded();
+        if (taken === 'ended') throw groundHasEnded(purpose);
       });
       const result = await relay(signed);
       const landed = result.status === 'confirmed';
@@ -142,10 +147,15 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     async (request) => {
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      const result = await relay(signed);
+      const dead = await readDeadBefore(sql, chain, signed);
+      if (signed.offer.purpose === 'refund') await refusePaidRefund(sql, chain, signed);
+      const take = () => recordRelayed(sql, signed.offer, signed, dead);
       // A refund that failed in its simulation costs its wallet nothing, so it stays open.
-      if (result.status === 'confirmed' || result.status === 'pending')
-        await recordRelayed(sql, signed.offer, signed);
+      const result = await relay(signed, async () => {
+        if ((await take()) !== 'stored') throw otherMayLand();
+      });
+      // The wallet may have sent it itself, so that the relay had nothing to send.
+      if (result.status === 'confirmed' || result.status === 'pending') await take();
       const { planId } = signed.offer;
       const plan =
         result.status === 'confirmed' && planId !== null ? await findPlan(sql, planId) : undefined;
@@ -157,10 +167,6 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     },
   );
 }
-
-/** The error when the subscription that an offer changes has ended: nothing is left to change. */
-const replacedHasEnded = () =>
-  new ServiceError('CONFLICT', 'The subscription to change has ended: subscribe again.');
 
 /**
  * Returns the subscription that a confirmed transaction created or changed. A subscription that the

@@ -19,6 +19,7 @@ import {
 } from '../../domain/offers/subscribing.ts';
 import { reopeningTransaction } from '../../domain/registration/opening.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
+import { readStanding } from '../../domain/standing/standing.ts';
 import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { assertReaches } from '../door/bound.ts';
@@ -284,14 +285,17 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
         if (!isOpenToSuspended(purpose)) await refuseSuspended(sql, { wallet, planId: plan.id });
         const what = { wallet, planId: plan.id, subscriptionPda };
         if (purpose === 'resume' && (status === 'cancelled' || status === 'expired')) {
-          const opening = await reopeningTransaction(deps, plan, wallet);
-          const { resumes } = opening;
+          const [opening, { trialHours }] = await Promise.all([
+            reopeningTransaction(deps, plan, wallet),
+            readStanding(deps, plan, wallet),
+          ]);
           // The subscription has ended, so it must be registered again. Sponsored transactions
           // cannot register it, so the wallet pays for this transaction even if the request asked
           // for a sponsor.
           const isAsked = request.body?.sponsored === true;
           const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
-          const how = { ...what, purpose: 'subscribe', resumes } as const;
+          const shown = { resumes: opening.resumes, trialHours: trialHours ?? 0 };
+          const how = { ...what, purpose: 'subscribe', ...shown } as const;
           const offer = await offerTransaction(sql, opening, how);
           return ok({ ...offer, ...paidByWallet(unsponsored) });
         }

@@ -211,6 +211,8 @@ async function judge(
   const plan = offer.planId === null ? null : ((await findPlan(sql, offer.planId)) ?? null);
   if (offer.subscriptionPda !== accountOf(context, wallet, plan))
     return { refusal: 'changed', change: 'its account' };
+  // The wallet has handed it over in time, but the subscription has ended since.
+  if (purpose === 'resume' && !(await isLive(context, offer))) return { refusal: 'nothing_to_do' };
   const session = await sessionOf(context, offer);
   if (session === undefined) return { refusal: 'changed', change: 'its session' };
   const changed = await changeOf(context, offer, plan, session);
@@ -249,6 +251,9 @@ async function judge(
   const { timeline } = brake;
   return { terms: { plan, merchant, parties }, built, ground, signed, timeline };
 }
+
+const isLive = async ({ sql }: Context, { subscriptionPda }: SignedSponsoredOffer) =>
+  subscriptionPda !== null && (await findLiveRegistration(sql, subscriptionPda)) !== undefined;
 
 /**
  * Returns the checkout session of an offer, or null if the offer has none. Returns undefined if the

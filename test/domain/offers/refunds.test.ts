@@ -10,7 +10,15 @@ import { readStatementDays } from '../../../src/db/money/statements.ts';
 import { recordRefunds } from '../../../src/domain/offers/refunds.ts';
 import { startRewritingEndpoint } from '../../fixtures/bad-endpoint.ts';
 import type { Stage } from '../../fixtures/billing.ts';
-import { ask, flood, lookNow, refunds, send, startPaid } from '../../fixtures/refund-stage.ts';
+import {
+  ask,
+  flood,
+  lookNow,
+  priced,
+  refunds,
+  send,
+  startPaid,
+} from '../../fixtures/refund-stage.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -38,11 +46,19 @@ void t.test(
     t.equal((await stage.balance(subscription.wallet.address)) - before, 1_000_000n);
     await lookNow(stage);
     await recordRefunds(context);
-    t.match(await refunds(stage), [{ status: 'succeeded', txSignature, lookAt: null }]);
+    t.match(await refunds(stage), [{ status: 'succeeded', txSignature, lookAt: Date }]);
     t.equal(await refunded(stage), 1_000_000n);
-    await stage.sql`update refunds set look_at = now()`;
+    await lookNow(stage);
     await recordRefunds(context);
     t.equal(await refunded(stage), 1_000_000n, 'once');
+    await stage.sql`update refunds set created_at = now() - interval '6 minutes'`;
+    for (const isDead of [false, true]) {
+      if (isDead) stage.net.mineBlocks(200);
+      await lookNow(stage);
+      await recordRefunds(context);
+      const lookAt = isDead ? null : Date;
+      t.match(await refunds(stage), [{ status: 'succeeded', lookAt }], 'until it cannot repeat');
+    }
     const told = (await stage.events(subscription)).filter(
       ({ type }) => type === 'refund_recorded',
     );
@@ -99,6 +115,52 @@ for (const { title, lost, other, excess } of late)
       t.equal(stated, moved, 'the statement has what was moved');
     },
   );
+
+const repeated = [
+  { title: 'all of it is excess', asked: null, excess: 4_950_000n },
+  { title: 'a part of it is excess', asked: 3_000_000n, excess: 1_050_000n },
+  { title: 'it fits', asked: 1_000_000n, excess: 0n },
+];
+for (const { title, asked, excess } of repeated)
+  void t.test(`the transfer of a recorded refund lands again: ${title}`, async (t) => {
+    const { stage, subscription } = await startPaid(t);
+    const { context } = stage.parts();
+    const { merchant } = subscription.plan;
+    const { refund, offer } = await ask(stage, subscription, asked);
+    const { amount, reference } = refund;
+    const look = async () => {
+      await lookNow(stage);
+      await recordRefunds(context);
+    };
+    const first = await send(stage, merchant, offer.transaction);
+    await look();
+    const second = await send(stage, merchant, priced(offer.transaction, 30_000n));
+    await Promise.all([look(), look()]);
+    await look();
+    t.match(
+      await stage.sql`
+        select amount, reference, status, tx_signature, excess, repeats from refunds order by id`,
+      [
+        { status: 'succeeded', txSignature: first, excess: 0n, repeats: null },
+        { ...{ amount, reference, excess }, txSignature: second, repeats: refund.id },
+      ],
+    );
+    t.equal(await refunded(stage), 2n * amount - excess);
+    const told = (await stage.events(subscription)).filter(
+      ({ type }) => type === 'refund_recorded',
+    );
+    t.match(
+      told.map(({ data }) => data),
+      [{ refundId: refund.id }, { amount: String(amount), txSignature: second }],
+    );
+    const { values } = await context.metrics.alerts.get();
+    const raised = values.find(({ labels }) => labels.reason === 'refund_excess')?.value;
+    t.equal(raised, excess === 0n ? 0 : 1);
+    t.same(
+      (await differences(stage)).map(({ kind, signature }) => [kind, signature]),
+      excess === 0n ? [] : [['refund_excess', second]],
+    );
+  });
 
 void t.test('a part that became credit is not refunded again by a late transfer', async (t) => {
   const { stage, subscription } = await startPaid(t);

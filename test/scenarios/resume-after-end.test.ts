@@ -1,0 +1,76 @@
+// A resume that was asked for while the registration was live, and is sent after it has ended: it
+// would be registered anew, with the public terms of the plan. The service refuses it instead.
+import t, { type Test } from 'tap';
+import { addSignature } from '../../src/chain/transactions/message.ts';
+import { startApiStage } from '../fixtures/api-stage.ts';
+import {
+  merchantOf,
+  type Offer,
+  offerOf,
+  paid,
+  registered,
+  rowsOf,
+} from '../fixtures/shown-terms.ts';
+
+/** A cancelled subscription in a trial with 50 % off, and the offer to resume it. */
+async function ending(t: Test) {
+  const stage = await startApiStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+  await stage.sql`update plans set trial_hours = 168 where id = ${plan.id}`;
+  const merchant = await merchantOf(stage, plan);
+  await stage.startKeeper();
+  const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+  const buyer = await stage.buyer(plan);
+  const { transaction } = await offerOf(buyer, { checkoutSessionId: session.id });
+  await stage.land(buyer.keypair, transaction);
+  await registered(stage, buyer);
+  await stage.quiet();
+  const [row] = await rowsOf(stage, buyer);
+  const first = { id: row!.id, pda: '', wallet: buyer.keypair, plan };
+  await buyer.cancel(first);
+  await stage.until('cancelled', async () => (await stage.row(first)).cancelRequestedAt !== null);
+  await stage.quiet();
+  stage.net.passSeconds(Math.floor(row!.trialEndsAt!.getTime() / 1000) - stage.now() - 30);
+  const { body } = await buyer.post<Offer>(`subscriptions/${first.id}/resume`);
+  const shown = await buyer.get(`subscriptions/${first.id}`);
+  t.match(shown.body.data, { status: 'active', discount: { percentOff: 50 } }, 'it is live');
+  const relay = ({ offerId, transaction: unsigned }: Offer) =>
+    buyer.post<{ status: string }>('transactions', {
+      offerId,
+      transaction: addSignature(buyer.keypair, unsigned),
+    });
+  const end = async () => {
+    stage.net.passSeconds(40);
+    await stage.until('ended', async () => (await stage.row(first)).status === 'cancelled');
+  };
+  return { stage, buyer, merchant, first, offer: body.data, relay, end };
+}
+
+void t.test('the relay refuses it, and the wallet asks again', async (t) => {
+  const { stage, buyer, first, offer, relay, end } = await ending(t);
+  await end();
+  const refused = await relay(offer);
+  t.match(refused, {
+    status: 409,
+    body: { error: { code: 'CONFLICT', message: /has ended.*ask .*again/ } },
+  });
+  await stage.quiet();
+  t.equal((await rowsOf(stage, buyer)).length, 1);
+  t.same(await paid(stage, buyer), []);
+  const again = await buyer.post<Offer>(`subscriptions/${first.id}/resume`);
+  t.match(await relay(again.body.data), { status: 200, body: { data: { status: 'confirmed' } } });
+  await registered(stage, buyer, 2);
+});
+
+void t.test('one that the relay took before the end is answered again', async (t) => {
+  const { stage, buyer, merchant, first, offer, relay } = await ending(t);
+  t.match((await relay(offer)).body.data, { status: 'confirmed' });
+  await stage.until('it is resumed', async () => {
+    return (await stage.row(first)).cancelRequestedAt === null;
+  });
+  const path = `${merchant.path}/subscriptions/${first.id}/cancel`;
+  await stage.api.call('POST', path, { token: merchant.token, body: { mode: 'force' } });
+  t.equal((await stage.row(first)).status, 'cancelled');
+  t.match((await relay(offer)).body.data, { status: 'confirmed' });
+  t.equal((await rowsOf(stage, buyer)).length, 1);
+});
