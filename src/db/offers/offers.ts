@@ -257,15 +257,15 @@ export function listUndecided(
 /**
  * Deletes up to 1,000 old offers, by who pays:
  *
- *   the wallet  -> subscribe offers, and resume offers that the relay took: after 24 hours those that
+ *   the wallet -> subscribe offers, and resume offers that the relay took: after 24 hours those that
  *     a registration has used or a keeper has given up (giveUpOffers), after 30 days all
- *   the sponsor -> signed offers: 24 hours after their end, but not while their transaction is sent:
- *     a landed resume is registered by its offer (isResumeTaken)
+ *   the sponsor -> signed offers: 24 hours after their end, but not while their transaction is
+ *     sent: a landed resume is registered by its offer (isResumeTaken)
  *   either -> all others after ten minutes
  *
- * Also clears up to 1,000 messages older than ten minutes of offers whose wallet pays, because their
- * blockhashes have expired. Returns the larger of the two numbers. If it is 1,000, more rows may be
- * left.
+ * Also clears up to 1,000 messages older than ten minutes of offers whose wallet pays, because
+ * their blockhashes have expired. Returns the larger of the two numbers. If it is 1,000, more rows
+ * may be left.
  */
 export async function deleteOldOffers(sql: Queryable): Promise<number> {
   const deleted = await sql`
