@@ -257,8 +257,8 @@ export function listUndecided(
 /**
  * Deletes up to 1,000 old offers, by who pays:
  *
- *   the wallet -> subscribe offers, and resume offers that the relay took: after 24 hours those that
- *     a registration has used or a keeper has given up (giveUpOffers), after 30 days all
+ *   the wallet -> subscribe offers, and resume offers that the relay took: after 24 hours those
+ *     that a registration has used or a keeper has given up (giveUpOffers), after 30 days all
  *   the sponsor -> signed offers: 24 hours after their end, but not while their transaction is
  *     sent: a landed resume is registered by its offer (isResumeTaken)
  *   either -> all others after ten minutes
