@@ -142,7 +142,7 @@ export async function settle(walk: Walk): Promise<void> {
           as due,
         (select count(*) from payment_attempts where state = 'open')::int
           + (select count(*) from sponsorships where state = 'open')::int
-          + (select count(*) from offers o where signed_at is not null
+          + (select count(*) from offers o where signed is not null
             and not exists (select from sponsorships where offer_id = o.id))::int as in_flight`;
     if (left.inFlight > 0) stage.net.mineBlocks(BLOCKS);
     return left.due + left.inFlight === 0;
