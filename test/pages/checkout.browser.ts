@@ -83,11 +83,7 @@ void t.test(
     await second.page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await second.page.getByText('This wallet cannot use this checkout').waitFor();
     await inspect(t, second.page, 'checkout-another-wallet');
-    t.equal(
-      (await sql`select 1 from offers where wallet = ${second.wallet.address}`)
-        .length,
-      0,
-    );
+    t.equal((await sql`select 1 from offers where wallet = ${second.wallet.address}`).length, 0);
     await second.page.reload();
     await second.page.getByText('This checkout is complete').waitFor();
     t.equal(await second.page.getByText('Not available').count(), 0);

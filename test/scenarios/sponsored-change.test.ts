@@ -221,7 +221,10 @@ void t.test('not sponsored: what is not paid at once', async (t) => {
   });
   await stage.sql`update plans set app_id = ${small.appId} where id = ${near.id}`;
   t.match(await asks(buyer, near), { sponsored: false, notSponsored: { code: 'below_minimum' } });
-  t.same(await stage.sql`select 1 from offers where replaces is not null and sponsor is not null`, []);
+  t.same(
+    await stage.sql`select 1 from offers where replaces is not null and sponsor is not null`,
+    [],
+  );
 });
 
 void t.test('a failing change changes nothing; forged offers are refused', async (t) => {

@@ -44,7 +44,7 @@ void t.test('a failure is stored for ten seconds', async (t) => {
       replaces: null,
       changeWhen: null,
       trialHours: null,
-    blockhashSlot: 0n,
+      blockhashSlot: 0n,
       offeredAt: new Date(),
     },
     bytes: randomBytes(200),
