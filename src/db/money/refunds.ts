@@ -39,6 +39,10 @@ const columns = (sql: Queryable) => sql`
   id, app_id, payment_id as transaction_id, subscription_id, amount, reference, status,
     tx_signature, occurred_at, excess, created_at`;
 
+/** SQL for what of the payment `p` is neither refunded nor credited, in base units. */
+const restOf = (sql: Queryable) =>
+  sql`p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0)`;
+
 /**
  * Returns the amount of a payment that can still be refunded, in base units. Excludes the amount
  * that a change of plan turned into credit. `isChanging` is true if a sponsored change of plan is
@@ -52,7 +56,7 @@ export async function readRefundable(
   await sql`select pg_advisory_xact_lock(hashtextextended(${paymentId}, 0))`;
   const [row] = await sql<{ left: bigint; isChanging: boolean }[]>`
     select ${hasSponsoredChange(sql, sql`p.subscriber_wallet`)} as is_changing,
-      greatest(0, p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0) - coalesce((
+      greatest(0, ${restOf(sql)} - coalesce((
         select sum(amount) from refunds where payment_id = p.id and status = 'pending'
       ), 0))::int8 as left
     from payments p where p.id = ${paymentId}`;
@@ -285,7 +289,7 @@ export async function recordRefund(
         and r.status <> 'succeeded' for update
     ), paid as (
       select p.id, least(open.amount, greatest(0,
-        p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0))) as fits
+        ${restOf(sql)})) as fits
       from open join payments p on p.id = open.payment_id for no key update of p
     ), raised as (
       update payments p set amount_refunded = p.amount_refunded + paid.fits from paid
@@ -311,7 +315,7 @@ export async function recordRepeat(
   const [row] = await sql<RecordedRefund[]>`
     with paid as (
       select p.id, least(r.amount, greatest(0,
-        p.amount_net - p.amount_refunded - coalesce(p.amount_credited, 0))) as fits
+        ${restOf(sql)})) as fits
       from refunds r join payments p on p.id = r.payment_id
       where r.id = ${id} and r.status = 'succeeded' and r.tx_signature <> ${txSignature}
       for no key update of p
