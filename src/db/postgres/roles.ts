@@ -30,6 +30,9 @@ interface Rights {
   execute?: readonly string[];
 }
 
+/** The table of offers, and its views for the daemons of the release before. */
+const offerTables = ['offers', 'offered_transactions', 'sponsored_offers'];
+
 /** Rights that every daemon needs for the startup checks and the heartbeat. */
 const running = {
   select: ['schema_migrations', 'installation', 'daemons'],
@@ -80,15 +83,13 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'rate_leases',
       'sample_events',
       'event_readers',
-      'offers',
-      'offered_transactions',
+      ...offerTables,
       'checkout_sessions',
       'replays',
       'suspensions',
       'endpoint_health',
       'endpoint_hours',
       'unregistered_subscriptions',
-      'sponsored_offers',
       'sponsorships',
       'fees_brought',
       'app_logos',
@@ -135,11 +136,9 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'rate_leases',
       'sample_events',
       'event_readers',
-      'offers',
-      'offered_transactions',
+      ...offerTables,
       'checkout_sessions',
       'unregistered_subscriptions',
-      'sponsored_offers',
       'app_logos',
       'receipt_details',
     ],
@@ -191,11 +190,9 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'collection_holds',
       'suspensions',
       'admin_actions',
-      'offers',
-      'offered_transactions',
+      ...offerTables,
       'checkout_sessions',
       'unregistered_subscriptions',
-      'sponsored_offers',
       'sponsorships',
       'merchant_fees',
       'fees_counted',
@@ -211,7 +208,8 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'unregistered_subscriptions',
       'transactions',
       'payment_attempts',
-      ...['payments', 'refunds'],
+      'payments',
+      'refunds',
       'events',
       'delivery_queue',
       'collection_holds',
