@@ -71,7 +71,7 @@ comment on column offers.signed is 'sponsored: the transaction with the wallet''
 comment on column offers.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before, and where a sponsor pays';
 comment on column offers.signed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
 comment on column offers.signed_at is 'when the service first took a transaction that the wallet had signed for this offer';
-comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no account after 24 hours, or it has a live registration';
+comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no live account after 24 hours, or a registered one';
 
 -- The two tables as the release before knows them, for its daemons while they are replaced.
 create view offered_transactions as

@@ -784,7 +784,7 @@ comment on column offers.signed_blockhash is 'the blockhash of that transaction,
 comment on column offers.signed_at is 'when the service first took a transaction that the wallet had signed for this offer';
 comment on column offers.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
 comment on column offers.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither, or is older than this column';
-comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no account after 24 hours, or it has a live registration';
+comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no live account after 24 hours, or a registered one';
 comment on column offers.blockhash_slot is 'slot of the answer with the blockhash; 0: an older release made the offer';
 comment on column offers.sponsor is 'the wallet of the keeper that pays for the transaction and sends it; null: the wallet pays, and the relay sends';
 comment on column offers.address is 'sponsored: network of the client that asked for the offer, for its budget';

@@ -65,7 +65,8 @@ const GROUP_SLOTS = 1500n;
 
 /**
  * A blockhash without a slot is taken to be at most this many slots old (half an hour at 400 ms a
- * slot). The relay accepts offers for ten minutes, and their slot is not stored.
+ * slot). The relay accepts offers for ten minutes. A wallet may take another blockhash, whose slot
+ * nobody knows.
  */
 const AGE_SLOTS = 4500n;
 

@@ -110,12 +110,13 @@ export type Payer = 'wallet' | 'sponsor';
 
 /**
  * Compares the message that a wallet signed with the message that the service built. Returns the
- * first forbidden change as a phrase for an error message, or undefined when there is none. Either
- * payer's wallet may add instructions of the Lighthouse program (ASSERTION_PROGRAM).
+ * first forbidden change as a phrase for an error message, or undefined when there is none. The
+ * wallet may add instructions of the Lighthouse program (ASSERTION_PROGRAM). Who pays decides the
+ * rest:
  *
- *   wallet -> may also change the compute limit and price, the blockhash and the version
- *   sponsor -> may change nothing else: the assertions stand at the end, and name no signer and no
- *     writable account. The sponsor's signature must not serve any other purpose.
+ *   wallet -> it may also change the compute limit and price, the blockhash and the version
+ *   sponsor -> it may change nothing else: the assertions stand at the end, and name no signer and
+ *     no writable account, because the sponsor's signature must not serve any other purpose
  */
 export function forbiddenChange(built: Buffer, signed: Buffer, payer: Payer): string | undefined {
   if (built.equals(signed)) return undefined;
@@ -125,11 +126,11 @@ export function forbiddenChange(built: Buffer, signed: Buffer, payer: Payer): st
   const length = 1 + original.signers.size * SIGNATURE_LENGTH + signed.length;
   if (length > MAX_TRANSACTION_LENGTH) return 'it is too long';
   return payer === 'wallet'
-    ? changedByPayer(original, changed)
+    ? changedForWallet(original, changed)
     : changedForSponsor(original, changed);
 }
 
-function changedByPayer(original: Decoded, changed: Decoded): string | undefined {
+function changedForWallet(original: Decoded, changed: Decoded): string | undefined {
   if (original.payer !== changed.payer) return 'it has another fee payer';
   if (!sameMembers(original.signers, changed.signers)) return 'it has other signers';
   return (

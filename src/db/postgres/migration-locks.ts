@@ -53,7 +53,7 @@ const RULES: readonly (readonly [RegExp, LockMode])[] = [
 const FOREIGN_KEY = /\breferences (\w+)/g;
 const FOREIGN_KEY_LOCK: LockMode = 'SHARE ROW EXCLUSIVE';
 
-/** What the statements are about. */
+/** The tables, indexes and foreign keys that the statements name. */
 export interface Catalog {
   readonly tables: ReadonlySet<string>;
   /** Maps an index to its table. */

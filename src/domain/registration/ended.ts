@@ -64,8 +64,8 @@ export function isOfAccount(earlier: EarlierRegistration, account: AccountIdenti
 }
 
 /**
- * Whether `earlier`, the newest registration of the address, is a live one of this account. That of
- * an earlier account, which has not ended here yet, is none.
+ * Whether `earlier`, the newest registration of the address, is live and of this account. A live
+ * registration of an earlier account at the address does not count.
  */
 export const isRegistered = (
   earlier: EarlierRegistration | undefined,
