@@ -42,6 +42,7 @@ const rooms = {
     ['offers'],
     ['change', 'standing'],
     ['registration'],
+    ['actions'],
     ['plans'],
     ['collecting'],
     ['outbox'],

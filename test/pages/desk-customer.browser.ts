@@ -2,12 +2,12 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { decodePlan } from '../../src/chain/program/layouts.ts';
-import { subscribeTransaction } from '../../src/chain/transactions/subscriptions.ts';
 import type { components } from '../../src/client/openapi.ts';
 import { closeBrowser, inspect, type Stage, startStage } from '../fixtures/browser.ts';
 import { randomAddress } from '../fixtures/http.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 import { insertEvent, insertPayment, insertPlan, insertSubscription } from '../fixtures/rows.ts';
+import { subscribeTransaction } from '../fixtures/wallet-transactions.ts';
 
 type Schemas = components['schemas'];
 

@@ -5,14 +5,11 @@ import { PublicKey } from '@solana/web3.js';
 import t from 'tap';
 import { tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { revokeAuthority } from '../../src/chain/program/instructions.ts';
-import {
-  approveTransaction,
-  cancelTransaction,
-} from '../../src/chain/transactions/subscriptions.ts';
 import { revokeApproval } from '../../src/chain/transactions/system-instructions.ts';
 import { walletTransaction } from '../../src/chain/transactions/wallet.ts';
 import { closeBrowser, startStage } from '../fixtures/browser.ts';
 import { approveForeign, look, scene, subscribed } from '../fixtures/subscribe-scene.ts';
+import { approveTransaction, cancelTransaction } from '../fixtures/wallet-transactions.ts';
 
 t.teardown(closeBrowser);
 

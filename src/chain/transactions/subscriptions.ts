@@ -14,7 +14,6 @@ import {
 import type { AuthorityAccount, PlanAccount, SubscriptionAccount } from '../program/layouts.ts';
 import { compileMessage, serializeTransaction } from './message.ts';
 import { createTokenAccount, revokeApproval } from './system-instructions.ts';
-import { walletTransaction } from './wallet.ts';
 
 /** A signed transaction that is ready to send, and its first signature in Base58. */
 export interface SignedTransaction {
@@ -87,53 +86,21 @@ export function subscribeInstructions(
 }
 
 /**
- * Builds the unsigned transaction (base64) that opens a subscription. The wallet pays the network
- * fee and the rent.
+ * Builds the instructions with which a wallet approves its SubscriptionAuthority as delegate again.
+ * If the authority is closed, they also open the authority. If `hasTokenAccount` is false, the
+ * first instruction creates the wallet's token account.
  */
-export function subscribeTransaction(
+export function approveInstructions(
   programId: string,
-  {
-    subscriber,
-    state,
-    blockhash,
-  }: { subscriber: string; state: SubscribeState; blockhash: string },
-): { transaction: string; subscription: string } {
-  const { instructions, subscription } = subscribeInstructions(programId, { subscriber, state });
-  return { transaction: walletTransaction(subscriber, instructions, blockhash), subscription };
-}
-
-/**
- * Builds the unsigned transaction (base64) with which a wallet approves its SubscriptionAuthority
- * as delegate again. If the authority is closed, the transaction also opens the authority. If
- * `hasTokenAccount` is false, the transaction first creates the wallet's token account.
- */
-export function approveTransaction(
-  programId: string,
-  {
-    user,
-    mint,
-    blockhash,
-    hasTokenAccount = true,
-  }: { user: string; mint: string; blockhash: string; hasTokenAccount?: boolean },
-): string {
+  { user, mint, hasTokenAccount }: { user: string; mint: string; hasTokenAccount: boolean },
+): Instruction[] {
   const create = hasTokenAccount ? [] : [createTokenAccount({ payer: user, owner: user, mint })];
-  return walletTransaction(user, [...create, initAuthority(programId, { user, mint })], blockhash);
+  return [...create, initAuthority(programId, { user, mint })];
 }
 
 /** Builds the instruction that cancels a subscription at the end of the period. */
 export function cancelInstructions(programId: string, parties: SubscriptionParties): Instruction[] {
   return [cancelSubscription(programId, parties)];
-}
-
-/**
- * Builds the unsigned transaction (base64) that cancels a subscription at the end of the period.
- */
-export function cancelTransaction(
-  programId: string,
-  parties: SubscriptionParties,
-  blockhash: string,
-): string {
-  return walletTransaction(parties.subscriber, cancelInstructions(programId, parties), blockhash);
 }
 
 interface Resume extends SubscriptionParties {
@@ -157,11 +124,6 @@ export function resumeInstructions(programId: string, resume: Resume): Instructi
   ];
 }
 
-/** Builds the unsigned transaction (base64) that undoes a cancellation. */
-export function resumeTransaction(programId: string, resume: Resume, blockhash: string): string {
-  return walletTransaction(resume.subscriber, resumeInstructions(programId, resume), blockhash);
-}
-
 interface Close extends SubscriptionParties {
   readonly payer: string;
   readonly revokes?: string | undefined;
@@ -176,11 +138,6 @@ export function closeInstructions(programId: string, close: Close): Instruction[
   const { subscriber, revokes: mint } = close;
   const revoke = mint === undefined ? [] : [revokeApproval({ owner: subscriber, mint })];
   return [closeInstruction(programId, subscriber, close), ...revoke];
-}
-
-/** Builds the unsigned transaction (base64) that closes an expired subscription account. */
-export function closeTransaction(programId: string, close: Close, blockhash: string): string {
-  return walletTransaction(close.subscriber, closeInstructions(programId, close), blockhash);
 }
 
 interface Revoke {
@@ -202,9 +159,4 @@ export function revokeInstructions(
   if (authorityPayer === undefined) return [revokeApproval({ owner: user, mint })];
   const receiver = authorityPayer === user ? undefined : authorityPayer;
   return [revokeAuthority(programId, { user, mint, receiver })];
-}
-
-/** Builds the unsigned transaction (base64) that revokes the wallet's approval. */
-export function revokeTransaction(programId: string, revoke: Revoke, blockhash: string): string {
-  return walletTransaction(revoke.user, revokeInstructions(programId, revoke), blockhash);
 }

@@ -14,15 +14,11 @@ import {
   type TakenTerms,
 } from '../../db/subscriptions/subscriptions.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
+import type { PlanView, Replaced } from '../actions/wallet-view.ts';
 import type { ChainReader, Network } from '../chain-reads.ts';
 import { NO_DISCOUNT } from '../collecting/price.ts';
 import { type Beginning, type PaymentRun, scheduleOf } from '../collecting/schedule.ts';
-import {
-  type OpeningGround,
-  type Opening,
-  openingTransaction,
-  readOpening,
-} from '../registration/opening.ts';
+import { type Opening, openingTransaction, readOpening } from '../registration/opening.ts';
 import { readTaken, readTakenOver, type TakenOver } from '../registration/plan-credit.ts';
 
 interface Parts {
@@ -116,9 +112,8 @@ export async function readChange(
   checkChange(request);
   const { old, plan } = request;
   const opening = await readOpening(parts, plan, old.subscriberWallet, replacedOf(request));
-  const { found: ground, subscriptionPda } = opening;
-  const at = timeFrom(ground.now);
-  return amountsAt(parts.sql, request, { ground, subscriptionPda }, { minimum, at });
+  const at = timeFrom(opening.view.now);
+  return amountsAt(parts.sql, request, opening, { minimum, at });
 }
 
 /** Builds the transaction of the change and computes its cost. Throws as readChange does. */
@@ -139,18 +134,13 @@ export async function changeTransaction(
 export const amountsAt = (
   sql: Queryable,
   request: ChangeRequest,
-  { ground, subscriptionPda }: Pick<Opening, 'ground' | 'subscriptionPda'>,
+  { view, subscriptionPda }: Pick<Opening, 'view' | 'subscriptionPda'>,
   { minimum, at }: { minimum: bigint; at: Date },
 ): Promise<ChangeAmounts> =>
-  amountsOf(
-    sql,
-    request,
-    { subscriptionPda, ground: { ...ground, now: unixSeconds(at) } },
-    minimum,
-  );
+  amountsOf(sql, request, { subscriptionPda, view: { ...view, now: unixSeconds(at) } }, minimum);
 
 /** Addresses of the subscription that the change cancels, and of that subscription's plan. */
-export const replacedOf = ({ old, oldPlan }: Pick<ChangeRequest, 'old' | 'oldPlan'>) => ({
+export const replacedOf = ({ old, oldPlan }: Pick<ChangeRequest, 'old' | 'oldPlan'>): Replaced => ({
   planPda: oldPlan.planPda,
   subscriptionPda: old.subscriptionPda,
 });
@@ -158,20 +148,20 @@ export const replacedOf = ({ old, oldPlan }: Pick<ChangeRequest, 'old' | 'oldPla
 async function amountsOf(
   sql: Queryable,
   request: ChangeRequest,
-  { ground, subscriptionPda }: Pick<Opening, 'ground' | 'subscriptionPda'>,
+  { view, subscriptionPda }: Pick<Opening, 'view' | 'subscriptionPda'>,
   minimum: bigint,
 ): Promise<ChangeAmounts> {
   const { old, plan, when, session, discount: planned } = request;
-  const { now: at } = ground;
+  const { now: at } = view;
   const taken = await readTakenOver(sql, { id: old.id, when, at });
   if (taken === undefined) throw new ServiceError('CONFLICT', 'The subscription has ended.');
-  const { credit, startsAt, paidThrough } = await resumedTerms(sql, subscriptionPda, ground, taken);
+  const { credit, startsAt, paidThrough } = await resumedTerms(sql, subscriptionPda, view, taken);
   const { discountPercent, discountAmount, discountPeriods }: DiscountTerms =
     session ?? planned ?? NO_DISCOUNT;
   const { amount, periodHours, endsAt: planEndsAt } = plan;
   const discount = { discountPercent, discountAmount, discountPeriods };
   const terms = { amount, periodHours, trialHours: null, planEndsAt, ...discount };
-  const found = await runningOf(sql, subscriptionPda, ground, taken);
+  const found = await runningOf(sql, subscriptionPda, view, taken);
   const running = found && paidThrough !== null ? { ...found, state: 'paid' as const } : found;
   const beginning = { startsAt, credit, ...(running !== undefined && { running }) };
   const asOf = timeOf(at);
@@ -184,7 +174,7 @@ async function amountsOf(
 async function resumedTerms(
   sql: Queryable,
   subscriptionPda: string,
-  { previous, now }: OpeningGround,
+  { subscription: previous, now }: PlanView,
   taken: TakenOver,
 ): Promise<Pick<TakenTerms, 'credit' | 'startsAt' | 'paidThrough'>> {
   const { credit, startsAt } = taken;
@@ -198,7 +188,7 @@ async function resumedTerms(
 async function runningOf(
   sql: Queryable,
   subscriptionPda: string,
-  { previous, plan, now }: OpeningGround,
+  { subscription: previous, plan, now }: PlanView,
   { parts }: TakenOver,
 ): Promise<Beginning['running']> {
   if (previous === null || previous.expiresAt <= now) return undefined;

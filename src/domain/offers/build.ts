@@ -2,32 +2,43 @@
 // transaction is not sponsored. The API builds the transaction for an offer. Before a keeper signs,
 // the keeper builds the transaction again to check the offer. Pure. This file loads web3.js, so
 // import it on demand.
-import { subscriptionAddress } from '../../chain/program/addresses.ts';
-import { type Instruction, initAuthority } from '../../chain/program/instructions.ts';
+import type { Instruction } from '../../chain/program/instructions.ts';
 import type { PlanAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { transfersOf } from '../../chain/transactions/collection.ts';
-import {
-  cancelInstructions,
-  closeInstructions,
-  resumeInstructions,
-  revokeInstructions,
-  subscribeInstructions,
-} from '../../chain/transactions/subscriptions.ts';
+import { subscribeInstructions } from '../../chain/transactions/subscriptions.ts';
 import type { SponsoredPurpose } from '../../db/offers/offers.ts';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { ServiceError } from '../../errors.ts';
+import {
+  cancelReplaced,
+  decideAction,
+  hasAmpleApproval,
+  isRunning,
+  type Obstacle,
+  subscribeState,
+} from '../actions/actions.ts';
+import type { PlanView, WalletView } from '../actions/wallet-view.ts';
 import { creditFor } from '../collecting/credit.ts';
-import { feeReceiver, planObstacle, pullerAmong } from '../collecting/obstacles.ts';
+import { feeReceiver, pullerAmong } from '../collecting/obstacles.ts';
 import { priceOf } from '../collecting/price.ts';
 import { split } from '../money.ts';
-import { planFaults } from '../plans/plans.ts';
-import { hasAmpleApproval } from '../registration/opening.ts';
-import type { Ground, SponsorNetwork } from './ground.ts';
+import { blockOf, soldPlan } from '../plans/selling.ts';
 import type { Refusal } from './limits.ts';
 import type { SponsoredChange } from './sponsored-change.ts';
 
-/** The terms of a sponsored transaction. The accounts are in `Ground`. */
+/** The addresses of the installation that a sponsored transaction may contain. */
+export interface SponsorNetwork {
+  readonly programId: string;
+  readonly mint: string;
+  /** Wallets of keepers. The plan of a sponsored sign-up names at least one of them as a puller. */
+  readonly keepers: readonly string[];
+  /** Wallets that can receive the platform fee. The preferred wallet comes first. */
+  readonly treasuries: readonly string[];
+}
+
+/** The terms of a sponsored transaction. The accounts are in `WalletView`. */
 export interface SponsoredRequest {
   readonly purpose: SponsoredPurpose;
   readonly wallet: string;
@@ -87,52 +98,52 @@ const feeOnly = (instructions: readonly Instruction[]): BuiltSponsored => ({
 export function buildSponsored(
   network: SponsorNetwork,
   request: SponsoredRequest,
-  ground: Ground,
+  view: WalletView,
 ): Outcome {
   const { purpose, wallet, plan } = request;
-  const { subscriberTokens: tokens } = ground;
+  const { subscriberTokens: tokens } = view;
   if (tokens !== null && tokens.owner !== wallet) return refused('no_token_account');
   if (tokens?.state === 'frozen' && purpose !== 'cancel') return refused('frozen');
-  if (purpose === 'revoke') return revoking(network, request, ground);
-  if (plan === null) return refused('nothing_to_do');
-  if (purpose === 'subscribe') return subscribing(network, { ...request, plan }, ground);
-  return changing(network, { ...request, plan }, ground);
+  if (purpose === 'subscribe')
+    return plan === null
+      ? refused('nothing_to_do')
+      : subscribing(network, { ...request, plan }, view);
+  // A token account that the transaction opens would be at the cost of a wallet without SOL.
+  const needsTokens = purpose !== 'cancel' && (purpose !== 'close' || request.withdraws);
+  if (tokens === null && needsTokens) return refused('no_token_account');
+  const decided = decideAction(network, { ...request, purpose }, view);
+  if ('obstacle' in decided) return refused(refusalOf(decided.obstacle));
+  return feeOnly(decided.instructions);
 }
+
+const refusalOf = (obstacle: Obstacle): Refusal =>
+  obstacle === 'frozen' ? 'frozen' : 'nothing_to_do';
 
 type OfPlan = SponsoredRequest & { readonly plan: PlanRow };
 
-function subscribing(network: SponsorNetwork, request: OfPlan, ground: Ground): Outcome {
+function subscribing(network: SponsorNetwork, request: OfPlan, read: WalletView): Outcome {
   const { wallet, sponsor, plan, change } = request;
-  const { plan: onChain, subscription: previous, subscriberTokens: tokens, now } = ground;
+  const onChain = collectablePlan(network, request, read);
+  if (onChain === undefined) return refused('not_collectable');
+  const view = { ...read, plan: onChain };
+  const { subscription: previous, subscriberTokens: tokens, now } = view;
   const { programId, mint } = network;
-  if (onChain === null || plan.status !== 'active' || wallet === plan.owner)
-    return refused('not_collectable');
-  if (planStopper(network, request, { ...ground, plan: onChain }))
-    return refused('not_collectable');
   if (request.trialHours !== null && change === undefined) return refused('trial');
   const end = now + periodSeconds(onChain.periodHours);
   if (onChain.endTs !== 0n && onChain.endTs <= end) return refused('short_period');
-  if (previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now))
-    return refused('running');
+  if (previous !== null && isRunning(previous, now)) return refused('running');
   if (tokens === null) return refused('no_token_account');
-  const payment = paymentOf(request, { ...ground, plan: onChain });
+  const payment = paymentOf(request, view);
   if (payment === null) return refused(change === undefined ? 'not_collectable' : 'change_of_plan');
   if (payment.gross + payment.feeOwed < request.minimumAmount) return refused('below_minimum');
   if (tokens.amount < payment.gross) return refused('insufficient_usdc');
-  const approved = hasAmpleApproval(ground.subscriberTokens, ground.authorityAddress);
   // The transaction of a change of plan has no room to open the authority or to renew the approval.
-  if (change !== undefined && (ground.authority === null || !approved))
+  if (change !== undefined && (view.authority === null || !hasAmpleApproval(view)))
     return refused('change_of_plan');
   const opening = subscribeInstructions(programId, {
     subscriber: wallet,
     payer: sponsor,
-    state: {
-      plan: onChain,
-      authority: ground.authority,
-      hasTokenAccount: true,
-      approved,
-      previous,
-    },
+    state: subscribeState(view),
   });
   const { treasury, ...amounts } = payment;
   const pulls = transfersOf({
@@ -148,97 +159,45 @@ function subscribing(network: SponsorNetwork, request: OfPlan, ground: Ground): 
     fee: amounts.fee,
   });
   return {
-    instructions: [...cancelling(network, request, ground), ...opening.instructions, ...pulls],
+    instructions: [
+      ...cancelReplaced(programId, { wallet, replaced: change }, view),
+      ...opening.instructions,
+      ...pulls,
+    ],
     payment: amounts,
-    opensAuthority: ground.authority === null,
+    opensAuthority: view.authority === null,
     opensSubscription: true,
     changesPlan: change !== undefined,
   };
 }
 
-/** Cancels the subscription that a change of plan replaces, unless it is cancelled already. */
-function cancelling(
-  { programId }: SponsorNetwork,
-  { wallet: subscriber, change }: OfPlan,
-  { replaced }: Ground,
-): readonly Instruction[] {
-  if (change === undefined || replaced?.expiresAt !== 0n) return [];
-  const { planPda: plan, subscriptionPda: subscription } = change;
-  return cancelInstructions(programId, { subscriber, plan, subscription });
-}
-
 /**
- * Returns whether the plan prevents a sponsored sign-up: the plan accepts no subscriptions, or the
- * sponsor cannot collect the plan's payments.
+ * Returns the plan's account if the sponsor can collect the plan's payments from a new subscription
+ * of this wallet.
  */
-function planStopper(
+function collectablePlan(
   { keepers, mint }: SponsorNetwork,
-  { plan, sponsor }: OfPlan,
-  ground: Ground & { plan: PlanAccount },
-): boolean {
-  const parties = { pullers: keepers, treasury: plan.treasury, owner: plan.owner };
-  return (
-    ground.plan.status !== 'active' ||
-    plan.collectionBlockedReason !== null ||
-    planFaults(plan, ground.plan, parties).length > 0 ||
-    pullerAmong(ground.plan, [sponsor]) === undefined ||
-    planObstacle(ground, 1n, { keepers, merchant: plan.owner, mint }) !== undefined
-  );
+  { plan, wallet, sponsor }: OfPlan,
+  view: WalletView,
+): PlanAccount | undefined {
+  const sold = soldPlan(plan, wallet, keepers, view);
+  if (sold instanceof ServiceError || sold.mint !== mint) return undefined;
+  if (pullerAmong(sold, [sponsor]) === undefined) return undefined;
+  return blockOf(plan, keepers, view) === null ? sold : undefined;
 }
 
 /** Returns the payment for the first period. Returns null if no part of it can be collected. */
 function paymentOf(
   { plan, discount, feeBps, change }: OfPlan,
-  ground: Ground,
+  view: PlanView,
 ): (FirstPayment & { treasury: string }) | null {
   const price = priceOf({ ...discount, amount: plan.amount });
   const creditSpent =
     change === undefined ? 0n : creditFor(change.credit, price, change.leastPayment);
   const { gross, fee, net } = split(price - creditSpent, feeBps);
-  const treasury = fee === 0n ? plan.treasury : feeReceiver(ground, plan.treasury);
+  const treasury = fee === 0n ? plan.treasury : feeReceiver(view, plan.treasury);
   if (treasury !== undefined)
     return gross === 0n ? null : { gross, fee, net, feeOwed: 0n, creditSpent, treasury };
   const owed = { gross: net, fee: 0n, net, feeOwed: fee, creditSpent };
   return net === 0n ? null : { ...owed, treasury: plan.treasury };
-}
-
-/** Builds the instructions that cancel, resume, close or repair a subscription of the wallet. */
-function changing({ programId, mint }: SponsorNetwork, request: OfPlan, ground: Ground): Outcome {
-  const { purpose, wallet, plan, withdraws } = request;
-  const { subscription: account, authority, subscriberTokens: tokens, now } = ground;
-  if (account === null) return refused('nothing_to_do');
-  const subscription = subscriptionAddress(programId, plan.planPda, wallet).address;
-  const parties = { subscriber: wallet, plan: plan.planPda, subscription };
-  const { expiresAt, payer } = account;
-  const [isLive, isOver] = [expiresAt === 0n, expiresAt !== 0n && expiresAt <= now];
-  if (purpose === 'cancel')
-    return isLive ? feeOnly(cancelInstructions(programId, parties)) : refused('nothing_to_do');
-  if (purpose === 'close') {
-    if (!isOver || (withdraws && tokens === null)) return refused('nothing_to_do');
-    const revokes = withdraws ? mint : undefined;
-    return feeOnly(closeInstructions(programId, { ...parties, payer, revokes }));
-  }
-  if (tokens === null) return refused('no_token_account');
-  if (authority?.initId !== account.initId) return refused('nothing_to_do');
-  if (purpose === 'resume') {
-    if (isLive || isOver) return refused('nothing_to_do');
-    const approves = !hasAmpleApproval(ground.subscriberTokens, ground.authorityAddress);
-    return feeOnly(resumeInstructions(programId, { ...parties, mint, expiresAt, approves }));
-  }
-  return isLive && !hasAmpleApproval(ground.subscriberTokens, ground.authorityAddress)
-    ? feeOnly([initAuthority(programId, { user: wallet, mint })])
-    : refused('nothing_to_do');
-}
-
-function revoking(
-  { programId, mint }: SponsorNetwork,
-  { wallet, withdraws }: SponsoredRequest,
-  ground: Ground,
-): Outcome {
-  const { authority, subscriberTokens: tokens } = ground;
-  if (tokens === null) return refused('no_token_account');
-  const isGiven = tokens.delegate === ground.authorityAddress;
-  if (withdraws ? authority === null : !isGiven) return refused('nothing_to_do');
-  const authorityPayer = withdraws ? authority?.payer : undefined;
-  return feeOnly(revokeInstructions(programId, { user: wallet, mint, authorityPayer }));
 }

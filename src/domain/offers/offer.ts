@@ -10,6 +10,7 @@ import type { Sql } from '../../db/postgres/connect.ts';
 import { newId } from '../../db/postgres/ids.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
+import { readWalletView, type WalletView } from '../actions/wallet-view.ts';
 import { type ChainSender, type Network, reaching, readBlockhash } from '../chain-reads.ts';
 import { type ChangeRequest, replacedOf } from '../change/change.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
@@ -18,8 +19,7 @@ import { pullersOf } from '../plans/plans.ts';
 import { offeredTrial } from '../registration/first-payment.ts';
 import { readReservations, refuseTaken } from '../registration/one-per-customer.ts';
 import { type ForeignApproval, foreignApproval } from '../standing/standing.ts';
-import type { BuiltSponsored } from './build.ts';
-import { type Ground, readGround, type SponsorNetwork } from './ground.ts';
+import type { BuiltSponsored, SponsorNetwork } from './build.ts';
 import { floorOf, isLeaving, overBudget, type Refusal, type SponsorLimits } from './limits.ts';
 import { creditTime, sponsoredChangeOf } from './sponsored-change.ts';
 import { budgetOf, MAX_BUDGET, maxFeeOf } from './transaction-budget.ts';
@@ -98,10 +98,10 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
   const merchant = plan === null ? undefined : await findSponsoredPlan(sql, plan.id);
   if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const names = sponsorNetwork(network);
-  const { sponsor, ground } = await groundOf(parts, names, request);
+  const { sponsor, view } = await viewFor(parts, names, request);
   if (sponsor === undefined) return { refusal: 'not_collectable' };
   const { buildSponsored } = await import('./build.ts');
-  const creditAt = change === undefined ? null : creditTime(ground.now, change.shown);
+  const creditAt = change === undefined ? null : creditTime(view.now, change.shown);
   const changed =
     change && creditAt && (await sponsoredChangeOf(sql, change, { ...change, creditAt }));
   if (changed && 'refusal' in changed) return changed;
@@ -115,7 +115,7 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
     ...{ purpose, wallet, sponsor, plan, withdraws, ...terms },
     ...(changed && { change: changed }),
   };
-  const built = buildSponsored(names, asked, ground);
+  const built = buildSponsored(names, asked, view);
   if ('refusal' in built) return built;
   const merchantId = merchant?.merchantId ?? null;
   const of = {
@@ -128,10 +128,10 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
     rentOf(chain, built),
   ]);
   const cost = { fee: maxFeeOf(MAX_BUDGET), rent };
-  const balance = ground.sponsorLamports;
+  const balance = view.payerLamports;
   const over = overBudget(limits, usage, { purpose, cost, balance, floor: floorOf(limits, week) });
   if (over !== undefined) return { refusal: over };
-  const replaces = foreignApproval(ground.subscriberTokens, ground.authorityAddress);
+  const replaces = foreignApproval(view.subscriberTokens, view.authorityAddress);
   return store(parts, { ...request, withdraws }, { sponsor, replaces, creditAt }, built);
 }
 
@@ -139,19 +139,19 @@ export async function offerSponsored(parts: SponsorParts, request: OfferRequest)
  * Chooses the sponsor: a keeper's wallet that the plan names as a puller. Reads the accounts and
  * the sponsor's balance. `sponsor` is undefined if the plan names no keeper's wallet.
  */
-async function groundOf(
+async function viewFor(
   { chain, network }: SponsorParts,
   names: SponsorNetwork,
   { wallet, plan, change }: OfferRequest,
-): Promise<{ sponsor: string | undefined; ground: Ground }> {
+): Promise<{ sponsor: string | undefined; view: WalletView }> {
   const replaced = change && replacedOf(change);
-  const read = (sponsor: string) =>
-    reaching(readGround(chain, names, { wallet, plan, sponsor, replaced }));
-  const ground = await read(network.puller);
-  if (plan === null) return { sponsor: network.puller, ground };
-  const sponsor = ground.plan === null ? undefined : pullerAmong(ground.plan, names.keepers);
-  if (sponsor === undefined || sponsor === network.puller) return { sponsor, ground };
-  return { sponsor, ground: await read(sponsor) };
+  const of = { wallet, plan, replaced, backupTreasuries: names.treasuries };
+  const read = (payer: string) => reaching(readWalletView(chain, names, { ...of, payer }));
+  const view = await read(network.puller);
+  if (plan === null) return { sponsor: network.puller, view };
+  const sponsor = view.plan === null ? undefined : pullerAmong(view.plan, names.keepers);
+  if (sponsor === undefined || sponsor === network.puller) return { sponsor, view };
+  return { sponsor, view: await read(sponsor) };
 }
 
 /** Returns the rent (lamports) of the accounts that the transaction opens. */

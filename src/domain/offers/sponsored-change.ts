@@ -10,6 +10,7 @@ import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-session
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
+import type { Replaced } from '../actions/wallet-view.ts';
 import { type ChangeRequest, checkChange, replacedOf } from '../change/change.ts';
 import { readTakenOver } from '../registration/plan-credit.ts';
 import type { Refusal } from './limits.ts';
@@ -32,10 +33,7 @@ const LEAST_CREDIT_SECONDS = 90n;
 const MAX_CREDIT_SECONDS = 300n;
 
 /** The change of plan that a sponsored transaction makes. */
-export interface SponsoredChange {
-  /** Addresses of the replaced subscription (`subscriptionPda`) and of its plan (`planPda`). */
-  readonly planPda: string;
-  readonly subscriptionPda: string;
+export interface SponsoredChange extends Replaced {
   /** Credit at `creditAt`, base units. */
   readonly credit: bigint;
   /**

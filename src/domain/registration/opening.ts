@@ -1,57 +1,40 @@
 // Builds the unsigned transaction with which a wallet subscribes. The transaction opens a new
 // subscription account, or resumes an existing account. An account can be resumed if it is
 // cancelled and has not expired, and if its registration has ended.
-import {
-  authorityIn,
-  planIn,
-  subscriptionIn,
-  tokenAccountIn,
-} from '../../chain/program/accounts.ts';
-import {
-  authorityAddress,
-  subscriptionAddress,
-  tokenAccountAddress,
-} from '../../chain/program/addresses.ts';
-import type {
-  AuthorityAccount,
-  PlanAccount,
-  SubscriptionAccount,
-  TokenAccount,
-} from '../../chain/program/layouts.ts';
+import { subscriptionAddress } from '../../chain/program/addresses.ts';
+import type { Instruction } from '../../chain/program/instructions.ts';
+import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { timeOf } from '../../chain/time.ts';
-import {
-  cancelInstructions,
-  resumeInstructions,
-  subscribeInstructions,
-} from '../../chain/transactions/subscriptions.ts';
+import { subscribeInstructions } from '../../chain/transactions/subscriptions.ts';
 import { walletTransaction } from '../../chain/transactions/wallet.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
-import { invalidField, ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../errors.ts';
+import {
+  cancelReplaced,
+  decideAction,
+  isRunning,
+  obstacleError,
+  subscribeState,
+} from '../actions/actions.ts';
+import {
+  type PlanView,
+  readWalletView,
+  type Replaced,
+  type WalletView,
+} from '../actions/wallet-view.ts';
 import {
   type ChainReader,
   type Network,
-  readAccounts,
+  reaching,
   readBlockhash,
   type Unsigned,
 } from '../chain-reads.ts';
-import { partiesOf, planFaults } from '../plans/plans.ts';
-import { blockedPlan, blockOf, frozenWallet } from '../plans/selling.ts';
-import type { BlockReason } from '../reasons.ts';
+import { pullersOf } from '../plans/plans.ts';
+import { blockedPlan, blockOf, soldPlan } from '../plans/selling.ts';
 import { isOfAccount } from './ended.ts';
-import { endedByMerchant, OWN_PLAN_FAULT } from './registration.ts';
-
-/**
- * An approval starts at u64::MAX, and every payment reduces it. Once less than half is left, the
- * next transaction that the wallet signs renews the approval.
- */
-const AMPLE_APPROVAL = 2n ** 63n;
-
-/** Returns whether the token account approves the authority, with at least AMPLE_APPROVAL left. */
-export function hasAmpleApproval(tokens: TokenAccount | null, authority: string): boolean {
-  return tokens?.delegate === authority && tokens.delegatedAmount >= AMPLE_APPROVAL;
-}
+import { endedByMerchant } from './registration.ts';
 
 interface Parts {
   sql: Queryable;
@@ -68,28 +51,7 @@ export interface Opening extends Unsigned {
   resumes: boolean;
   /** The block height when the transaction was built. */
   blockHeight: bigint;
-  ground: OpeningGround;
-}
-
-/** The subscription that a change of plan replaces. The opening transaction first cancels it. */
-interface Replaced {
-  planPda: string;
-  subscriptionPda: string;
-}
-
-/** The wallet's accounts for a plan. */
-export interface OpeningGround {
-  plan: PlanAccount;
-  authority: AuthorityAccount | null;
-  hasTokenAccount: boolean;
-  approved: boolean;
-  frozen: boolean;
-  /** Why the plan's payments cannot be collected. */
-  blocked: BlockReason | null;
-  previous: SubscriptionAccount | null;
-  /** The account that a change of plan replaces. */
-  replaced: SubscriptionAccount | null;
-  now: bigint;
+  view: PlanView;
 }
 
 /**
@@ -106,37 +68,28 @@ export async function openingTransaction(
   replaced?: Replaced,
 ): Promise<Opening> {
   const { chain, network } = parts;
-  const {
-    found: ground,
-    subscriptionPda,
-    isRunning,
-  } = await readOpening(parts, plan, wallet, replaced);
-  const { previous } = ground;
+  const { view, subscriptionPda, resumes } = await readOpening(parts, plan, wallet, replaced);
   const { programId } = network;
   const { blockhash, lastValidBlockHeight, blockHeight, slot } = await readBlockhash(chain);
-  const cancels =
-    replaced === undefined || ground.replaced?.expiresAt !== 0n
-      ? []
-      : cancelInstructions(programId, {
-          subscriber: wallet,
-          plan: replaced.planPda,
-          subscription: replaced.subscriptionPda,
-        });
-  const opens =
-    isRunning && previous !== null
-      ? resumeInstructions(programId, {
-          subscriber: wallet,
-          plan: plan.planPda,
-          subscription: subscriptionPda,
-          mint: plan.mint,
-          expiresAt: previous.expiresAt,
-          approves: !ground.approved,
-          hasTokenAccount: ground.hasTokenAccount,
-        })
-      : subscribeInstructions(programId, { subscriber: wallet, state: ground }).instructions;
+  const cancels = cancelReplaced(programId, { wallet, replaced }, view);
+  const opens = openingInstructions(programId, { wallet, plan, resumes }, view);
   const transaction = walletTransaction(wallet, [...cancels, ...opens], blockhash);
   const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
-  return { ...unsigned, subscriptionPda, resumes: isRunning, blockHeight, ground };
+  return { ...unsigned, subscriptionPda, resumes, blockHeight, view };
+}
+
+function openingInstructions(
+  programId: string,
+  { wallet, plan, resumes }: { wallet: string; plan: PlanRow; resumes: boolean },
+  view: PlanView,
+): readonly Instruction[] {
+  if (!resumes)
+    return subscribeInstructions(programId, { subscriber: wallet, state: subscribeState(view) })
+      .instructions;
+  const action = { purpose: 'resume', wallet, plan, withdraws: false } as const;
+  const decided = decideAction({ programId, mint: plan.mint }, action, view);
+  if ('obstacle' in decided) throw obstacleError(decided.obstacle);
+  return decided.instructions;
 }
 
 /**
@@ -148,25 +101,29 @@ export async function readOpening(
   plan: PlanRow,
   wallet: string,
   replaced?: Replaced,
-): Promise<{ found: OpeningGround; subscriptionPda: string; isRunning: boolean }> {
-  if (plan.status !== 'active')
-    throw new ServiceError(
-      'CONFLICT',
-      `The plan is ${plan.status}: it takes no new subscriptions.`,
-    );
-  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
-  const found = await readGround(chain, network, plan, { wallet, replaced });
+): Promise<{ view: PlanView; subscriptionPda: string; resumes: boolean }> {
+  const names = { programId: network.programId, mint: plan.mint };
+  const read = await reaching(readWalletView(chain, names, { wallet, plan, replaced }));
+  const keepers = pullersOf(network);
+  const sold = soldPlan(plan, wallet, keepers, read);
+  if (sold instanceof ServiceError) throw sold;
+  const view = { ...read, plan: sold };
   const subscriptionPda = subscriptionAddress(network.programId, plan.planPda, wallet).address;
-  const { previous, now } = found;
-  const isRunning = previous !== null && (previous.expiresAt === 0n || previous.expiresAt > now);
-  if (isRunning)
-    await checkResumable(sql, subscriptionPda, previous, {
-      ...found,
-      isChange: replaced !== undefined,
-    });
-  if (found.blocked !== null) throw blockedPlan(found.blocked);
-  if (found.frozen) throw frozenWallet();
-  return { found, subscriptionPda, isRunning };
+  const { subscription: previous, now } = view;
+  const resumes = previous !== null && isRunning(previous, now);
+  if (resumes)
+    await checkResumable(
+      sql,
+      { plan: sold, subscriptionPda, isChange: replaced !== undefined },
+      {
+        ...view,
+        subscription: previous,
+      },
+    );
+  const blocked = blockOf(plan, keepers, view);
+  if (blocked !== null) throw blockedPlan(blocked);
+  if (view.subscriberTokens?.state === 'frozen') throw obstacleError('frozen');
+  return { view, subscriptionPda, resumes };
 }
 
 /**
@@ -184,53 +141,6 @@ export async function reopeningTransaction(
   return opening;
 }
 
-/** Reads the wallet's accounts. Throws CONFLICT when the plan on chain takes no subscriptions. */
-async function readGround(
-  chain: ChainReader,
-  network: Network,
-  plan: PlanRow,
-  { wallet, replaced }: { wallet: string; replaced: Replaced | undefined },
-): Promise<OpeningGround> {
-  const { programId } = network;
-  const authority = authorityAddress(programId, wallet, plan.mint).address;
-  const { accounts, now } = await readAccounts(chain, [
-    plan.planPda,
-    authority,
-    tokenAccountAddress(wallet, plan.mint).address,
-    subscriptionAddress(programId, plan.planPda, wallet).address,
-    tokenAccountAddress(plan.owner, plan.mint).address,
-    ...(replaced === undefined ? [] : [replaced.subscriptionPda]),
-  ]);
-  const [planAccount = null, authorityAccount = null, wallets = null, previous = null] = accounts;
-  const [merchants = null, old = null] = accounts.slice(4);
-  const onChain = planIn(planAccount, programId);
-  if (
-    onChain === null ||
-    planFaults(plan, onChain, partiesOf(plan, network)).length > 0 ||
-    (onChain.endTs !== 0n && onChain.endTs <= now)
-  ) {
-    throw new ServiceError('CONFLICT', 'The plan is not on chain with its terms any more.');
-  }
-  if (onChain.status !== 'active')
-    throw new ServiceError(
-      'CONFLICT',
-      'The plan is sunset on chain: it takes no new subscriptions.',
-    );
-  const tokens = tokenAccountIn(wallets);
-  const merchantTokens = tokenAccountIn(merchants);
-  return {
-    plan: onChain,
-    authority: authorityIn(authorityAccount, programId),
-    hasTokenAccount: tokens !== null,
-    approved: hasAmpleApproval(tokens, authority),
-    frozen: tokens?.state === 'frozen',
-    blocked: blockOf(plan, network, { plan: onChain, merchantTokens }),
-    previous: subscriptionIn(previous, programId),
-    replaced: subscriptionIn(old, programId),
-    now,
-  };
-}
-
 /**
  * Throws CONFLICT unless the account can be resumed. The account must be cancelled, with the plan's
  * terms and the wallet's authority. Its registration must have ended without a force-cancel by the
@@ -239,9 +149,12 @@ async function readGround(
  */
 async function checkResumable(
   sql: Queryable,
-  subscriptionPda: string,
-  account: SubscriptionAccount,
-  { plan, authority, isChange }: OpeningGround & { isChange: boolean },
+  {
+    plan: { amount, periodHours, createdAt },
+    subscriptionPda,
+    isChange,
+  }: { plan: PlanAccount; subscriptionPda: string; isChange: boolean },
+  { subscription: account, authority }: WalletView & { subscription: SubscriptionAccount },
 ): Promise<void> {
   const earlier = await findNewestRegistration(sql, subscriptionPda);
   const isRegistered = earlier !== undefined && isOfAccount(earlier, account);
@@ -259,7 +172,6 @@ async function checkResumable(
   if (isRegistered && earlier.isBarred) throw endedByMerchant();
   if (account.expiresAt === 0n) throw subscribed(unregistered);
   const end = timeOf(account.expiresAt).toISOString();
-  const { amount, periodHours, createdAt } = plan;
   if (
     account.amount !== amount ||
     account.periodHours !== periodHours ||

@@ -33,6 +33,7 @@ import { lockSuspended } from '../accounts/suspended.ts';
 import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
 import { appendEvents } from '../outbox/events.ts';
 import { observePlan, partiesOf, planFaults } from '../plans/plans.ts';
+import { OWN_PLAN_FAULT } from '../plans/selling.ts';
 import { refuseExpired } from './checkout.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
 import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
@@ -48,10 +49,6 @@ import {
   registrationTerms,
 } from './registration-terms.ts';
 import { isTrialShown, refuseUsedTrial } from './shown-trial.ts';
-
-/** The message when a merchant's wallet subscribes to its own plan. */
-export const OWN_PLAN_FAULT =
-  'is a plan of this wallet: a merchant cannot subscribe to its own plan';
 
 export interface RegistrationRequest {
   appId: string;

@@ -1,15 +1,5 @@
 // A wallet's balances, subscription and approval for a plan, for the subscribe page.
-import {
-  authorityIn,
-  planIn,
-  subscriptionIn,
-  tokenAccountIn,
-} from '../../chain/program/accounts.ts';
-import {
-  authorityAddress,
-  subscriptionAddress,
-  tokenAccountAddress,
-} from '../../chain/program/addresses.ts';
+import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import {
   AUTHORITY_LENGTH,
   type AuthorityAccount,
@@ -28,7 +18,9 @@ import {
 } from '../../db/subscriptions/account-registrations.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { amountDisplay, formatSol } from '../../format.ts';
-import { type ChainReader, type Network, reaching, readAccounts } from '../chain-reads.ts';
+import { readWalletView } from '../actions/wallet-view.ts';
+import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
+import { pullersOf } from '../plans/plans.ts';
 import { blockOf } from '../plans/selling.ts';
 import type { BlockReason } from '../reasons.ts';
 import { isOfAccount } from '../registration/ended.ts';
@@ -113,40 +105,22 @@ export async function readStanding(
   session?: SessionTerms & { readonly id: string },
 ): Promise<Standing> {
   const { programId } = network;
-  const authorityPda = authorityAddress(programId, wallet, plan.mint).address;
+  const names = { programId, mint: plan.mint };
   const subscriptionPda = subscriptionAddress(programId, plan.planPda, wallet).address;
-  const [trialHours, earlier, { accounts, now }, rents] = await Promise.all([
+  const [trialHours, earlier, view, rents] = await Promise.all([
     trialOf(sql, plan, wallet, session),
     findNewestRegistration(sql, subscriptionPda),
-    readAccounts(chain, [
-      wallet,
-      tokenAccountAddress(wallet, plan.mint).address,
-      authorityPda,
-      subscriptionPda,
-      plan.planPda,
-      tokenAccountAddress(plan.owner, plan.mint).address,
-    ]),
+    reaching(readWalletView(chain, names, { wallet, plan })),
     readRents(chain),
   ]);
-  const [
-    system = null,
-    tokens = null,
-    authorityAccount = null,
-    account = null,
-    planAccount = null,
-    merchants = null,
-  ] = accounts;
-  const token = tokenAccountIn(tokens);
-  const authority = authorityIn(authorityAccount, programId);
-  const subscription = subscriptionIn(account, programId);
-  const onPlan = planIn(planAccount, programId);
-  const approved = token?.delegate === authorityPda && token.delegatedAmount >= plan.amount;
+  const { subscription, authority, subscriberTokens: token, plan: onPlan, now } = view;
+  const { authorityAddress } = view;
+  const approved = token?.delegate === authorityAddress && token.delegatedAmount >= plan.amount;
   const expiresAt = subscription?.expiresAt ?? 0n;
-  const merchantTokens = tokenAccountIn(merchants);
   const read = { subscriptionPda, earlier, account: subscription, onPlan, now };
   const seen = { ...read, trialHours, minimum };
   const dues = await readDues({ sql, chain, network }, plan, session, seen);
-  const planBlocked = blockOf(plan, network, { plan: onPlan, merchantTokens });
+  const planBlocked = blockOf(plan, pullersOf(network), view);
   return {
     subscriptionPda,
     onChain: stateOf(subscription, now),
@@ -154,14 +128,14 @@ export async function readStanding(
     rentPayer: subscription?.payer ?? null,
     approval: approvalOf(subscription, authority, approved),
     endedByMerchant: isEndedByMerchant(earlier, subscription, now),
-    replaces: foreignApproval(token, authorityPda),
+    replaces: foreignApproval(token, authorityAddress),
     planOpen: planBlocked === null && isOpen(onPlan, now),
     planBlocked,
     frozen: token?.state === 'frozen',
     hasUsdcAccount: token !== null,
     usdc: token?.amount ?? 0n,
     ...dues,
-    lamports: system?.lamports ?? 0n,
+    lamports: view.payerLamports,
     lamportsNeeded:
       networkFee +
       rents.minimum +

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { revokingTransaction } from '../../domain/offers/approval.ts';
 import { offerTransaction } from '../../domain/offers/relay.ts';
+import { revokingTransaction } from '../../domain/offers/wallet-action.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { assertReachesAll } from '../door/bound.ts';
 import { type Api, type ApiDeps, subscriberOf } from '../door/context.ts';

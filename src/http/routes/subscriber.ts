@@ -11,12 +11,7 @@ import type { Unsigned } from '../../domain/chain-reads.ts';
 import { holdCancel } from '../../domain/change/cancel.ts';
 import { isLimit, type Refusal } from '../../domain/offers/limits.ts';
 import { lacksSol, offerTransaction } from '../../domain/offers/relay.ts';
-import {
-  cancellingTransaction,
-  closingTransaction,
-  repairingTransaction,
-  resumingTransaction,
-} from '../../domain/offers/subscribing.ts';
+import { subscriptionTransaction } from '../../domain/offers/wallet-action.ts';
 import { reopeningTransaction } from '../../domain/registration/opening.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
 import { readStanding } from '../../domain/standing/standing.ts';
@@ -219,23 +214,11 @@ async function refuseReplaced(
 }
 
 /** The transactions that the service builds and the wallet signs for its subscription. */
-const transactions = {
-  cancel: {
-    summary: 'Get the transaction that cancels at the end of the period',
-    make: cancellingTransaction,
-  },
-  repair: {
-    summary: 'Get the transaction that approves the payments again',
-    make: repairingTransaction,
-  },
-  resume: {
-    summary: 'Get the transaction that reverts a cancellation, or resumes an ended subscription',
-    make: resumingTransaction,
-  },
-  close: {
-    summary: 'Get the transaction that closes the account of an ended subscription',
-    make: closingTransaction,
-  },
+const summaries = {
+  cancel: 'Get the transaction that cancels at the end of the period',
+  repair: 'Get the transaction that approves the payments again',
+  resume: 'Get the transaction that reverts a cancellation, or resumes an ended subscription',
+  close: 'Get the transaction that closes the account of an ended subscription',
 };
 
 /**
@@ -258,13 +241,12 @@ async function holdsHere(
 function signingRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
   for (const purpose of ['cancel', 'repair', 'resume', 'close'] as const) {
-    const { summary, make } = transactions[purpose];
     api.post(
       `/subscriptions/:subscriptionId/${purpose}`,
       {
         config: isOpenToSuspended(purpose) ? { openToSuspended: true } : {},
         schema: {
-          summary,
+          summary: summaries[purpose],
           description: 'Sign and send it. The service reads the result from the chain.',
           tags,
           security,
@@ -299,7 +281,8 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           const offer = await offerTransaction(sql, opening, how);
           return ok({ ...offer, ...paidByWallet(unsponsored) });
         }
-        const unsigned = await make(chain, network, plan, subscription);
+        const action = { purpose, plan, row: subscription };
+        const unsigned = await subscriptionTransaction(chain, network, action);
         const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, {
           purpose,
           wallet,

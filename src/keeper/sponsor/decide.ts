@@ -4,7 +4,6 @@
 // the keeper sends the transaction, one database transaction stores the signed transaction, the
 // reserved lamports and the payment attempt.
 import type { Keypair } from '../../chain/keypair.ts';
-import { subscriptionAddress } from '../../chain/program/addresses.ts';
 import { AUTHORITY_LENGTH, SUBSCRIPTION_LENGTH } from '../../chain/program/layouts.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
@@ -34,11 +33,15 @@ import {
 import { creditsAddUp } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
+import { readWalletView, type WalletView } from '../../domain/actions/wallet-view.ts';
 import { holdCancel } from '../../domain/change/cancel.ts';
 import { isHeld, isSuspended, isWaiting } from '../../domain/collecting/brake.ts';
 import { NO_DISCOUNT } from '../../domain/collecting/price.ts';
-import { type BuiltSponsored, buildSponsored } from '../../domain/offers/build.ts';
-import { type Ground, readGround, type SponsorNetwork } from '../../domain/offers/ground.ts';
+import {
+  type BuiltSponsored,
+  buildSponsored,
+  type SponsorNetwork,
+} from '../../domain/offers/build.ts';
 import {
   floorOf,
   isLeaving,
@@ -178,7 +181,7 @@ const termsOf = (
 interface Judged {
   readonly terms: Terms;
   readonly built: BuiltSponsored;
-  readonly ground: Ground;
+  readonly view: WalletView;
   readonly signed: WalletSigned;
   readonly timeline: string | null;
 }
@@ -187,9 +190,6 @@ interface Judged {
  * Computes the address of an offer's subscription account; null without a plan. The address in the
  * offer must equal this address, because the keeper later finds the account by the offer's address.
  */
-const accountOf = ({ programId }: Context, wallet: string, plan: PlanRow | null) =>
-  plan === null ? null : subscriptionAddress(programId, plan.planPda, wallet).address;
-
 /** Builds the message again, compares it with the signed message, and simulates the transaction. */
 async function judge(
   context: Context,
@@ -199,18 +199,13 @@ async function judge(
 ): Promise<Judged | { refusal: Refusal; change?: string } | 'later'> {
   const { sql, rpc, rules } = context;
   const { purpose, wallet, sponsor, withdraws, id } = offer;
-  const budget = {
-    computeUnits: offer.computeUnits,
-    unitPrice: offer.unitPrice,
-    loadedDataBytes: offer.loadedDataBytes,
-  };
+  const { computeUnits, unitPrice, loadedDataBytes } = offer;
+  const budget = { computeUnits, unitPrice, loadedDataBytes };
   const signed = readWalletSigned(offer.signed);
   if (signed?.wallet !== wallet || signed.sponsor !== sponsor || !isAllowedBudget(budget))
     return { refusal: 'changed' };
   if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const plan = offer.planId === null ? null : ((await findPlan(sql, offer.planId)) ?? null);
-  if (offer.subscriptionPda !== accountOf(context, wallet, plan))
-    return { refusal: 'changed', change: 'its account' };
   // The wallet has handed it over in time, but the subscription has ended since.
   if (purpose === 'resume' && !(await isLive(context, offer))) return { refusal: 'nothing_to_do' };
   const session = await sessionOf(context, offer);
@@ -221,9 +216,12 @@ async function judge(
   const brake = await readBrake(sql, [parties]);
   const network = networkOf(context);
   const read = { commitment: 'confirmed', minSlot: brake.readsFromSlot } as const;
-  const party = { wallet, plan, sponsor, replaced: changed };
-  const ground = await readGround(rpc, network, party, read);
-  if (offer.creditAt !== null && !isCreditTime(offer.creditAt, ground.now))
+  const backupTreasuries = network.treasuries;
+  const party = { wallet, plan, payer: sponsor, replaced: changed, backupTreasuries };
+  const view = await readWalletView(rpc, network, party, read);
+  if (offer.subscriptionPda !== view.subscriptionPda)
+    return { refusal: 'changed', change: 'its account' };
+  if (offer.creditAt !== null && !isCreditTime(offer.creditAt, view.now))
     return { refusal: 'lapsed' };
   const feeBps = merchant?.feeBps ?? rules.feeBps;
   const { minimumAmount } = limits;
@@ -231,7 +229,7 @@ async function judge(
   const trialHours = plan === null ? null : offeredTrial(plan, session);
   const terms = { discount, trialHours, feeBps, minimumAmount };
   const asked = { purpose, wallet, sponsor, plan, withdraws, ...terms, change: changed };
-  const built = buildSponsored(network, asked, ground);
+  const built = buildSponsored(network, asked, view);
   if ('refusal' in built) return built;
   const message = sponsoredMessage({ sponsor, wallet }, built.instructions, {
     blockhash: signed.blockhash,
@@ -249,7 +247,7 @@ async function judge(
     return { refusal: isUnderWay ? 'under_way' : outcome };
   }
   const { timeline } = brake;
-  return { terms: { plan, merchant, parties }, built, ground, signed, timeline };
+  return { terms: { plan, merchant, parties }, built, view, signed, timeline };
 }
 
 const isLive = async ({ sql }: Context, { subscriptionPda }: SignedSponsoredOffer) =>
@@ -298,7 +296,7 @@ async function commitSponsored(
   parts: Judged & { offer: SignedSponsoredOffer; keypair: Keypair; claimId: string },
 ): Promise<void> {
   const { sql, rpc, log } = context;
-  const { offer, keypair, claimId, terms, built, ground, signed } = parts;
+  const { offer, keypair, claimId, terms, built, view, signed } = parts;
   const rent = async (isOpened: boolean, length: number) =>
     isOpened ? rpc.getMinimumBalanceForRentExemption(length) : 0n;
   const [latest, authorityRent, subscriptionRent, week] = await Promise.all([
@@ -320,13 +318,13 @@ async function commitSponsored(
     signature,
     transaction,
     lastValidBlockHeight: latest.lastValidBlockHeight,
-    blockhashSlot: newestSlot([latest.slot, ground.slot]),
+    blockhashSlot: newestSlot([latest.slot, view.slot]),
     reserved,
     fee,
     authorityRent,
     subscriptionRent,
     payment: built.payment && {
-      periodStart: timeOf(ground.now),
+      periodStart: timeOf(view.now),
       amountGross: built.payment.gross,
       platformFee: built.payment.fee,
       amountNet: built.payment.net,
@@ -336,7 +334,7 @@ async function commitSponsored(
   };
   const cost = { fee, rent: authorityRent + subscriptionRent };
   const floor = floorOf(limits, week);
-  const money = { purpose: offer.purpose, cost, balance: ground.sponsorLamports, floor };
+  const money = { purpose: offer.purpose, cost, balance: view.payerLamports, floor };
   await sql.begin(async (tx) => {
     const refusal = stoppedBy(await lockBrake(tx, [terms.parties]), parts);
     if (refusal !== undefined) throw new NotCommitted(refusal === 'wait' ? undefined : refusal);

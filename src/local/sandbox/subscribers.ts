@@ -1,8 +1,9 @@
 // The subscribers of the scenario and their actions. A subscriber's role decides its action, such
 // as a cancellation or a late top-up.
 import { unsignedTransaction } from '../../chain/transactions/message.ts';
-import { approveTransaction } from '../../chain/transactions/subscriptions.ts';
+import { approveInstructions } from '../../chain/transactions/subscriptions.ts';
 import { revokeApproval } from '../../chain/transactions/system-instructions.ts';
+import { walletTransaction } from '../../chain/transactions/wallet.ts';
 import type { SandboxChain } from './chain.ts';
 import { clientOf } from './client.ts';
 import { until, type Merchant } from './merchants.ts';
@@ -160,7 +161,7 @@ async function approveAgain(
   { wallet }: Subscriber,
 ): Promise<void> {
   const { blockhash } = await chain.rpc.getLatestBlockhash();
-  await chain.submit(
-    signFor(wallet, approveTransaction(programId, { user: wallet.address, mint, blockhash })),
-  );
+  const approve = { user: wallet.address, mint, hasTokenAccount: true };
+  const instructions = approveInstructions(programId, approve);
+  await chain.submit(signFor(wallet, walletTransaction(wallet.address, instructions, blockhash)));
 }

@@ -42,18 +42,20 @@ import {
 import { addSignature } from '../../../src/chain/transactions/message.ts';
 import { createPlanTransaction } from '../../../src/chain/transactions/plans.ts';
 import {
-  approveTransaction,
-  cancelTransaction,
-  closeTransaction,
-  resumeTransaction,
   signTransaction,
   type SubscribeState,
-  subscribeTransaction,
 } from '../../../src/chain/transactions/subscriptions.ts';
 import { memo } from '../../../src/chain/transactions/system-instructions.ts';
 import { walletTransaction } from '../../../src/chain/transactions/wallet.ts';
 import { startLocalnet } from '../../../src/local/chain/start.ts';
 import { readable } from '../../fixtures/transactions.ts';
+import {
+  approveTransaction,
+  cancelTransaction,
+  closeTransaction,
+  resumeTransaction,
+  subscribeTransaction,
+} from '../../fixtures/wallet-transactions.ts';
 
 const log = pino({ level: 'silent' });
 const HOUR = 3600n;

@@ -13,8 +13,9 @@ import type { PlanAccount } from '../../../src/chain/program/layouts.ts';
 import { updatePlan } from '../../../src/chain/program/plan-instructions.ts';
 import { transactionFee } from '../../../src/chain/transactions/collection.ts';
 import * as plans from '../../../src/chain/transactions/plans.ts';
-import * as transactions from '../../../src/chain/transactions/subscriptions.ts';
+import type { SubscribeState } from '../../../src/chain/transactions/subscriptions.ts';
 import { walletFee, walletTransaction } from '../../../src/chain/transactions/wallet.ts';
+import * as wallets from '../../fixtures/wallet-transactions.ts';
 
 const program = SUBSCRIPTIONS_PROGRAM;
 const wallet = () => generateKeypair().address;
@@ -116,7 +117,7 @@ void t.test('a plan with everything in it fits, and so does its sunset', (t) => 
 });
 
 void t.test('subscribing', async (t) => {
-  const subscribe = (state: Partial<transactions.SubscribeState>) => {
+  const subscribe = (state: Partial<SubscribeState>) => {
     const whole = {
       plan: planAccount,
       authority: null,
@@ -125,7 +126,7 @@ void t.test('subscribing', async (t) => {
       previous: null,
       ...state,
     };
-    const { transaction, subscription: address } = transactions.subscribeTransaction(program, {
+    const { transaction, subscription: address } = wallets.subscribeTransaction(program, {
       subscriber,
       state: whole,
       blockhash,
@@ -209,10 +210,10 @@ void t.test('subscribing', async (t) => {
 
 void t.test('only the subscriber pays and signs cancel, resume, close and approve', (t) => {
   const cases: [string, number][] = [
-    [transactions.cancelTransaction(program, parties, blockhash), 12],
-    [transactions.resumeTransaction(program, { ...parties, mint, expiresAt: 5n }, blockhash), 13],
-    [transactions.closeTransaction(program, { ...parties, payer: subscriber }, blockhash), 3],
-    [transactions.approveTransaction(program, { user: subscriber, mint, blockhash }), 0],
+    [wallets.cancelTransaction(program, parties, blockhash), 12],
+    [wallets.resumeTransaction(program, { ...parties, mint, expiresAt: 5n }, blockhash), 13],
+    [wallets.closeTransaction(program, { ...parties, payer: subscriber }, blockhash), 3],
+    [wallets.approveTransaction(program, { user: subscriber, mint, blockhash }), 0],
   ];
   for (const [transaction, kind] of cases) {
     const { feePayer, signers, instructions } = read(transaction);
@@ -226,9 +227,7 @@ void t.test('only the subscriber pays and signs cancel, resume, close and approv
 
 void t.test('rent goes back to a sponsor that paid it', (t) => {
   const sponsor = wallet();
-  const close = read(
-    transactions.closeTransaction(program, { ...parties, payer: sponsor }, blockhash),
-  );
+  const close = read(wallets.closeTransaction(program, { ...parties, payer: sponsor }, blockhash));
   t.same(close.instructions[0]!.accounts.at(-1), sponsor);
   t.end();
 });
@@ -236,7 +235,7 @@ void t.test('rent goes back to a sponsor that paid it', (t) => {
 void t.test(
   'a wallet’s transaction has room for its appended assertions, and costs as much as announced',
   (t) => {
-    const cancel = transactions.cancelTransaction(program, parties, blockhash);
+    const cancel = wallets.cancelTransaction(program, parties, blockhash);
     const bytes = Buffer.from(cancel, 'base64');
     const [limit] = Transaction.from(bytes).instructions;
     t.equal(limit?.data.readUInt32LE(1), 200_000, 'half of it is the wallet’s');

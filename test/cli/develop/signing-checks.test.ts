@@ -28,9 +28,7 @@ import { ASSERTION_PROGRAM, decodeMessage } from '../../../src/chain/transaction
 import { stepsOf } from '../../../src/chain/transactions/steps.ts';
 import {
   cancelInstructions,
-  closeTransaction,
   resumeInstructions,
-  revokeTransaction,
   subscribeInstructions,
 } from '../../../src/chain/transactions/subscriptions.ts';
 import {
@@ -48,6 +46,7 @@ import {
   transactionFault,
 } from '../../../src/cli/develop/signing-checks.ts';
 import { signInMessage } from '../../../src/domain/accounts/sign-in.ts';
+import { closeTransaction, revokeTransaction } from '../../fixtures/wallet-transactions.ts';
 
 const address = () => generateKeypair().address;
 const [wallet, other, merchant, treasury, mint] = [
