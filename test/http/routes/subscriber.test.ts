@@ -2,6 +2,7 @@ import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { tokenAccountIn } from '../../../src/chain/program/accounts.ts';
 import { authorityAddress, tokenAccountAddress } from '../../../src/chain/program/addresses.ts';
+import { type Instruction, revokeAuthority } from '../../../src/chain/program/instructions.ts';
 import { unsignedTransaction } from '../../../src/chain/transactions/message.ts';
 import { revokeApproval } from '../../../src/chain/transactions/system-instructions.ts';
 import {
@@ -565,3 +566,39 @@ void t.test('repair gives the transaction that approves again', async (t) => {
   await api.submit(keypair, cancel.body.data.transaction);
   t.match(await repair(), { status: 409, body: { error: { message: /subscribe again/ } } });
 });
+
+void t.test(
+  'a resume also renews a revoked approval, and is CONFLICT once the authority is closed',
+  async (t) => {
+    const api = await chainApi(t);
+    const merchant = await api.merchant();
+    const plan = await api.publishedPlan(merchant);
+    const subscriber = await api.signIn('subscriber', api.funded());
+    const { token, keypair, wallet } = subscriber;
+    const { id } = await registered(api, subscriber, merchant.appId, plan.id);
+    const { mint, programId } = api.deps.network;
+    const ask = (verb: string) =>
+      api.call<{ transaction: string }>('POST', `/subscriber/subscriptions/${id}/${verb}`, {
+        token,
+      });
+    const withdraw = async (instruction: Instruction) => {
+      const { blockhash } = await api.deps.chain.getLatestBlockhash();
+      await api.submit(keypair, unsignedTransaction(wallet, [instruction], blockhash));
+    };
+    await api.submit(keypair, (await ask('cancel')).body.data.transaction);
+    await withdraw(revokeApproval({ owner: wallet, mint }));
+    await api.submit(keypair, (await ask('resume')).body.data.transaction);
+    t.match(
+      await ask('repair'),
+      { status: 409, body: { error: { message: /nothing to repair/ } } },
+      'one signature was enough',
+    );
+    await api.submit(keypair, (await ask('cancel')).body.data.transaction);
+    await withdraw(revokeAuthority(programId, { user: wallet, mint }));
+    t.match(
+      await ask('resume'),
+      { status: 409, body: { error: { message: /closed the authority/ } } },
+      'nothing could be collected afterwards',
+    );
+  },
+);
