@@ -1,43 +1,29 @@
 // Parses the URL of a Postgres database as libpq does. The URL may have several hosts with ports,
-// IPv6 addresses and Unix sockets. Each parameter of libpq is honoured or refused by name. Error
-// messages contain no text of the URL, because any part of a mistyped URL may be the password.
+// IPv6 addresses and Unix sockets. The documented parameters of libpq are honoured, any other one
+// is refused by name. Error messages contain no text of the URL, because any part of a mistyped URL
+// may be the password.
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
 import { existsSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import { FIXED, REFUSED } from './libpq-parameters.ts';
 
 const TARGETS = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'] as const;
 /** The kind of server that a session needs (`target_session_attrs`). */
 export type Target = (typeof TARGETS)[number];
 
 const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
-const TLS_VERSIONS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'] as const;
 
 export interface PostgresHost {
   /** A host name, an IP address, or the directory of a Unix socket, which starts with "/". */
   name: string;
-  /** The IP address to connect to (`hostaddr`). If it is set, `name` is not looked up. */
-  address: string | undefined;
   port: number;
 }
 
-/** TLS parameters. rootCert, cert, key and crl are file paths. */
+/** TLS parameters. rootCert, cert and key are file paths. */
 export interface PostgresTls {
   mode: (typeof TLS_MODES)[number];
-  /**
-   * True when TLS begins at once, without first asking the server with an SSLRequest message
-   * (`sslnegotiation=direct`).
-   */
-  direct: boolean;
-  /** True when the host's name is sent in the TLS handshake (`sslsni`). */
-  sni: boolean;
   rootCert: string | undefined;
   cert: string | undefined;
   key: string | undefined;
-  keyPassword: string | undefined;
-  crl: string | undefined;
-  minVersion: (typeof TLS_VERSIONS)[number] | undefined;
-  maxVersion: (typeof TLS_VERSIONS)[number] | undefined;
 }
 
 export interface PostgresUrl {
@@ -51,13 +37,9 @@ export interface PostgresUrl {
    * hosts, the default is `primary`. libpq's default is always `any`.
    */
   target: Target;
-  /** True when hosts are tried in random order (`load_balance_hosts=random`). */
-  shuffled: boolean;
   tls: PostgresTls;
   /** Time limit for connecting to one host, ms. */
   connectMs: number;
-  /** Seconds until the first TCP keepalive; 0 sends none. */
-  keepAliveSeconds: number;
   applicationName: string | undefined;
   /** Command-line options of the session, such as "-c work_mem=64MB". */
   options: string | undefined;
@@ -90,27 +72,15 @@ export function parsePostgresUrl(url: string): PostgresUrl {
     database: parameters.get('dbname') ?? user,
     target:
       choice(parameters, 'target_session_attrs', TARGETS) ?? (hosts.length > 1 ? 'primary' : 'any'),
-    shuffled: choice(parameters, 'load_balance_hosts', ['disable', 'random']) === 'random',
     tls: {
       mode: tlsModeOf(parameters, rootCert),
-      direct: choice(parameters, 'sslnegotiation', ['postgres', 'direct']) === 'direct',
-      sni: choice(parameters, 'sslsni', ['0', '1']) !== '0',
       rootCert: rootCert === 'system' ? undefined : rootCert,
       cert: parameters.get('sslcert'),
       key: parameters.get('sslkey'),
-      keyPassword: parameters.get('sslpassword'),
-      crl: parameters.get('sslcrl'),
-      minVersion: choice(parameters, 'ssl_min_protocol_version', TLS_VERSIONS),
-      maxVersion: choice(parameters, 'ssl_max_protocol_version', TLS_VERSIONS),
     },
     connectMs:
       1000 * (whole(parameters, 'connect_timeout', 1, MAX_CONNECT_SECONDS) ?? CONNECT_SECONDS),
-    keepAliveSeconds:
-      choice(parameters, 'keepalives', ['0', '1']) === '0'
-        ? 0
-        : (whole(parameters, 'keepalives_idle', 1, 86_400) ?? 60),
-    applicationName:
-      parameters.get('application_name') ?? parameters.get('fallback_application_name'),
+    applicationName: parameters.get('application_name'),
     options: parameters.get('options'),
   };
 }
@@ -213,46 +183,31 @@ function readAuthority(text: string): { name: string; port: string } {
   return { name: found[1] ?? found[2] ?? '', port: found[3] ?? '' };
 }
 
-const HONOURED = new Set(
-  (
-    'user password dbname host hostaddr port target_session_attrs load_balance_hosts connect_timeout ' +
-    'sslmode ssl sslnegotiation sslsni sslrootcert sslcert sslkey sslpassword sslcrl ' +
-    'ssl_min_protocol_version ssl_max_protocol_version keepalives keepalives_idle ' +
-    'application_name fallback_application_name options'
-  ).split(' '),
-);
+/** https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS */
+const HONOURED = [
+  ...['user', 'password', 'dbname', 'host', 'port', 'target_session_attrs', 'connect_timeout'],
+  ...['sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'application_name', 'options'],
+];
 
-/** Throws an Error unless the service honours the parameter with this value. */
+/** Throws an Error unless the service honours the parameter. */
 function check(name: string, value: string | undefined): void {
-  if (HONOURED.has(name) && value !== undefined) return;
-  const fixed = Object.hasOwn(FIXED, name) ? FIXED[name] : undefined;
-  if (fixed !== undefined) {
-    if (value !== undefined && fixed.values.includes(value)) return;
-    throw new Error(`has ${name}, which can only be ${fixed.values.join(' or ')}: ${fixed.remedy}`);
-  }
-  const remedy = Object.hasOwn(REFUSED, name) ? REFUSED[name] : undefined;
-  if (remedy !== undefined) throw new Error(`has ${name}, which is not supported: ${remedy}`);
   const shown = /^[a-z]+(_[a-z]+)*$/i.test(name) ? `the parameter ${name}` : 'a parameter';
-  throw new Error(
-    HONOURED.has(name)
-      ? `has ${shown} without a value: write ${name}=...`
-      : `has ${shown}, which libpq does not know: a setting of the session is written options=-c%20name%3Dvalue, and ? and & of a password are written %3F and %26`,
-  );
+  if (!HONOURED.includes(name))
+    throw new Error(
+      `has ${shown}, which is not supported: remove it. Supported are ${HONOURED.join(', ')}. A setting of the session is written options=-c%20name%3Dvalue, and ? and & of a password are written %3F and %26`,
+    );
+  if (value === undefined) throw new Error(`has ${shown} without a value: write ${name}=...`);
 }
 
 function hostsOf(parameters: Parameters): [PostgresHost, ...PostgresHost[]] {
-  const addresses = parameters.get('hostaddr')?.split(',');
-  const names = parameters.get('host')?.split(',') ?? addresses ?? [''];
+  const names = parameters.get('host')?.split(',') ?? [''];
   const ports = parameters.get('port')?.split(',') ?? [''];
-  if (addresses !== undefined && addresses.length !== names.length)
-    throw new Error(`has ${names.length} hosts and ${addresses.length} addresses in hostaddr`);
   if (ports.length > 1 && ports.length !== names.length)
     throw new Error(
       `has ${names.length} hosts and ${ports.length} ports: give one port for all, or one for each`,
     );
   const hosts = names.map((name, at) => ({
-    name: hostName(name, addresses?.[at]),
-    address: addresses?.[at] === '' ? undefined : addresses?.[at],
+    name: hostName(name),
     port: portOf(ports[ports.length > 1 ? at : 0] ?? ''),
   }));
   return hosts as [PostgresHost, ...PostgresHost[]];
@@ -262,11 +217,11 @@ function hostsOf(parameters: Parameters): [PostgresHost, ...PostgresHost[]] {
  * Returns the host's name. An empty name means the Unix socket of this machine's Postgres, or
  * localhost if this machine has no such socket.
  */
-function hostName(name: string, address: string | undefined): string {
+function hostName(name: string): string {
   if (name.startsWith('@'))
     throw new Error('has a socket in the abstract namespace: give the directory of a Unix socket');
   if (name !== '') return name;
-  return address ?? (existsSync(SOCKET_DIRECTORY) ? SOCKET_DIRECTORY : 'localhost');
+  return existsSync(SOCKET_DIRECTORY) ? SOCKET_DIRECTORY : 'localhost';
 }
 
 function portOf(text: string): number {
@@ -277,12 +232,11 @@ function portOf(text: string): number {
 }
 
 /**
- * Returns the TLS mode. Without `sslmode` and `ssl`, the mode is `disable`, or `verify-full` if the
- * URL has sslrootcert=system. `require` with a root certificate means `verify-ca`.
+ * Returns the TLS mode. Without `sslmode`, the mode is `disable`, or `verify-full` if the URL has
+ * sslrootcert=system. `require` with a root certificate means `verify-ca`.
  */
 function tlsModeOf(parameters: Parameters, rootCert: string | undefined): PostgresTls['mode'] {
-  const isOn = choice(parameters, 'ssl', ['true', 'false']) === 'true';
-  const mode = choice(parameters, 'sslmode', TLS_MODES) ?? (isOn ? 'require' : undefined);
+  const mode = choice(parameters, 'sslmode', TLS_MODES);
   if (rootCert === 'system') {
     if (mode === undefined || mode === 'verify-full') return 'verify-full';
     throw new Error('has sslrootcert=system, which needs sslmode=verify-full');

@@ -15,6 +15,8 @@ import { createSilence, type Silence } from './silence.ts';
 import { createSocketOpener, type Place } from './socket.ts';
 import { tlsOptions } from './tls.ts';
 
+/** Seconds until the first TCP keepalive. */
+const KEEP_ALIVE_SECONDS = 60;
 /** Maximum reconnect delay, ms. */
 const RECONNECT_MS = 1000;
 
@@ -143,7 +145,7 @@ function optionsOf(
     transform: postgres.camel,
     // 0 disables the driver's own timeout. The socket limits the time for each host.
     connect_timeout: 0,
-    keep_alive: parsed.keepAliveSeconds,
+    keep_alive: KEEP_ALIVE_SECONDS,
     // Seconds. The default delay of postgres.js grows to 20 s, which would delay every daemon after
     // Postgres recovers.
     backoff: (attempt: number) => backoff(attempt, { base: 20, cap: RECONNECT_MS }) / 1000,
@@ -160,8 +162,8 @@ function optionsOf(
   return { ...options, place: placeOf(parsed), direct: undefined };
 }
 
-function placeOf({ hosts, target, shuffled, tls, connectMs }: PostgresUrl): Place {
-  return { hosts, target, shuffled, tls, tlsOptions: tlsOptions(tls), connectMs };
+function placeOf({ hosts, target, tls, connectMs }: PostgresUrl): Place {
+  return { hosts, target, tls, tlsOptions: tlsOptions(tls), connectMs };
 }
 
 function optionsLike(sql: Sql, max: number, settings: Settings): ReadOptions {

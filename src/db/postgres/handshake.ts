@@ -89,10 +89,9 @@ export async function openSession(
 }
 
 async function addressesOf(
-  { name, address }: PostgresHost,
+  { name }: PostgresHost,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  if (address !== undefined) return [address];
   if (name.startsWith('/') || isIP(name) !== 0) return [name];
   const found = await unlessAborted(signal, lookup(name, { all: true }));
   return found.map((entry) => entry.address);
@@ -151,13 +150,11 @@ async function secure(
   onError: (error: Error) => void,
 ): Promise<Socket> {
   if (tlsOptions === undefined) return tcp;
-  if (!tls.direct) {
-    tcp.write(SSL_REQUEST);
-    const response = (await new Messages(tcp, signal).bytes(1)).toString();
-    if (response === 'N' && (tls.mode === 'prefer' || tls.mode === 'allow')) return tcp;
-    if (response !== 'S') throw new Error(`Postgres offers no TLS, and sslmode is ${tls.mode}`);
-  }
-  const servername = tls.sni && isIP(host.name) === 0 ? { servername: host.name } : {};
+  tcp.write(SSL_REQUEST);
+  const response = (await new Messages(tcp, signal).bytes(1)).toString();
+  if (response === 'N' && (tls.mode === 'prefer' || tls.mode === 'allow')) return tcp;
+  if (response !== 'S') throw new Error(`Postgres offers no TLS, and sslmode is ${tls.mode}`);
+  const servername = isIP(host.name) === 0 ? { servername: host.name } : {};
   const stream = connectTls({ socket: tcp, host: host.name, ...servername, ...tlsOptions });
   stream.on('error', onError);
   await once(stream, 'secureConnect', { signal });

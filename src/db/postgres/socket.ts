@@ -13,7 +13,6 @@ import { openSession, Refusal, type Session, timedOut, WrongRole } from './hands
 export interface Place {
   hosts: PostgresUrl['hosts'];
   target: PostgresUrl['target'];
-  shuffled: boolean;
   tls: PostgresUrl['tls'];
   tlsOptions: ConnectionOptions | undefined;
   /** Time limit for one host, ms. */
@@ -25,15 +24,12 @@ export type OpenSocket = (onOpened?: (tcp: Socket) => void) => Duplex;
 
 /**
  * Creates a function that opens sockets. Each socket tries the hosts in turn until one has the
- * wanted role. Unless the hosts are shuffled, each socket starts with the host of the last session.
- * A frozen host therefore delays only the first connections.
+ * wanted role. Each socket starts with the host of the last session. A frozen host therefore delays
+ * only the first connections.
  */
 export function createSocketOpener(place: Place): OpenSocket {
   let last = 0;
-  const inOrder = () => {
-    const hosts = [...place.hosts.slice(last), ...place.hosts.slice(0, last)];
-    return place.shuffled ? shuffle(hosts) : hosts;
-  };
+  const inOrder = () => [...place.hosts.slice(last), ...place.hosts.slice(0, last)];
   return (onOpened) =>
     new PostgresSocket(place, inOrder(), {
       onOpened,
@@ -257,11 +253,4 @@ function summary(failures: readonly Failure[]): Error {
     return only.error;
   const words = failures.length === 1 ? 'Postgres at' : 'no host can be used:';
   return Object.assign(new Error(`${words} ${described.join('; ')}`), { code: 'NO_HOST' });
-}
-
-function shuffle<T>(items: T[]): T[] {
-  return items
-    .map((item) => ({ item, at: Math.random() }))
-    .sort((one, other) => one.at - other.at)
-    .map(({ item }) => item);
 }

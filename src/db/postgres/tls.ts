@@ -14,14 +14,9 @@ export function tlsOptions(tls: PostgresTls): ConnectionOptions | undefined {
   return {
     rejectUnauthorized: isVerified,
     ...(tls.mode === 'verify-ca' && { checkServerIdentity: () => undefined }),
-    ...(tls.direct && { ALPNProtocols: ['postgresql'] }),
     ...(tls.rootCert !== undefined && { ca: read('sslrootcert', tls.rootCert) }),
     ...(tls.cert !== undefined && { cert: read('sslcert', tls.cert) }),
     ...(tls.key !== undefined && { key: read('sslkey', tls.key) }),
-    ...(tls.keyPassword !== undefined && { passphrase: tls.keyPassword }),
-    ...(tls.crl !== undefined && { crl: read('sslcrl', tls.crl) }),
-    ...(tls.minVersion !== undefined && { minVersion: tls.minVersion }),
-    ...(tls.maxVersion !== undefined && { maxVersion: tls.maxVersion }),
   };
 }
 
