@@ -210,7 +210,7 @@ export class Writer {
       if (response.status === 201) return body.data?.id;
       this.refusal = `${response.status} ${JSON.stringify(body)}`;
     } catch (error) {
-      this.refusal = String(error);
+      this.refusal = `${String(error)} (${String((error as Error).cause)})`;
     }
     return undefined;
   }
