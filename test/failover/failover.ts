@@ -32,6 +32,8 @@ export interface Row {
   lostWrites: number;
   acknowledged: number;
   refused: number;
+  /** The last answer that was not 201, or the last error without an answer. */
+  refusal: string;
   /** Answers of 500 and above to API writes. */
   serverErrors: number;
   /** Of the whole scenario, without the start of the processes. */
@@ -87,7 +89,7 @@ async function underLoad<C extends Database>(
   await readiness.stop();
   await delivered(ground);
   await lookAll();
-  const { acknowledged, refused, serverErrors } = writer;
+  const { acknowledged, refused, refusal, serverErrors } = writer;
   return {
     scenario: scenario.name,
     database,
@@ -99,6 +101,7 @@ async function underLoad<C extends Database>(
     lostWrites: await countLost(ground, acknowledged),
     acknowledged: acknowledged.length,
     refused,
+    refusal,
     serverErrors,
     seconds: Math.round((performance.now() - loadedAt) / 1000),
   };

@@ -157,6 +157,8 @@ export class Writer {
   readonly acknowledged: string[] = [];
   /** Requests that both machines refused. */
   refused = 0;
+  /** The last answer of another status than 201, or the last error without an answer. */
+  refusal = '';
   /** Answers of 500 and above. */
   serverErrors = 0;
   /** Longest time between two acknowledged requests. */
@@ -204,11 +206,13 @@ export class Writer {
         signal: AbortSignal.timeout(REQUEST_MS),
       });
       if (response.status >= 500) this.serverErrors += 1;
-      const { data } = (await response.json()) as { data?: { id: string } };
-      return response.status === 201 ? data?.id : undefined;
-    } catch {
-      return undefined;
+      const body = (await response.json()) as { data?: { id: string } };
+      if (response.status === 201) return body.data?.id;
+      this.refusal = `${response.status} ${JSON.stringify(body)}`;
+    } catch (error) {
+      this.refusal = `${String(error)} (${String((error as Error).cause)})`;
     }
+    return undefined;
   }
 }
 

@@ -93,13 +93,13 @@ export async function playUpgrade(settings: UpgradeSettings): Promise<Upgraded> 
 
 /** What must not be; empty if all is well. */
 export function upgradeBreaches(row: Upgraded, rows: number): string[] {
-  const { waitMs, waited, failed, changed, refused, serverErrors } = row;
+  const { waitMs, waited, failed, changed, refused, refusal, serverErrors } = row;
   return [
     ...breachesOf(row, true),
     ...(waitMs > MOST_WAIT_MS ? [`a statement waited for ${waitMs} ms: ${waited}`] : []),
     ...(failed.length > 0 ? [`${failed.length} reads failed, the first: ${failed[0]}`] : []),
     ...(serverErrors > 0 ? [`${serverErrors} writes were answered with 500 or above`] : []),
-    ...(refused > 0 ? [`${refused} writes were refused by both machines`] : []),
+    ...(refused > 0 ? [`${refused} writes were refused by both machines: ${refusal}`] : []),
     ...(changed.some((count) => count < Math.floor(rows / 4))
       ? [`the batches changed ${changed.join(', ')} rows`]
       : []),
