@@ -16,7 +16,6 @@ import { heldUntil } from '../../domain/collecting/keeper-backoff.ts';
 import {
   type Assessment,
   type ClaimedAssessment,
-  type ClaimedRow,
   type Settled,
   settleRows,
 } from '../../domain/collecting/settlement.ts';
@@ -47,6 +46,11 @@ export interface Committed {
   written: KeeperSubscription[];
 }
 
+interface Lease {
+  readonly claimId: string;
+  readonly leasedAt: number;
+}
+
 /**
  * Reads, decides, signs and commits one claimed batch. `closed` lists the accounts that the keeper
  * has just closed. With `history`, past pulls are also looked up on chain. Throws when the chain or
@@ -54,68 +58,34 @@ export interface Committed {
  */
 export async function commit(
   context: Context,
-  { signer, clocks }: { signer: Signer; clocks: ClockWitness },
-  lease: { claimId: string; leasedAt: number },
+  signing: Signing,
+  lease: Lease,
   batch: readonly KeeperSubscriptionForEvents[],
   how: { closed?: Closed; history: boolean },
 ): Promise<Committed> {
-  const { snapshot, decisions, decide, timeline, isStopped } = await read(context, batch, how);
-  context.clock.observe(snapshot.now);
+  const { sql, clock, log } = context;
+  const found = await read(context, batch, how);
+  const { snapshot, decisions, timeline, isStopped } = found;
+  clock.observe(snapshot.now);
   const stopped = batch.filter((row) => isStopped(row, decisions.get(row)));
   const rowsThat = (need: Decision['needs']) =>
     batch.filter((row) => decisions.get(row)?.needs === need && !stopped.includes(row));
-  const payments: InFlightPayment[] = [];
-  const written: KeeperSubscription[] = [];
-  const notices = new Map(batch.map((row) => [row.id, row.notices]));
-  const claimOf = ({ id }: { id: string }): ClaimedRow => ({
-    id,
-    claimId: lease.claimId,
-    notices: notices.get(id) ?? 0,
-  });
-  let terms: SigningTerms | undefined;
-  const assessRows = async (rows: readonly KeeperSubscriptionForEvents[], books: Books) => {
-    const alone = rows
-      .map((row) => ({ row, decision: decide(row, books) }))
-      .filter(({ row, decision }) => !isStopped(row, decision));
-    const viewOf = (row: KeeperSubscription) => snapshot.of(row);
-    const timely = await withWitnessedClock(clocks, alone, viewOf);
-    const decided = withinFunds(timely, payments, viewOf);
-    const due = decided.flatMap(({ row, decision: { collect } }) =>
-      collect === undefined ? [] : [{ row, collect }],
-    );
-    if (due.length > 0) terms ??= await signer.terms(due);
-    const attempts = terms && attemptsOf(signer.sign(due, terms), terms, snapshot.slot);
-    const simulated = await afterSimulation(context, decided, snapshot, attempts);
-    return simulated.flatMap(({ row, decision }) => {
-      // A subscription that changed after it was claimed may now need a look-up of pulls. The
-      // look-up is made when the subscription is claimed the next time.
-      if (decision.needs !== undefined) return [];
-      const attempt = decision.collect && attempts?.get(row.id);
-      return [{ claim: claimOf(row), row, decision, ...assessmentOf(decision, attempt) }];
-    });
-  };
-  const onSettled = (settled: Settled<ClaimedAssessment & { decision: Decision }>) => {
-    context.deliveries.notify(settled.queued);
-    for (const one of settled.written) {
-      const row = { ...one.row, ...one.update.state };
-      written.push(row);
-      report(context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
-      payments.push(
-        ...inFlightPayment({ ...one, row }, settled.attempts, snapshot, lease.leasedAt),
-      );
-    }
-    for (const one of settled.blocked) reportBlocked(context, one);
-  };
   const decidable = rowsThat(undefined);
+  const settlement = new BatchSettlement(context, signing, lease, { batch, found });
   try {
-    const chainNow = timeOf(snapshot.now);
-    await settleRows(context.sql, decidable, { chainNow, timeline, assess: assessRows, onSettled });
+    await settleRows(sql, decidable, {
+      chainNow: timeOf(snapshot.now),
+      timeline,
+      assess: (rows, books) => settlement.assess(rows, books),
+      onSettled: (settled) => settlement.record(settled),
+    });
   } catch (error) {
     // Payments that were committed before the error are returned and sent. The claims of the other
     // rows are released, so that these rows can be claimed again.
-    if (payments.length === 0) throw error;
-    context.log.warn({ err: error }, 'part of a batch was not signed');
+    if (settlement.payments.length === 0) throw error;
+    log.warn({ err: error }, 'part of a batch was not signed');
   }
+  const { payments, written } = settlement;
   const isWritten = new Set(written.map(({ id }) => id));
   const unwritten = decidable.filter(({ id }) => !isWritten.has(id));
   await release(context, lease.claimId, unwritten);
@@ -123,11 +93,96 @@ export async function commit(
   return { payments, closable: rowsThat('closing'), lookups: rowsThat('pulls'), written };
 }
 
+interface Signing {
+  readonly signer: Signer;
+  readonly clocks: ClockWitness;
+}
+
+type Row = KeeperSubscriptionForEvents;
+
+/** What is signed and written of one batch. The rows are settled in several transactions. */
+class BatchSettlement {
+  readonly #context: Context;
+  readonly #signing: Signing;
+  readonly #lease: Lease;
+  readonly #found: Found;
+  /** By subscription id. Those of a row that was read again may be more than were claimed. */
+  readonly #claimedNotices: ReadonlyMap<string, number>;
+  /** Read once, for the first rows with a payment. */
+  #terms: SigningTerms | undefined;
+  /** Payments that were signed and written to Postgres. */
+  readonly payments: InFlightPayment[] = [];
+  /** The subscription rows as they were written to Postgres. */
+  readonly written: KeeperSubscription[] = [];
+
+  constructor(
+    context: Context,
+    signing: Signing,
+    lease: Lease,
+    { batch, found }: { batch: readonly Row[]; found: Found },
+  ) {
+    this.#context = context;
+    this.#signing = signing;
+    this.#lease = lease;
+    this.#found = found;
+    this.#claimedNotices = new Map(batch.map(({ id, notices }) => [id, notices]));
+  }
+
+  /** Decides about the rows with the pulls that are booked by now, and signs what is due. */
+  async assess(
+    rows: readonly Row[],
+    books: Books,
+  ): Promise<(ClaimedAssessment & { decision: Decision })[]> {
+    const { snapshot, decide, isStopped } = this.#found;
+    const alone = rows
+      .map((row) => ({ row, decision: decide(row, books) }))
+      .filter(({ row, decision }) => !isStopped(row, decision));
+    const viewOf = (row: KeeperSubscription) => snapshot.of(row);
+    const timely = await withWitnessedClock(this.#signing.clocks, alone, viewOf);
+    const decided = withinFunds(timely, this.payments, viewOf);
+    const attempts = await this.#sign(decided);
+    const simulated = await afterSimulation(this.#context, decided, snapshot, attempts);
+    return simulated.flatMap(({ row, decision }) => {
+      // A subscription that changed after it was claimed may now need a look-up of pulls. The
+      // look-up is made when the subscription is claimed the next time.
+      if (decision.needs !== undefined) return [];
+      const attempt = decision.collect && attempts?.get(row.id);
+      const notices = this.#claimedNotices.get(row.id) ?? 0;
+      const claim = { id: row.id, claimId: this.#lease.claimId, notices };
+      return [{ claim, row, decision, ...assessmentOf(decision, attempt) }];
+    });
+  }
+
+  async #sign(decided: readonly { row: Row; decision: Decision }[]) {
+    const { signer } = this.#signing;
+    const due = decided.flatMap(({ row, decision: { collect } }) =>
+      collect === undefined ? [] : [{ row, collect }],
+    );
+    if (due.length > 0) this.#terms ??= await signer.terms(due);
+    const terms = this.#terms;
+    return terms && attemptsOf(signer.sign(due, terms), terms, this.#found.snapshot.slot);
+  }
+
+  /** Takes over what one transaction has written. */
+  record(settled: Settled<ClaimedAssessment & { decision: Decision }>): void {
+    this.#context.deliveries.notify(settled.queued);
+    for (const one of settled.written) {
+      const row = { ...one.row, ...one.update.state };
+      this.written.push(row);
+      report(this.#context, one.update, one.decision.alert?.reason, one.decision.alert?.detail);
+      const { snapshot } = this.#found;
+      const { leasedAt } = this.#lease;
+      this.payments.push(...inFlightPayment({ ...one, row }, settled.attempts, snapshot, leasedAt));
+    }
+    for (const one of settled.blocked) reportBlocked(this.#context, one);
+  }
+}
+
 /** Releases the claims of these rows. With `until`, they are due again at that time. */
 async function release(
   { sql }: Context,
   claimId: string,
-  rows: readonly KeeperSubscriptionForEvents[],
+  rows: readonly Row[],
   until?: Date,
 ): Promise<void> {
   if (rows.length > 0)
@@ -148,11 +203,7 @@ async function read(
   // committed only if Postgres is still on the same timeline.
   const brake = await readBrake(context.sql, batch);
   const minSlot = brake.readsFromSlot;
-  const {
-    snapshot,
-    lookups: lookups,
-    decisions,
-  } = await assessAll(context, batch, { ...how, minSlot });
+  const { snapshot, lookups, decisions } = await assessAll(context, batch, { ...how, minSlot });
   const isStopped = (row: KeeperSubscriptionForEvents, decision: Decision | undefined) =>
     decision !== undefined && isBraked(brake, decision, row);
   const decide = (row: KeeperSubscriptionForEvents, books: Books) => {
@@ -164,6 +215,8 @@ async function read(
   };
   return { snapshot, decisions, decide, timeline: brake.timeline, isStopped };
 }
+
+type Found = Awaited<ReturnType<typeof read>>;
 
 type NewAttempt = NonNullable<ClaimedAssessment['attempt']>;
 

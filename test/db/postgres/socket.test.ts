@@ -15,7 +15,7 @@ const limits = { statementMs: 8000, lockMs: 4000, idleInTransactionMs: 4000, sil
 /** A pool over a wire, with TLS or without. */
 async function wired(t: Test, tls: boolean, max = 1) {
   const { url } = await testDatabase(t);
-  const wire = await startProxy(t, Number(new URL(url).port), { tls });
+  const wire = await startProxy(t, Number(new URL(url).port), tls ? { tls: 'leaf' } : {});
   const behind = new URL(url);
   behind.port = String(wire.port);
   if (tls) behind.searchParams.set('sslmode', 'require');
