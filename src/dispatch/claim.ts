@@ -17,6 +17,7 @@ import {
   type Ready,
 } from './concurrency.ts';
 import { type Host, Hosts } from './hosts.ts';
+import type { DispatchTimes } from './times.ts';
 
 export interface ClaimerParts {
   /**
@@ -30,11 +31,11 @@ export interface ClaimerParts {
   claimMs: number;
   /** A request starts only if its claim remains valid for at least this time (ms). */
   reserveMs: number;
+  times: DispatchTimes['claim'];
 }
 
 /** Maximum number of endpoints per claim statement. */
 const MAX_ENDPOINTS = 500;
-const AHEAD_MS = 100;
 const MAX_AHEAD = 500;
 /** Maximum number of claimed but unsent deliveries over all endpoints. */
 const MAX_READY = 4000;
@@ -43,25 +44,6 @@ const MAX_READY = 4000;
  * host do not use up MAX_READY.
  */
 const MAX_READY_OF_HOST = 1000;
-/** Milliseconds in which an endpoint is not claimed for after its host had too many deliveries. */
-const CROWDED_MS = 1000;
-/**
- * A claim continues an endpoint's queue at the due_at of the last claimed row. Because a row can be
- * committed after its due_at, the claim also reads all rows that became due in the last COMMIT_MS
- * (ms). Rows that are committed even later are found by a claim that reads the queue from its
- * start.
- */
-const COMMIT_MS = 10_000;
-/**
- * Once per this interval (ms), a claim reads a busy endpoint's queue from its start, to find rows
- * with expired claims. Such rows keep their old due_at, so they are near the start.
- */
-const FROM_START_MS = 30_000;
-/**
- * After this idle time the state of an endpoint is dropped. The endpoint then starts again with a
- * window of one request.
- */
-const FORGET_MS = 600_000;
 
 /** The claimer's state of one endpoint. */
 interface Known {
@@ -92,7 +74,7 @@ export class Claimer {
   /**
    * Reports that an endpoint has due rows. `isSwept`: a sweep found the rows, so they may be due
    * earlier than the last claimed row. If the endpoint is idle, its next claim reads the queue from
-   * the start, to find such rows. For a busy endpoint, a claim does so every FROM_START_MS anyway.
+   * the start, to find such rows. For a busy endpoint, a claim does so every `fromStartMs` anyway.
    */
   found(endpointId: string, isSwept: boolean): void {
     let known = this.#known.get(endpointId);
@@ -168,7 +150,7 @@ export class Claimer {
    */
   async offer(deliveries: readonly Ready[]): Promise<void> {
     const crowded = deliveries.filter((delivery) => !this.#offer(delivery));
-    if (crowded.length > 0) await this.pause(crowded, CROWDED_MS);
+    if (crowded.length > 0) await this.pause(crowded, this.#parts.times.crowdedMs);
   }
 
   /** Returns false, without adding the delivery, if its host has too many deliveries. */
@@ -240,7 +222,7 @@ export class Claimer {
   /** Drops the state of endpoints that were idle for ten minutes, and of idle hosts. */
   forget(): void {
     this.#hosts.forget();
-    const before = performance.now() - FORGET_MS;
+    const before = performance.now() - this.#parts.times.forgetMs;
     for (const [endpointId, { queue, isDue }] of this.#known)
       if (!isDue && queue.inFlight === 0 && queue.ready.length === 0 && queue.usedAt < before)
         this.#known.delete(endpointId);
@@ -270,9 +252,10 @@ export class Claimer {
 
   #requestOf(known: Known, room: number): ClaimRequest {
     const now = performance.now();
-    const isFromStart = known.claimedTo === undefined || now - known.startedAt > FROM_START_MS;
+    const isFromStart =
+      known.claimedTo === undefined || now - known.startedAt > this.#parts.times.fromStartMs;
     if (isFromStart) known.startedAt = now;
-    const recent = this.#parts.clock.now() - COMMIT_MS;
+    const recent = this.#parts.clock.now() - this.#parts.times.commitMs;
     const floor = isFromStart ? null : Math.min(known.claimedTo ?? recent, recent);
     return { endpointId: known.queue.endpointId, room, floor };
   }
@@ -302,7 +285,10 @@ export class Claimer {
     // for a later claim or for another dispatcher.
     const rated = Math.ceil(this.#parts.concurrency.rateOf(queue)) - ready.length;
     if (pace !== 'fast') return Math.min(free, left[pace], rated);
-    const ahead = Math.min(MAX_AHEAD, Math.ceil((window * AHEAD_MS) / Math.max(1, responseMs)));
+    const ahead = Math.min(
+      MAX_AHEAD,
+      Math.ceil((window * this.#parts.times.aheadMs) / Math.max(1, responseMs)),
+    );
     // The prefetch buffer is refilled when it is half empty, because one large claim is cheaper
     // than many small claims.
     return ready.length > ahead / 2 ? 0 : Math.min(free + ahead, left.fast, rated);

@@ -6,6 +6,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 
 export interface CompleterParts {
   queue: Sql;
+  gatherMs: number;
   /** Called after each written batch. */
   onWritten: () => void;
   /**
@@ -22,11 +23,10 @@ const MAX_BATCH = 500;
 /** A second batch is written in parallel when at least this number of outcomes waits. */
 const SECOND_BATCH = 300;
 /**
- * After a batch of BUSY_BATCH or more outcomes, the next batch collects for GATHER_MS, because a
- * large batch costs half as much per row.
+ * After a batch of this many outcomes, the next batch collects for `gatherMs`, because a large
+ * batch costs half as much per row.
  */
 const BUSY_BATCH = 50;
-const GATHER_MS = 10;
 
 export class Completer {
   /** True when the last batch could not be written. */
@@ -73,7 +73,7 @@ export class Completer {
         failures = 0;
         this.#parts.onWritten();
         if (batch.length >= BUSY_BATCH && this.#queued.length < SECOND_BATCH)
-          await new Promise((resolve) => setTimeout(resolve, GATHER_MS));
+          await new Promise((resolve) => setTimeout(resolve, this.#parts.gatherMs));
       } catch (error) {
         this.#inHand -= batch.length;
         this.#queued = batch.concat(this.#queued);

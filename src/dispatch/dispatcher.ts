@@ -38,6 +38,7 @@ import { startMails } from './mail.ts';
 import { createMetrics, type DispatchMetrics } from './metrics.ts';
 import { Poller } from './poll.ts';
 import { startRetention } from './retention.ts';
+import { type DispatchTimes, dispatchTimes } from './times.ts';
 
 export interface DispatcherResources {
   sql: Sql;
@@ -48,11 +49,6 @@ export interface DispatcherResources {
 
 /** Number of connections for outcomes, sweeps and gauges. */
 const QUEUE_CONNECTIONS = 3;
-/**
- * Time (ms) that a claim must remain valid after the request's deadline, for writing the outcome.
- */
-const MARGIN_MS = 500;
-const GAUGE_MS = 15_000;
 const MAX_DUE_COUNTED = 100_000;
 /**
  * Claiming stops at this number of unwritten outcomes, because deliveries without a written outcome
@@ -66,10 +62,10 @@ const MAX_UNWRITTEN = 4000;
  */
 export async function startDispatcher(
   resources: DispatcherResources,
-  { pollMs = 1000 } = {},
+  times: DispatchTimes = dispatchTimes,
 ): Promise<Dispatcher> {
   const { webhookLease } = resources.config;
-  if (webhookLease * 1000 < DEADLINE_MS + 2 * MARGIN_MS) {
+  if (webhookLease * 1000 < DEADLINE_MS + 2 * times.marginMs) {
     throw new OperatorError(
       `WEBHOOK_LEASE_SECONDS is ${webhookLease}, and must be longer than the ${DEADLINE_MS / 1000} s that an endpoint has to answer: give 6 or more.`,
       2,
@@ -78,9 +74,9 @@ export async function startDispatcher(
   const { webhookEndpointConcurrency } = resources.config;
   const share = await startRateShare('webhook', webhookEndpointConcurrency, {
     ...resources,
-    countedMs: DEADLINE_MS + MARGIN_MS,
+    countedMs: DEADLINE_MS + times.marginMs,
   });
-  const dispatcher = new Dispatcher(resources, share, pollMs);
+  const dispatcher = new Dispatcher(resources, share, times);
   await dispatcher.listen();
   return dispatcher;
 }
@@ -92,6 +88,7 @@ export class Dispatcher {
   readonly #queue: Sql;
   readonly #claims: Sql;
   readonly #share: RateShare;
+  readonly #times: DispatchTimes;
   readonly #clock = databaseClock();
   readonly #concurrency: Concurrency;
   readonly #claimer: Claimer;
@@ -110,8 +107,9 @@ export class Dispatcher {
   constructor(
     { sql, config, log, registry }: DispatcherResources,
     share: RateShare,
-    pollMs: number,
+    times: DispatchTimes,
   ) {
+    this.#times = times;
     this.#share = share;
     this.#log = log;
     this.#config = config;
@@ -128,9 +126,10 @@ export class Dispatcher {
       onDue: () => this.#sendReady(),
     });
     const concurrency = this.#concurrency;
-    const reserveMs = DEADLINE_MS + MARGIN_MS;
-    this.#claimer = new Claimer({ claims, queue, clock, concurrency, claimMs, reserveMs });
-    this.#poller = new Poller({ queue, clock, claimer: this.#claimer, pollMs });
+    const reserveMs = DEADLINE_MS + times.marginMs;
+    const claiming = { claims, queue, clock, concurrency, claimMs, reserveMs };
+    this.#claimer = new Claimer({ ...claiming, times: times.claim });
+    this.#poller = new Poller({ queue, clock, claimer: this.#claimer, times: times.poll });
     this.#client = new WebhookClient(createSsrfGuard(guardOptions(config)), {
       proxy: config.webhookProxy,
     });
@@ -140,6 +139,7 @@ export class Dispatcher {
     );
     this.#completer = new Completer({
       queue,
+      gatherMs: times.gatherMs,
       onWritten: () => this.#wakeIfHungry(),
       onLost: (count) => this.#metrics.claimsLost.inc(count),
       onError: (error, failures) =>
@@ -147,6 +147,7 @@ export class Dispatcher {
     });
     this.#health = new HealthLog(queue, {
       disableDays: config.endpointDisableDays,
+      times: times.health,
       onDisabled: (endpointId) =>
         log.warn({ endpointId, days: config.endpointDisableDays }, 'webhook endpoint disabled'),
     });
@@ -229,7 +230,7 @@ export class Dispatcher {
   #startGauges(): Loop {
     return startLoop({
       name: 'measuring',
-      idleMs: GAUGE_MS,
+      idleMs: this.#times.gaugesMs,
       turn: async () => {
         const { due, oldestDueSeconds, defaultRows, queueOldest } = this.#metrics;
         due.set(await countDue(this.#queue, MAX_DUE_COUNTED));
@@ -250,13 +251,15 @@ export class Dispatcher {
   #startMails(): Loop[] {
     const { smtpUrl, mailFrom: from, publicUrl } = this.#config;
     if (smtpUrl === undefined || from === undefined) return [];
-    return [startMails(this.#queue, { smtpUrl, from, publicUrl, log: this.#log })];
+    const times = this.#times.mail;
+    return [startMails(this.#queue, { smtpUrl, from, publicUrl, log: this.#log, times })];
   }
 
   #startRetention(sql: Sql): Loop {
     return startRetention(sql, {
       deliveryDays: this.#config.deliveryRetentionDays,
       eventDays: this.#config.eventRetentionDays,
+      times: this.#times.retention,
       onDropped: (table, month) => {
         this.#metrics.monthsDropped.inc({ table });
         this.#log.info({ table, month }, 'month dropped');

@@ -6,17 +6,16 @@ import { disableEndpoint, listFailing } from '../db/delivering/endpoints.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import { chunks } from '../each.ts';
 import { type Loop, startLoop } from '../loop.ts';
+import type { DispatchTimes } from './times.ts';
 
-const WRITE_MS = 2000;
 const MAX_ROWS = 1000;
-const PURGE_MS = 3_600_000;
-const DISABLE_MS = 60_000;
 
 export interface HealthOptions {
   /** ENDPOINT_DISABLE_DAYS. If it is 0, failing endpoints stay enabled. */
   disableDays: number;
   /** Called with each endpoint that was disabled. */
   onDisabled: (endpointId: string) => void;
+  times: DispatchTimes['health'];
 }
 
 export class HealthLog {
@@ -53,11 +52,11 @@ export class HealthLog {
   start(): Loop {
     return startLoop({
       name: 'noting the health of endpoints',
-      idleMs: WRITE_MS,
+      idleMs: this.#options.times.writeMs,
       turn: async () => {
         await this.write();
         await this.#disable();
-        if (performance.now() - this.#purgedAt < PURGE_MS) return false;
+        if (performance.now() - this.#purgedAt < this.#options.times.purgeMs) return false;
         this.#purgedAt = performance.now();
         await deleteOldHours(this.#sql);
         return false;
@@ -68,8 +67,8 @@ export class HealthLog {
   }
 
   async #disable(): Promise<void> {
-    const { disableDays, onDisabled } = this.#options;
-    if (disableDays === 0 || performance.now() - this.#judgedAt < DISABLE_MS) return;
+    const { disableDays, onDisabled, times } = this.#options;
+    if (disableDays === 0 || performance.now() - this.#judgedAt < times.disableMs) return;
     this.#judgedAt = performance.now();
     for (const id of await listFailing(this.#sql, disableDays))
       if (await disableEndpoint(this.#sql, id, 'failing')) onDisabled(id);

@@ -18,16 +18,11 @@ import { mailText } from '../domain/outbox/mail-text.ts';
 import { messageOf } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Loop, startLoop } from '../loop.ts';
+import type { DispatchTimes } from './times.ts';
 
-const IDLE_MS = 30_000;
 const BATCH = 10;
-const PURGE_MS = 3_600_000;
 const DIGEST_HOUR = 7;
-const CONNECT_MS = 10_000;
-const SILENCE_MS = 30_000;
-const MINUTE = 60_000;
-/** Delays (ms) after failed attempts. The sixth failure is final. */
-const RETRY_MS = [1, 5, 30, 120, 720].map((minutes) => minutes * MINUTE);
+const MINUTE_MS = 60_000;
 
 export interface MailOptions {
   /** SMTP_URL. */
@@ -36,18 +31,18 @@ export interface MailOptions {
   from: string;
   publicUrl: string;
   log: Pick<Log, 'info' | 'warn'>;
-  idleMs?: number;
+  times: DispatchTimes['mail'];
   /** The hour (UTC) from which yesterday's digest is sent; default: 7. */
   digestHour?: number;
 }
 
 /** Starts the loop that queues and sends e-mails. */
 export function startMails(sql: Sql, options: MailOptions): Loop {
-  const { log, smtpUrl, from, publicUrl, idleMs = IDLE_MS, digestHour = DIGEST_HOUR } = options;
+  const { log, smtpUrl, from, publicUrl, times, digestHour = DIGEST_HOUR } = options;
   const timeouts = {
-    connectionTimeout: CONNECT_MS,
-    greetingTimeout: CONNECT_MS,
-    socketTimeout: SILENCE_MS,
+    connectionTimeout: times.connectMs,
+    greetingTimeout: times.connectMs,
+    socketTimeout: times.silenceMs,
   };
   const transport = createTransport({ url: smtpUrl, ...timeouts });
   /** The day whose digests this process has queued. */
@@ -59,7 +54,7 @@ export function startMails(sql: Sql, options: MailOptions): Loop {
     await queueMails(sql);
     const { hour, yesterday } = await readDay(sql);
     if (hour >= digestHour && yesterday !== digested) digested = await queueDigests(sql);
-    if (performance.now() - purgedAt < PURGE_MS) return;
+    if (performance.now() - purgedAt < times.purgeMs) return;
     purgedAt = performance.now();
     await deleteOldMails(sql);
   };
@@ -82,14 +77,14 @@ export function startMails(sql: Sql, options: MailOptions): Loop {
         },
       });
     } catch (error) {
-      const delayMs = isRefused(error) ? undefined : RETRY_MS[attempts - 1];
+      const minutes = isRefused(error) ? undefined : times.retryMinutes[attempts - 1];
       const report = { mail: id, kind, attempts, err: error };
-      if (delayMs === undefined) {
+      if (minutes === undefined) {
         log.warn(report, 'e-mail given up');
         return finishMail(sql, mail, 'failed', messageOf(error));
       }
       log.warn(report, 'e-mail not sent, and tried again');
-      return retryMail(sql, mail, { delayMs, error: messageOf(error) });
+      return retryMail(sql, mail, { delayMs: minutes * MINUTE_MS, error: messageOf(error) });
     }
     log.info({ mail: id, kind }, 'e-mail sent');
     return finishMail(sql, mail, 'sent');
@@ -97,7 +92,7 @@ export function startMails(sql: Sql, options: MailOptions): Loop {
 
   return startLoop({
     name: 'sending e-mails',
-    idleMs,
+    idleMs: times.idleMs,
     turn: async () => {
       await queue();
       const mails = await takeMails(sql, BATCH);

@@ -6,19 +6,19 @@ import { readClock } from '../db/postgres/clock.ts';
 import type { Sql } from '../db/postgres/connect.ts';
 import type { Claimer } from './claim.ts';
 import type { DatabaseClock } from './clock.ts';
+import type { DispatchTimes } from './times.ts';
 
 /**
  * Maximum share of time spent on sweeps. With very many endpoints a sweep takes longer, so sweeps
  * run less often.
  */
 const SWEEP_SHARE = 0.1;
-const MAX_PAUSE_MS = 10_000;
 
 export interface PollerParts {
   queue: Sql;
   clock: DatabaseClock;
   claimer: Claimer;
-  pollMs: number;
+  times: DispatchTimes['poll'];
 }
 
 export class Poller {
@@ -57,7 +57,7 @@ export class Poller {
 
   /** Runs a sweep if its time has come. */
   async poll(): Promise<void> {
-    const { queue, clock, claimer, pollMs } = this.#parts;
+    const { queue, clock, claimer, times } = this.#parts;
     const startedAt = performance.now();
     if (startedAt < this.#nextSweep) return;
     this.#nextSweep = Infinity;
@@ -69,9 +69,9 @@ export class Poller {
     for (const { endpointId } of found) claimer.found(endpointId, true);
     claimer.forget();
     const endedAt = performance.now();
-    const pauseMs = Math.min(MAX_PAUSE_MS, (endedAt - startedAt) / SWEEP_SHARE);
+    const pauseMs = Math.min(times.maxPauseMs, (endedAt - startedAt) / SWEEP_SHARE);
     // A notification during the sweep may have requested an earlier sweep.
-    this.#nextSweep = Math.min(this.#nextSweep, endedAt + Math.max(pollMs, pauseMs));
+    this.#nextSweep = Math.min(this.#nextSweep, endedAt + Math.max(times.everyMs, pauseMs));
     this.#earliestSweep = endedAt + pauseMs;
     this.#nextSweep = Math.max(this.#nextSweep, this.#earliestSweep);
   }

@@ -5,6 +5,7 @@ import type { Sql } from '../db/postgres/connect.ts';
 import { isLocked } from '../db/postgres/outage.ts';
 import { dropMonth, makeMonths, type PartitionedTable } from '../db/postgres/partitions.ts';
 import { startLoop, type Loop } from '../loop.ts';
+import type { DispatchTimes } from './times.ts';
 
 export interface RetentionOptions {
   /** Minimum number of days that rows are kept; 0 means that they are kept forever. */
@@ -15,15 +16,8 @@ export interface RetentionOptions {
   /** Called when a table lock was not free. `times` is the number of consecutive failures. */
   onLocked: (error: unknown, times: number) => void;
   onError: (error: unknown, failures: number) => void;
+  times: DispatchTimes['retention'];
 }
-
-const HOUR_MS = 3_600_000;
-/**
- * Delay (ms) before a retry when a table lock was not free. The delay is long, because a dump of
- * the database can hold the lock for hours, and each retry briefly blocks new statements on the
- * table.
- */
-const LOCKED_MS = 300_000;
 
 /**
  * Starts the loop. The loop runs at the start and every hour, and drops one month of one table per
@@ -31,7 +25,7 @@ const LOCKED_MS = 300_000;
  */
 export function startRetention(
   sql: Sql,
-  { deliveryDays, eventDays, onDropped, onLocked, onError }: RetentionOptions,
+  { deliveryDays, eventDays, onDropped, onLocked, onError, times }: RetentionOptions,
 ): Loop {
   // Events are dropped after deliveries, because deliveries refer to events.
   const tables = [
@@ -52,7 +46,7 @@ export function startRetention(
   let locked = 0;
   return startLoop({
     name: 'retention',
-    idleMs: () => (locked > 0 ? LOCKED_MS : HOUR_MS),
+    idleMs: () => (locked > 0 ? times.lockedMs : times.idleMs),
     onError,
     async turn() {
       try {

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import { claimDeliveries, type Outcome } from '../../src/db/delivering/delivery-queue.ts';
 import type { Sql } from '../../src/db/postgres/connect.ts';
 import { Completer } from '../../src/dispatch/complete.ts';
+import { dispatchTimes } from '../../src/dispatch/times.ts';
 import { testDatabase } from '../fixtures/postgres.ts';
 import { queueDeliveries, seedApp } from '../fixtures/webhooks.ts';
 
@@ -34,6 +35,7 @@ async function completing(t: Test, count: number, { claimMs = 60_000 } = {}) {
   const completer = (queue: Sql) =>
     new Completer({
       queue,
+      gatherMs: dispatchTimes.gatherMs,
       onWritten: () => undefined,
       onLost: (lost) => (seen.lost += lost),
       onError: (_error, failures) => seen.errors.push(failures),

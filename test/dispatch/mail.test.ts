@@ -4,6 +4,7 @@ import { queueConfirmations } from '../../src/db/delivering/mail-addresses.ts';
 import { queueMails } from '../../src/db/delivering/mails.ts';
 import { connect, type Sql } from '../../src/db/postgres/connect.ts';
 import { startMails } from '../../src/dispatch/mail.ts';
+import { dispatchTimes } from '../../src/dispatch/times.ts';
 import { mailText } from '../../src/domain/outbox/mail-text.ts';
 import { testApi } from '../fixtures/http.ts';
 import { asRole } from '../fixtures/postgres.ts';
@@ -38,7 +39,7 @@ async function scene(t: Test, { isConfirmed = true } = {}) {
       from: 'Billing <billing@example.test>',
       publicUrl: 'http://billing.test',
       log: silent,
-      idleMs: 50,
+      times: { ...dispatchTimes.mail, idleMs: 50 },
       digestHour: 0,
     });
     t.teardown(() => loop.stop());

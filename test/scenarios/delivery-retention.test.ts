@@ -8,6 +8,7 @@ import {
   type PartitionedTable,
 } from '../../src/db/postgres/partitions.ts';
 import { startRetention } from '../../src/dispatch/retention.ts';
+import { dispatchTimes } from '../../src/dispatch/times.ts';
 import { appendEvents } from '../../src/domain/outbox/events.ts';
 import { replayDelivery } from '../../src/domain/outbox/replay.ts';
 import { observeLoops } from '../../src/loop.ts';
@@ -247,6 +248,7 @@ void t.test(
     const loop = startRetention(sql, {
       deliveryDays: 1,
       eventDays: 1,
+      times: dispatchTimes.retention,
       onDropped: (table, month) => dropped.push(`${table} ${month}`),
       onLocked: (_error, times) => locked.push(times),
       onError: () => undefined,
