@@ -92,7 +92,7 @@ void t.test(
 );
 
 void t.test(
-  'a reading right after a jump may be of an endpoint that lags: it is read again, however late the next caller comes',
+  'a clock reading right after a jump is made again, because the endpoint may lag',
   async (t) => {
     let ms = 0;
     const { chain, rpc } = chainAt(100n);

@@ -85,7 +85,7 @@ void t.test(
 );
 
 void t.test(
-  'by default the last response is used for an hour after revalidateAfter, and gives no access once accessUntil has passed',
+  'the last response is used for an hour past revalidateAfter, but gives no access past accessUntil',
   async (t) => {
     const { api, state, guard } = await scene(t);
     const access = guard();

@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'the environment file names variables that there are, and daemons ask for the two that it leaves to the operator',
+  'the environment file names only known variables, and daemons ask for the two left to the operator',
   async (t) => {
     const text = await readFile(new URL('billing.env', folder), 'utf8');
     const known = new Set(describeVariables().map(({ name }) => name));

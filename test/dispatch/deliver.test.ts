@@ -78,7 +78,7 @@ void t.test('a receiver gets the trace of the request that caused the event', as
 });
 
 void t.test(
-  'a delivery has six attempts, each 1 m, 5 m, 30 m, 2 h, 12 h after the end of the one before, never early; then it is failed',
+  'a delivery fails after six attempts, 1 m, 5 m, 30 m, 2 h and 12 h after the end of the one before',
   async (t) => {
     const database = await testDatabase(t);
     const { sql } = database;

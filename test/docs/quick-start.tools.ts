@@ -10,7 +10,7 @@ import { runQuickStart } from '../fixtures/quick-start.ts';
 import { needTools } from '../fixtures/tools.ts';
 
 void t.test(
-  'the quick start leads from a clone to a paid subscription, reported to a receiver, in six commands, and again on the same machine',
+  'the quick start leads from a clone to a reported paid subscription in six commands, and does so again',
   async (t) => {
     await needTools('bash', 'git');
     const { code, stdout, stderr, commands, file } = await runQuickStart(t, { install: false });

@@ -239,7 +239,7 @@ void t.test('an unknown field is VALIDATION_ERROR and named', async (t) => {
 });
 
 void t.test(
-  'every list: newest first, in pages that follow the cursor and the Link to the last row; a cursor of another list is refused',
+  'every list is newest first, its pages follow cursor and Link to the end, foreign cursors are refused',
   async (t) => {
     const { appId, planId, subscriptionId, transactionId } = mine.ids;
     for (let n = 0; n < 4; n += 1) {

@@ -422,7 +422,7 @@ void t.test(
 );
 
 void t.test(
-  'a claim does not read all due subscriptions or open attempts once per claimed row, whatever the last ANALYZE counted',
+  'a claim never reads all due subscriptions or open attempts per claimed row, whatever ANALYZE counted',
   async (t) => {
     for (const { open, maintain } of [
       { open: 0, maintain: 'analyze' },

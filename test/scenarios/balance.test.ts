@@ -80,7 +80,7 @@ void t.test(
 );
 
 void t.test(
-  'a sufficient balance is read every five minutes, or every minute while payments are in flight; a low one each time',
+  'a sufficient balance is read each five minutes, each minute while payments fly, a low one each time',
   async (t) => {
     const { wallet, funds, time } = walletWith(1_000_000_000n);
     const readsAt = async (ms: number, isSpending: boolean) => {

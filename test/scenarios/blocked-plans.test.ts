@@ -43,7 +43,7 @@ async function differences(stage: Stage, keepers = [stage.keeper.address]) {
 }
 
 void t.test(
-  'a plan that no longer names the keeper is blocked with one alert; its subscriptions wait unchanged and are paid once it names the keeper again',
+  'a plan without the keeper is blocked with one alert, and its subscriptions are paid once it is named',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

@@ -40,7 +40,7 @@ const trialOf = (stage: ApiStage, plan: Plan, hours: number) =>
   stage.sql`update plans set trial_hours = ${hours} where id = ${plan.id}`;
 
 void t.test(
-  'a trial of 7 days is cancelled on day 3, and the wallet is back on day 10 of 30: it resumes, registers, and pays 20 of the 30 days',
+  'a wallet back on day 10 of 30 after a cancelled trial resumes, registers, and pays 20 of the 30 days',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -89,7 +89,7 @@ void t.test(
 );
 
 void t.test(
-  'a yearly plan whose first payment fails is cancelled; the wallet is topped up and buys: it resumes, registers, and pays the rest of the year',
+  'a yearly plan cancelled after a failed first payment: topped up, the wallet pays the rest of the year',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: 8760 });
@@ -230,7 +230,7 @@ void t.test(
 );
 
 void t.test(
-  'an account opened long before it is registered is charged from the registration, also one that the service offered',
+  'an account opened long before is charged from its registration, also one that the service offered',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });
@@ -256,7 +256,7 @@ void t.test(
 );
 
 void t.test(
-  'a paid subscription is cancelled by force and reinstated: the wallet registers the same account, and the running period is not collected again',
+  'a forced end that is reinstated: the wallet registers again, and the paid period is not collected twice',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: AMOUNT, periodHours: HOURS });

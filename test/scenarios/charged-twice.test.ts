@@ -88,7 +88,7 @@ async function bothBooked(t: Test, stage: Stage, subscription: Subscription): Pr
 }
 
 void t.test(
-  'a second payment of the keeper in a period is recorded with its fee, raises an alert and can be refunded; the next period is collected once',
+  'a second pull in a period is recorded with fee and alert and refundable; the next period is paid once',
   async (t) => {
     const { stage, subscription, lost } = await forgotten(t);
     const said: Record<string, unknown>[] = [];

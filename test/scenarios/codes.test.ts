@@ -204,7 +204,7 @@ const cases: Record<string, Case> = {
 };
 
 void t.test(
-  'a pull that fails on chain is past due for a subscriber’s reason and an alert for a keeper failure; other errors are no failure',
+  'a pull that fails on chain is past due or an alert, by whose reason it is; other errors are neither',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscriptions = new Map<string, Subscription>();

@@ -124,7 +124,7 @@ void t.test('an endpoint without any account is skipped beside a good endpoint',
 });
 
 void t.test(
-  'an endpoint with a clock a day ahead is skipped beside a good endpoint, and the next period is paid when it is due',
+  'an endpoint a day ahead is skipped beside a good one, and the next period is paid when it is due',
   async (t) => {
     const { stage, subscriptions, start, alerts } = await scene(t, aDayAhead);
     const keeper = await start(true);

@@ -232,7 +232,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment in flight of the new registration is not recorded under the ended one, which is not read before it is settled',
+  'a payment in flight of a new registration is not recorded under the ended one',
   async (t) => {
     const { stage, old, untouched } = await registeredAgain(t);
     const [flying] = await signAndDie(stage);

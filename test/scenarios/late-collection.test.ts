@@ -53,7 +53,7 @@ const withTrial = async (stage: ApiStage, hours: number): Promise<Plan> => {
 };
 
 void t.test(
-  'no keeper until 13 days after a trial’s end: access lasts three of them, and the payment is for the time from the first try on, with the same amount at its retry',
+  'no keeper for 13 days after a trial: access for three, and payment for the time from the first try on',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 20 * DAY + 1 });
     const plan = await withTrial(stage, 7 * DAY);
@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'no keeper until two days after a trial’s end: access holds, and the payment is for the time from the trial’s end on',
+  'no keeper for two days after a trial: access holds, and payment is for the time from the trial’s end',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 9 * DAY + 1 });
     const plan = await withTrial(stage, 7 * DAY);
@@ -115,7 +115,7 @@ void t.test(
 );
 
 void t.test(
-  'a daily plan, three hours without a keeper: access holds past the grace, and the renewal is paid in full; a failure of the subscriber’s ends it',
+  'three hours without a keeper leave access and the full renewal; the subscriber’s failure ends access',
   async (t) => {
     const stage = await startApiStage(t, { hoursAgo: 28 });
     const plan = await stage.plan({ periodHours: 24 });
@@ -150,7 +150,7 @@ void t.test(
 );
 
 void t.test(
-  'a first payment is charged from its first try if the keeper comes later than ten minutes, and in full if it comes at once',
+  'a first payment is in full if the keeper comes at once, from its first try on if after ten minutes',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 7_200_000n, periodHours: 720 });

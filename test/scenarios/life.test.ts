@@ -63,7 +63,7 @@ async function endPlan(stage: Stage, plan: Plan, endTs: bigint) {
 }
 
 void t.test(
-  'a wallet without money is past due, retried after 1, 6, 24, 72 and 120 hours, and expires after seven days with a final failure',
+  'a wallet without money is retried after 1, 6, 24, 72 and 120 hours, and expires after seven days',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -426,7 +426,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription of a plan that is closed and published again with other terms expires after the paid time and is never charged again',
+  'a subscription of a plan that was closed and published anew expires and is never charged again',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -462,7 +462,7 @@ void t.test(
 );
 
 void t.test(
-  'an address that is closed and opened again has a new subscription: the old one ends, the new one can be registered',
+  'an address that is closed and opened again has a new subscription, which can be registered',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });

@@ -107,7 +107,7 @@ async function reopened(stage: Stage, plan: Plan, { id, wallet, pda }: Subscript
 }
 
 void t.test(
-  'an attempt of an earlier registration that lands in the new account pays its period, which the new registration does not collect again',
+  'an earlier registration’s attempt that lands in the new account pays its period, collected once',
   async (t) => {
     const { stage, plan, subscription: one } = await due(t, { blockMs: 400 });
     await discount(stage);
@@ -185,7 +185,7 @@ async function insertOlderAttempt(stage: Stage, { id, pda }: Subscription): Prom
 }
 
 void t.test(
-  'an address that gets an open attempt between claim and commit is left out, and the others are signed without it',
+  'an address that gets an open attempt after its claim is left out, and the others are signed',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: AMOUNT });
@@ -290,7 +290,7 @@ async function laterPull(stage: Stage, ...subscriptions: Subscription[]): Promis
 }
 
 void t.test(
-  'an attempt waits while its account counts more than the pulls in the history, and is recorded once the history lists it',
+  'an attempt waits while its account counts more than the history, and is recorded once it is listed',
   async (t) => {
     const { stage, subscription, flying, attempt, look, history, ...parts } = await unlisted(t);
     const { signature } = flying.attempt;
@@ -328,7 +328,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt that is never explained ends as unexplained after eight look-ups and in a later period, and the next period is collected',
+  'an attempt is unexplained after eight look-ups in a later period, and the next period is collected',
   async (t) => {
     const { stage, subscription, flying, attempt, look, ...parts } = await unlisted(t);
     const { context, taken } = parts;
@@ -579,7 +579,7 @@ for (const isListedLater of [true, false])
   );
 
 void t.test(
-  'an attempt that was never sent, with its account in a later period, expires once the histories had the time to list it',
+  'a never sent attempt of an earlier period expires once the histories had time to list it',
   async (t) => {
     const { stage, subscription, attempt, look } = await unlisted(t);
     stage.net.mineBlocks(200);

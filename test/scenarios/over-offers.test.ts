@@ -244,7 +244,7 @@ void t.test(
 );
 
 void t.test(
-  'an offer that was asked for 20 days ago and not signed does not count when the wallet resumes by its own client',
+  'an unsigned offer of 20 days ago does not count when the wallet resumes by its own client',
   async (t) => {
     const { stage, plan, buyer, first, days } = await scene(t);
     await offerOf(buyer);

@@ -219,7 +219,7 @@ void t.test(
 );
 
 void t.test(
-  'a cancellation before the first send stops the transaction; its other payments are signed again once it has expired',
+  'a cancellation before the first send stops the transaction; its other payments are signed again later',
   async (t) => {
     for (const cancel of [forceCancel, requestCancel]) {
       const { stage, subscriptions } = await subscribed(t, 5);
@@ -260,7 +260,7 @@ void t.test(
 );
 
 void t.test(
-  'a cluster without version 1, from the start or later, gets legacy transactions, and the switch loses or doubles no payment',
+  'a cluster without version 1 gets legacy transactions, and the switch loses or doubles no payment',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });

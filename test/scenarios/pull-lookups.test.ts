@@ -61,7 +61,7 @@ async function crowded(t: Test) {
 }
 
 void t.test(
-  'rows that need no history are collected at once; look-ups without room are postponed, which is no keeper failure',
+  'rows without history are collected at once; look-ups without room are postponed, not failed',
   async (t) => {
     const { stage, quick, open, states, collector, taken } = await crowded(t);
     await collector.turn();

@@ -27,7 +27,7 @@ const UNPAUSED_AT_THE_END: Customer = {
 };
 
 void t.test(
-  'in any 24 periods no payment exceeds the plan’s amount, each period has one payment with its fee, each is announced once, renewals are collected at the end of their window, and access follows the rule',
+  'in any 24 periods amounts, fees, notices, windows and access of each life follow the rules',
   (t) => {
     const outcomes = new Set<string>();
     fc.assert(

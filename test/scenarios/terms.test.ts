@@ -95,7 +95,7 @@ void t.test(
 );
 
 void t.test(
-  'a discount for two payments reduces both, rounded down, with the fee of the collected amount; the third is full',
+  'a discount for two payments reduces both, rounded down, with the fee of what is collected',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ amount: 4_999_999n, periodHours: 24 });

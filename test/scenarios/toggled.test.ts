@@ -66,7 +66,7 @@ async function toggling(t: Test, count: number, rpc: Partial<Rpc> = {}) {
 }
 
 void t.test(
-  'thirty top-ups of each of ten wallets lead to at most three failed transactions a wallet, and one more for each retry',
+  'thirty top-ups of ten wallets make at most three failed transactions a wallet and one for each retry',
   async (t) => {
     const { stage, wallets, set, round, failures, solOf } = await toggling(t, 10);
     const before = await solOf();
@@ -97,7 +97,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet that is emptied before the simulation is not sent a payment, and no failure is announced before the retry',
+  'a wallet emptied before the simulation is sent no payment, and no failure before its retry',
   async (t) => {
     let isFast = false;
     const made = toggling(t, 2, {

@@ -192,7 +192,7 @@ void t.test(
 );
 
 void t.test(
-  'each of many past-due wallets that is topped up is collected once, by the streams alone; dust causes no read ("npm run bench -- top-ups" has the times)',
+  'many past-due wallets are collected once each after their top-up, by streams alone; dust reads nothing',
   async (t) => {
     const stage = await startStage(t);
     const { net, sql } = stage;

@@ -177,7 +177,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that is listed but missing is waited for: its period is not collected again, and it is recorded once it is readable',
+  'a listed pull that cannot be read is waited for, not collected again, and recorded once readable',
   async (t) => {
     const { stage, subscription, rpc, ails } = await setUp(t);
     const pull = await ownerPulls(stage, subscription);
@@ -195,7 +195,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription whose account is gone does not end while its last pull is unreadable; then it is recorded and ends',
+  'a subscription whose account is gone does not end while its last pull is unreadable',
   async (t) => {
     const { stage, plan, subscription, rpc, ails } = await setUp(t);
     const keeperPays = stage.parts();
@@ -301,7 +301,7 @@ void t.test(
 );
 
 void t.test(
-  "an attempt whose account is in a later period expires beside a stranger's unreadable transactions once the histories had the time to list it",
+  'an attempt of an earlier period expires beside unreadable transactions once histories had time',
   async (t) => {
     const { stage, subscription, rpc, spam } = await setUp(t);
     const { collector, resolver, taken } = stage.parts(rpc);
@@ -415,7 +415,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that landed in a later period among unreadable transactions waits some tries for the periods between, then is recorded',
+  'a payment landed in a later period waits some tries for unreadable periods between, then is recorded',
   async (t) => {
     const { stage, subscription, rpc, spam } = await setUp(t);
     const { collector, resolver, taken } = stage.parts(rpc);
@@ -435,7 +435,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that landed in a later period waits some tries for a history that cannot be read, and holds up no other',
+  'a payment landed in a later period waits for an unreadable history, and holds up no other',
   async (t) => {
     const { stage, plan, subscription, rpc } = await setUp(t);
     const other = await stage.subscriber(plan);
@@ -541,7 +541,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile lists unreadable transactions as unreadable: they abort nothing, and a recorded payment does not count as absent',
+  'reconcile lists unreadable transactions as such, goes on, and counts no recorded payment as absent',
   async (t) => {
     const { stage, subscription, rpc, ails, spam } = await setUp(t);
     const foreign = await stage.subscriber(subscription.plan);

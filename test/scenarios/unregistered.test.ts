@@ -51,7 +51,7 @@ const rowsOf = (stage: ApiStage, buyer: Buyer) =>
     select id, external_id, status from subscriptions where subscriber_wallet = ${buyer.wallet}`;
 
 void t.test(
-  'a checkout session whose page is gone after the transaction is registered from the chain, with the session’s ids; the wallet’s own POST answers 201 with that record, once',
+  'a session whose page is gone is registered from the chain with its ids, and its wallet’s POST is 201',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -187,7 +187,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet that cancels what was never registered leaves the list, and a force-cancelled account is not registered by the keeper',
+  'what a wallet cancelled unregistered leaves the list; a force-cancelled account is not registered',
   async (t) => {
     const stage = await startApiStage(t);
     const plan = await stage.plan();

@@ -26,7 +26,7 @@ function run(args: string[], path: string | undefined) {
 }
 
 void t.test(
-  'the committed program equals a build of its source from any directory; without clang-19 the check says how to install it',
+  'the committed program equals a build of its source; without clang-19 the check says how to get it',
   async (t) => {
     const { status, stderr } = run(['--check'], process.env['PATH']);
     t.equal(status, 0, stderr);

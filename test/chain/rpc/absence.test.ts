@@ -68,7 +68,7 @@ void t.test(
 
 // Callers only ask about accounts that are missing in their own read, never about existing ones.
 void t.test(
-  'an account that one endpoint lacks only momentarily, repeatedly, never counts as gone, even without reads in between',
+  'an account that one endpoint lacks for a moment, again and again, never counts as gone',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     for (; time.ms < 48 * HOUR; time.ms += 16 * MINUTE) {
@@ -147,7 +147,7 @@ for (const [name, endpoints] of [
 }
 
 void t.test(
-  'a single endpoint that lacks 1% of the accounts, read gradually over an hour: no account counts as gone, one alarm',
+  'a single endpoint that lacks 1% of the accounts for an hour makes none count as gone, and one alarm',
   async (t) => {
     const { judge, time, alarms } = judging(all);
     const missing: string[] = [];

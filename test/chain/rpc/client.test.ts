@@ -608,7 +608,7 @@ const TRANSACTION = {
 };
 
 void t.test(
-  'a transaction that no endpoint returns is unreadable, by reason; the endpoints are well, and the next one is asked',
+  'a transaction that no endpoint returns is unreadable, with the reason, and every endpoint was asked',
   async (t) => {
     const refused = [-32602, -32603, -32004, -32011, -32601, -32000].map(
       (code) => [rpcError(code, 'no'), 'refused'] as const,
@@ -655,7 +655,7 @@ void t.test(
 );
 
 void t.test(
-  'without a reachable endpoint a transaction is unknown; an endpoint that is down does not delay another’s response',
+  'without a reachable endpoint a transaction is unknown; a dead endpoint does not delay the others',
   async (t) => {
     stopClock(t);
     const silence = () => HANDLED;

@@ -288,7 +288,7 @@ void t.test('a burst of failures counts as one', async (t) => {
 });
 
 void t.test(
-  'a request that was under way when the endpoint failed counts no second failure, also when it fails after the pause',
+  'a request that was under way when its endpoint failed counts no second failure, also after the pause',
   async (t) => {
     const wait = stopClock(t);
     const pending: (() => void)[] = [];
@@ -333,7 +333,7 @@ void t.test(
 );
 
 void t.test(
-  'with a single rate-limited endpoint, a call waits if the pause is shorter than the timeout, else it fails with that reason',
+  'a rate-limited single endpoint: a call waits out a pause shorter than its timeout, else it fails',
   async (t) => {
     let limit = '1';
     const { failover, servers, counts } = await setup(

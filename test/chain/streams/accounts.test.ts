@@ -131,7 +131,7 @@ void t.test('a refused end of a subscription drops no account that waits', async
 });
 
 void t.test(
-  'a refused account is not followed, no further accounts are requested for a while, and the others stay subscribed',
+  'a refused account is not followed, and no further ones are asked for a while; the others stay',
   async (t) => {
     const wait = stopClock(t);
     let refusing = true;

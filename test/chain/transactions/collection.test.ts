@@ -152,7 +152,7 @@ const packed = (
   );
 
 void t.test(
-  'random payments: each is in one transaction, none exceeds a limit, and an error at any instruction is charged to the payment that it belongs to',
+  'random payments are each in one transaction within its limits, and an error names its own payment',
   (t) => {
     fc.assert(
       fc.property(

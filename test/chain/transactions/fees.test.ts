@@ -39,7 +39,7 @@ void t.test(
 );
 
 void t.test(
-  'the fee doubles with each expired attempt of a payment in the transaction, up to 5,000 lamports for each payment',
+  'the priority fee doubles with each expired attempt, up to 5,000 lamports a payment',
   async (t) => {
     const fees = feesOf({});
     const period = (subscription: string, periodStart = 1n) => ({ subscription, periodStart });
@@ -82,7 +82,7 @@ void t.test('fees that cannot be read do not stop a payment', async (t) => {
 });
 
 void t.test(
-  'the compute limit is the costliest simulation and a fifth, more for wallets whose address takes more tries to derive',
+  'the compute limit is the costliest simulation and a fifth, and more for addresses that are dear to derive',
   async (t) => {
     const fees = feesOf({ units: 50_000 });
     t.equal(fees.units(shape), 600_000, 'before anything is known');

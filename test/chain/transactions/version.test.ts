@@ -58,7 +58,7 @@ void t.test(
 );
 
 void t.test(
-  'if an endpoint refuses version 1, legacy transactions are signed for ten minutes; other refusals have no effect',
+  'an endpoint’s refusal of version 1 makes legacy transactions for ten minutes; other refusals do not',
   async (t) => {
     const { versions, clock, setV1, refusal } = await versionsOn(t);
     t.equal(await versions.current(), 1);

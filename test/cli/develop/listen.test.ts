@@ -52,7 +52,7 @@ async function developer() {
 const bodyOf = ({ body }: Received) => body.toString();
 
 void t.test(
-  'listen forwards events at once and byte for byte, signed with the secret that it printed; ctrl-C ends it with 0',
+  'listen forwards events at once, byte for byte and signed with its secret; ctrl-C ends it with 0',
   async (t) => {
     const { env, merchant, happen, bodies } = await developer();
     const receiver = await startReceiver(t);
@@ -192,7 +192,7 @@ void t.test(
 );
 
 void t.test(
-  'trigger: a marked sample of each type reaches the endpoint and the listeners, without a change to subscriptions, events and payments',
+  'trigger sends a marked sample of each type to endpoint and listeners, and changes no record',
   async (t) => {
     const { env, merchant, endpoint: createEndpoint } = await developer();
     const { sql } = served;
@@ -265,7 +265,7 @@ void t.test(
 );
 
 void t.test(
-  'listen --events forwards these types only, --bodies prints them, and a 401 asks for the secret; trigger --data sets fields',
+  'listen filters by --events, prints --bodies and asks for a secret after 401; trigger --data sets fields',
   async (t) => {
     const { env } = await developer();
     const receiver = await startReceiver(t, status(401));
@@ -302,7 +302,7 @@ void t.test(
 );
 
 void t.test(
-  'trigger to a failing endpoint exits with 1; a missing endpoint is reported; in production a sample has no data of the caller',
+  'trigger exits with 1 for a failing or missing endpoint, and sends no data of the caller in production',
   async (t) => {
     const { env, endpoint: createEndpoint } = await developer();
     t.match(await runShared(['trigger', 'ping'], env), {

@@ -12,7 +12,7 @@ import { insertPlan } from '../../fixtures/rows.ts';
 import { startServe } from '../../fixtures/serve.ts';
 
 void t.test(
-  'dev --api-url forwards events with their bodies, writes the environment for its owner alone, and never prints the key',
+  'dev --api-url forwards events, writes the environment for its owner alone, and never prints the key',
   async (t) => {
     const served = await startServe(t);
     const merchant = await served.merchant();

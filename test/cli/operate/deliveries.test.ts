@@ -204,7 +204,7 @@ void t.test(
 );
 
 void t.test(
-  'replay on the deliveries screen: the marked rows after yes, the row under the cursor, no row after no; the list shows the results',
+  'the deliveries screen replays marked rows or the one under the cursor after yes, and none after no',
   async (t) => {
     const { database, receiver, ids } = await scene(t);
     const { sql } = database;

@@ -96,7 +96,7 @@ void t.test(
 );
 
 void t.test(
-  'replay over the API by ids beyond the rate limit waits for the next minute and queues each once; after a failure it names those left',
+  'replay over the API waits out the rate limit, queues each id once, and names those left after a failure',
   async (t) => {
     const { sql } = served;
     let wasRefused = false;

@@ -18,7 +18,7 @@ const reads = (key: string) =>
   );
 
 void t.test(
-  'keys create prints the key once, only on stdout; it gives access to the API until keys revoke, which works once',
+  'keys create prints a key once on stdout, and it opens the API until keys revoke',
   async (t) => {
     const merchant = await insertMerchant(sql);
     const made = await runShared(['keys', 'create', merchant.wallet], env);

@@ -18,7 +18,7 @@ function reconcilerOf({ sql, rpc, net, keeper }: Stage, other: Rpc = rpc) {
 const range = { since: new Date(0), until: new Date('2100-01-01') };
 
 void t.test(
-  'reconcile: books that equal the chain have no difference; missing, invented and altered payments are named, missing ones recorded',
+  'reconcile finds no difference in equal books, names wrong payments and records missing ones',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });
@@ -94,7 +94,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile stores the result of the default range under a role that only reads, and the keepers show it; another range is not stored',
+  'reconcile stores the result of the default range only, under a role that reads, and keepers show it',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -161,7 +161,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile names a listed transaction that no endpoint returns as unreadable, recorded or not, and never as absent',
+  'reconcile names a listed transaction that no endpoint returns as unreadable, never as absent',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -197,7 +197,7 @@ void t.test(
 );
 
 void t.test(
-  'reconcile: since is inclusive, until exclusive, to the millisecond; a payment without a known time is in every range',
+  'reconcile takes since inclusively and until exclusively; a payment without a time is in every range',
   async (t) => {
     const stage = await startStage(t);
     const subscription = await stage.subscriber(await stage.plan());
@@ -271,7 +271,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull by no attempt that was committed before the end names wallet and page; --repair books it and registers nothing',
+  'a pull by no attempt before the end is named with wallet and page; --repair books it, registers nothing',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();
@@ -354,7 +354,7 @@ void t.test('reconcile counts the pulls of plans of another cell in one line', a
 });
 
 void t.test(
-  'a restore that lost registrations: --repair registers what keepers collected for and books it; what was never collected is listed with merchant, plan and wallet',
+  'after a restore --repair registers what keepers collected for, and lists live accounts never collected',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan({ periodHours: 24 });

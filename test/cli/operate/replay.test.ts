@@ -14,7 +14,7 @@ import { until, finishDeliveries } from '../../fixtures/webhooks.ts';
 const tellsOfSignal = preload(`process.on('SIGINT', () => console.error('SIGINT'));`);
 
 void t.test(
-  'replay counts, asks on a terminal, requires --yes without one, and resumes after an interruption without queueing twice',
+  'replay counts, asks (or needs --yes), and resumes after an interruption without queueing twice',
   async (t) => {
     const { sql, url } = await testDatabase(t);
     const merchant = await insertMerchant(sql);

@@ -10,7 +10,7 @@ const textOf = (item: WholeItem, width = 80) =>
     .join('\n');
 
 void t.test(
-  'the lines of a delivery before its first attempt, while it is retried, after its end, of a deleted endpoint, as a replay',
+  'a delivery’s lines: before the first attempt, while retried, ended, without its endpoint, replayed',
   async (t) => {
     t.match(
       textOf({ ...whole, attempts: 0, attemptLog: [] }),

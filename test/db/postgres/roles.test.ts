@@ -190,7 +190,7 @@ async function installation(t: Test) {
 }
 
 void t.test(
-  'billing migrate --roles: an owner without superuser rights creates the roles, and files that only the owner can read, and keeps them',
+  'migrate --roles by an owner without superuser creates and keeps the roles and files for the owner alone',
   async (t) => {
     const { sql, name, directory, env } = await installation(t);
     const [version] = await sql<{ number: number }[]>`

@@ -94,7 +94,7 @@ const daily: AccessSubscription = {
 };
 
 void t.test(
-  'a payment that is due and has not failed keeps access for 72 hours, asked again each minute; not so in any other state',
+  'a due payment that has not failed keeps access for 72 hours, asked again each minute; else it does not',
   (t) => {
     const at = (hours: number) => new Date(start + hours * hour);
     const judge = (changes: Partial<AccessSubscription>, hours: number) =>
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'without paid time or trial there is no access; access ends within the grace after the paid time or live trial; a refunded period is no paid time',
+  'access ends within the grace after paid time or a live trial; neither it nor a refunded period: none',
   (t) => {
     fc.assert(
       fc.property(terms, (given) => {

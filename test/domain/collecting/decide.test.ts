@@ -939,7 +939,7 @@ const step = fc.record({
 });
 
 void t.test(
-  'any sequence of events leads to one payment a period, none after a cancellation or end, each event once, and books that equal the chain',
+  'any sequence of events: one payment a period, none after an end, each event once, books equal the chain',
   async (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -1122,7 +1122,7 @@ void t.test('a keeper failure keeps the status and is retried', async (t) => {
 });
 
 void t.test(
-  'an obstacle of the plan blocks the plan: the subscription waits for its next period and is not a keeper failure',
+  'an obstacle of the plan blocks the plan; the subscription waits, and no keeper failure is counted',
   async (t) => {
     const length = periodSeconds(terms.periodHours);
     for (const status of ['active', 'past_due'] as const) {
@@ -1160,7 +1160,7 @@ void t.test('a live registration gets the identity of the account that it collec
 });
 
 void t.test(
-  'without a treasury that can receive, only the net is collected and the fee is owed; one endpoint without the account is not enough',
+  'without a treasury that can receive, the net is collected and the fee owed; one endpoint does not suffice',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), treasuryTokens: null };
@@ -1191,7 +1191,7 @@ void t.test(
 );
 
 void t.test(
-  'an account whose rent the keeper paid is closed after the paid time, not earlier, for any end of the subscription',
+  'an account whose rent the keeper paid is closed after the paid time, for any end of the subscription',
   async (t) => {
     const world = newWorld(keeper);
     const paidThrough = timeOf(world.now + 100n);
@@ -1230,7 +1230,7 @@ void t.test(
 );
 
 void t.test(
-  'a key without SOL does not sign: another key of the plan signs, or the payment is postponed as a keeper failure',
+  'a key without SOL does not sign: another key of the plan does, or the payment is postponed',
   (t) => {
     const world = newWorld('wallet');
     const plan = { ...world.plan!, pullers: ['former', keeper] };
@@ -1334,7 +1334,7 @@ void t.test(
 );
 
 void t.test(
-  'a history that is too long to read delays later periods and the end for eight look-ups, and its own period permanently',
+  'a history too long to read delays later periods for eight look-ups, and its own period for good',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -1522,7 +1522,7 @@ void t.test('a payment is signed with the first keeper wallet that the plan name
 });
 
 void t.test(
-  'a paid subscription is read a quarter of the period before its next payment, announced once, and read again when it is due',
+  'a paid subscription is read a quarter of a period ahead, announced once, and read again when due',
   async (t) => {
     const world = newWorld('wallet');
     pullOnChain(world, terms.amount, 10n, 'keeper');

@@ -129,7 +129,7 @@ function doubted(now: bigint) {
 }
 
 void t.test(
-  'a payment whose simulation fails is a failed try at its retry, and waits for its retry when a top-up made it due early',
+  'a payment that a simulation refuses is a failed try at its retry, not when a top-up made it due early',
   async (t) => {
     const early = doubted(T + 60n);
     const reason = 'insufficient_funds';

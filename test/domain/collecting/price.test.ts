@@ -154,7 +154,7 @@ void t.test(
 );
 
 void t.test(
-  'a wallet that registers or resumes inside a period is charged for the rest of that period alone, and for each later period in full',
+  'a wallet that begins inside a period is charged for the rest of it, and in full for each later one',
   (t) => {
     const length = whole.end - whole.start;
     fc.assert(

@@ -199,7 +199,7 @@ void t.test(
 );
 
 void t.test(
-  'a transaction is committed with all of its payments or none: one that changed or lost its claim excludes the others',
+  'a transaction is committed with all of its payments or none if one has changed or lost its claim',
   async (t) => {
     const { sql } = await testDatabase(t);
     const ids = [await subscription(sql), await subscription(sql), await subscription(sql)];

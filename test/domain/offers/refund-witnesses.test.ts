@@ -82,7 +82,7 @@ for (const [what, rewrite] of sick)
   });
 
 void t.test(
-  'a landed refund that one of two endpoints shows as another transaction stays pending while the other one lacks it',
+  'a landed refund that one endpoint shows as another transaction stays pending while the other lacks it',
   async (t) => {
     const { stage, subscription } = await startPaid(t);
     const { offer } = await ask(stage, subscription, null);

@@ -92,7 +92,7 @@ async function subscription(sql: Awaited<ReturnType<typeof testDatabase>>['sql']
 }
 
 void t.test(
-  'several events of one subscription in one transaction keep their order; each is queued once for a live endpoint',
+  'events of one transaction keep their order, and each is queued once for a live endpoint',
   async (t) => {
     const { sql } = await testDatabase(t);
     const { id, appId } = await subscription(sql);

@@ -16,7 +16,7 @@ interface Access {
 const hours = (count: number) => new Date(Date.now() + count * 3_600_000);
 
 void t.test(
-  'access is read by externalId or wallet, of any plan or of one; the response has the reason and how long it holds',
+  'access is read by externalId or wallet, of any plan or one, with its reason and how long it holds',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -144,7 +144,7 @@ void t.test(
 );
 
 void t.test(
-  'any number of registrations of other wallets with the same externalId neither removes access nor costs further reads',
+  'other wallets’ registrations with the same externalId neither remove access nor cost reads',
   async (t) => {
     const api = await testApi(t);
     const { sql } = api;

@@ -42,7 +42,7 @@ void t.test(
 );
 
 void t.test(
-  'a key is its marker and 256 random bits in Base58; the prefix is the marker and six more; only a SHA-256 is stored',
+  'a key is a marker and 256 random bits in Base58, and only its SHA-256 is stored',
   async (t) => {
     const api = await testApi(t);
     const { token } = await api.signIn('merchant');

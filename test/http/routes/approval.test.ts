@@ -72,7 +72,7 @@ void t.test('closing the last subscription of a wallet revokes its approval', as
 });
 
 void t.test(
-  'while another account uses the approval it stays: another plan’s, one that was just opened, or an unknown number',
+  'an approval stays while another account uses it, a new one too, or while their number is unknown',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

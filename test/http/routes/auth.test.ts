@@ -83,7 +83,7 @@ void t.test(
 );
 
 void t.test(
-  'a signed nonce is exchanged for a JWT of one hour; a first merchant sign-in creates the merchant in the free tier',
+  'a signed nonce gives a JWT of one hour; a first merchant sign-in creates the merchant in the free tier',
   async (t) => {
     const api = await testApi(t);
     const pair = nacl.sign.keyPair();

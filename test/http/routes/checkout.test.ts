@@ -130,7 +130,7 @@ void t.test(
 );
 
 void t.test(
-  'an expired session, another plan’s and an unknown one give no transaction; a session that was begun in time is registered',
+  'an expired, foreign or unknown session gives no transaction; one begun in time is registered',
   async (t) => {
     const { api, merchant, plan, session, read } = await stage(t);
     const other = await api.publishedPlan(merchant);
@@ -159,7 +159,7 @@ void t.test(
 );
 
 void t.test(
-  'a subscription that landed while the page was closed is registered in its session; its ids only come from the session',
+  'a subscription that landed after its page closed is registered with its session, which alone sets ids',
   async (t) => {
     const { api, merchant, plan, session, read } = await stage(t);
     const { id } = await session({ externalId: 'customer-2' });

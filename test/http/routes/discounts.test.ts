@@ -12,7 +12,7 @@ interface Subscription {
 const due = { nextPaymentDue: new Date('2026-02-01T00:00:00Z') };
 
 void t.test(
-  'a discount is percentOff or amountOff, for some payments or all; the amount stays, nextAmount is reduced, null removes it',
+  'a discount, in percent or as an amount, for some payments or all, reduces nextAmount until it is null',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -127,7 +127,7 @@ void t.test('a checkout session gives its discount to the subscription', async (
 });
 
 void t.test(
-  'where the plan ends inside the next period, nextAmount is for the part before its end, as the keeper charges it',
+  'where the plan ends inside the next period, nextAmount is for the part before its end',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -53,7 +53,7 @@ async function scene(t: Parameters<typeof chainApi>[0]) {
 }
 
 void t.test(
-  'two sessions of one externalId, two wallets: the second is CONFLICT with the subscription’s id, as an offer and as a new session',
+  'of two sessions of one externalId the second is CONFLICT with the subscription’s id',
   async (t) => {
     const { session, buyer, buy, offer, api, path, token } = await scene(t);
     const [first, second] = [(await session()).body.data, (await session()).body.data];
@@ -105,7 +105,7 @@ void t.test('an offer that was only asked for reserves no customer', async (t) =
 });
 
 void t.test(
-  'a wallet that sends the transaction itself reserves the customer until it is dead; a later offer of the session replaces it',
+  'a transaction that a wallet sends itself reserves the customer until it is dead or offered anew',
   async (t) => {
     const { session, buyer, offer, api } = await scene(t);
     const [one, two] = [await buyer(), await buyer()];

@@ -40,7 +40,7 @@ void t.test(
 );
 
 void t.test(
-  'the merchant changes ids and metadata: omitted fields stay, metadata is replaced as a whole, null clears the id',
+  'PATCH keeps omitted ids, replaces metadata as a whole, and clears an id with null',
   async (t) => {
     const api = await testApi(t);
     const [merchant, other] = [await api.merchant(), await api.merchant()];
@@ -195,7 +195,7 @@ void t.test(
 );
 
 void t.test(
-  "a plan's dunning has up to 10 ascending delays and 1 to 90 days, given at creation or by PATCH; null is the default",
+  "a plan's dunning is up to ten ascending delays and 1 to 90 days, by creation or PATCH; null is default",
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -11,7 +11,7 @@ interface Subscription {
 }
 
 void t.test(
-  'a paused subscription has no payment due, and its access ends with the paid period; unpaused, it is due after that period',
+  'a paused subscription has no payment due and access to the paid end; unpaused, it is due after it',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();
@@ -58,7 +58,7 @@ void t.test(
 );
 
 void t.test(
-  'a paused past-due subscription becomes active and is not retried; unpaused it is due immediately, by chain time',
+  'a paused past-due subscription is active and not retried; unpaused it is due at once, by chain time',
   async (t) => {
     const api = await chainApi(t);
     const merchant = await api.merchant();

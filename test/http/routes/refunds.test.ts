@@ -55,7 +55,7 @@ async function usdcOf({ localnet }: ChainApi, owner: string): Promise<bigint> {
 }
 
 void t.test(
-  'the transfer goes from the merchant’s token account to the subscriber’s, which it creates if missing; it is pending until a keeper finds it',
+  'a refund opens the subscriber’s token account if missing, and is pending until a keeper finds it',
   async (t) => {
     const { api, merchant, subscriberWallet, path, ask } = await paid(t);
     const refund = await ask('4000000');
@@ -85,7 +85,7 @@ void t.test('the relay takes a refund with its own blockhash alone', async (t) =
 });
 
 void t.test(
-  'refunds, including pending ones, are limited to the net amount: without an amount the rest is refunded, then CONFLICT',
+  'refunds, pending ones too, are limited to the net amount: then CONFLICT',
   async (t) => {
     const { api, path, ask, merchant } = await paid(t);
     t.match(await ask('9900001'), {

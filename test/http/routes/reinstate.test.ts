@@ -97,7 +97,7 @@ void t.test('a subscription that was not cancelled by force is CONFLICT', async 
 });
 
 void t.test(
-  'a checkout session of its plan made afterwards for its externalId or its wallet lifts it too; one for another customer or plan does not',
+  'a later checkout session of the plan for its customer lifts a forced end; no other session does',
   async (t) => {
     const stage = await scene(t);
     const { api, merchant, planId } = stage;

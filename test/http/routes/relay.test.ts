@@ -526,7 +526,7 @@ void t.test(
 );
 
 void t.test(
-  'offers lose their message after ten minutes; offers to subscribe, and to resume once the relay took them, are kept until they are used or given up, at most 30 days',
+  'offers lose their message after ten minutes; those that open an account are kept up to 30 days',
   async (t) => {
     const { deleteOldOffers } = await import('../../../src/db/offers/offers.ts');
     const { giveUpOffers } = await import('../../../src/db/subscriptions/unregistered.ts');

@@ -66,7 +66,7 @@ const paused = (subscriptionId: string) => ({
 });
 
 void t.test(
-  'an endpoint that replaces another within seven days gets the pending deliveries once, and the response has their number',
+  'an endpoint that replaces another within seven days gets its pending deliveries once, and their number',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);
@@ -331,7 +331,7 @@ void t.test('a replay counts its matches on the connections of reports', async (
 });
 
 void t.test(
-  'replays queue at most 50,000 deliveries in a day for an app, and below Pro for an address; an endpoint gets all that it missed',
+  'replays are at most 50,000 deliveries a day for an app, and below Pro for an address',
   async (t) => {
     const api = await testApi(t);
     const own = await shop(api);

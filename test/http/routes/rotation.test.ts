@@ -32,7 +32,7 @@ const service = (secret: string, { headers, body }: Received) =>
     .digest('hex')}`;
 
 void t.test(
-  'webhook-signature is made with both secrets during the overlap of a rotation, X-Service-Signature with the new one immediately',
+  'during a rotation webhook-signature is made with both secrets, X-Service-Signature with the new one',
   async (t) => {
     const database = await testDatabase(t);
     const config = {

@@ -215,7 +215,7 @@ void t.test('registration checks the chain', async (t) => {
     t.same(await api.sql`select 1 from events`, []);
   });
   await t.test(
-    'a second live registration of the same PDA is CONFLICT, also concurrently; a new one is allowed once the old one has ended',
+    'a second live registration of a PDA is CONFLICT, concurrently too; after its end a new one is allowed',
     async (t) => {
       const answers = await Promise.all([register({}), register({}), register({})]);
       t.same(answers.map(({ status }) => status).sort(), [201, 409, 409]);

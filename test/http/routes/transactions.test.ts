@@ -52,7 +52,7 @@ void t.test(
 );
 
 void t.test(
-  'lists are filtered by the payment’s time, since inclusive and until exclusive, by status, planId and subscriptionId',
+  'transactions are filtered by time (since inclusive, until exclusive), status, plan and subscription',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

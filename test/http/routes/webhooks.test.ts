@@ -58,7 +58,7 @@ void t.test(
 );
 
 void t.test(
-  'extraEvents are taken at creation and shown; none when absent; unknown, standard and repeated types are refused',
+  'extraEvents are taken at creation and shown; unknown, standard and repeated types are refused',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

@@ -43,7 +43,7 @@ async function lamportsOf(stage: Stage, address: string): Promise<bigint> {
 }
 
 void t.test(
-  'an account whose rent the keeper paid is closed at the end of the paid time of a cancelled subscription, and the rent returns',
+  'a cancelled account whose rent the keeper paid is closed after the paid time, and the rent returns',
   async (t) => {
     const { stage, subscription } = await started(t);
     await cancelOnChain(stage, subscription);
@@ -74,7 +74,7 @@ void t.test(
 );
 
 void t.test(
-  'after a forced end the account is closed once the paid time is over and the subscriber has cancelled, without another event',
+  'after a forced end the account is closed once paid time is over and the subscriber has cancelled',
   async (t) => {
     const { stage, subscription } = await started(t);
     const { paidThrough } = await stage.row(subscription);
@@ -103,7 +103,7 @@ void t.test(
 );
 
 void t.test(
-  'after a forced end an account that is live on chain is read once a day, never pulled from, and closed when its plan ends',
+  'after a forced end a live account is read daily, never pulled from, and closed when its plan ends',
   async (t) => {
     const { stage, plan, subscription } = await started(t);
     await force(stage, subscription);

@@ -354,7 +354,7 @@ void t.test(
 );
 
 void t.test(
-  'a top-up and a new approval that no stream reported are found by the sweep, and the past-due payment is retried at once',
+  'the sweep finds a top-up and a new approval that no stream reported, and the payment is retried at once',
   async (t) => {
     const stage = await startStage(t);
     const plan = await stage.plan();

@@ -136,7 +136,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment below the whole amount waits while a history does not reach back to its blockhash, and ends as unexplained once its period is over',
+  'a partial payment waits for a history back to its blockhash, and is unexplained after its period',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const subscription = await stage.subscriber(await stage.plan({ amount: AMOUNT }));

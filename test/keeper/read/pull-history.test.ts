@@ -31,7 +31,7 @@ const pullOf = (
   });
 
 void t.test(
-  'the transfers of a transaction are one pull per period and subscription; the fee is the transfer to the treasury',
+  'a transaction’s transfers are one pull per period and subscription; the treasury’s is the fee',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();

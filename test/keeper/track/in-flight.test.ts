@@ -56,7 +56,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that another keeper signed replaces this keeper’s: notifications of the earlier one are no longer explained',
+  'another keeper’s payment replaces this keeper’s, whose notifications are no longer explained',
   (t) => {
     const book = new InFlight();
     const id = randomUUID();
@@ -90,7 +90,7 @@ void t.test('only transactions in flight are settled, and not before their `sett
 });
 
 void t.test(
-  'a payment that another process signed explains no notification, and its `checked` is null until the chain is read',
+  'a payment that another process signed explains no notification and is unchecked until the chain is read',
   (t) => {
     const book = new InFlight();
     const theirs = signed({ here: false });
@@ -127,7 +127,7 @@ void t.test(
 );
 
 void t.test(
-  'a payment that is claimed back from another keeper returns to its transaction, which then no longer counts as own',
+  'a payment claimed back from another keeper returns to its transaction, which no longer counts as own',
   (t) => {
     const book = new InFlight();
     const pack = { signature: 'pack', payments: 2 };

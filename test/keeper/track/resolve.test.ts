@@ -72,7 +72,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt does not expire before the finalized height is past its last block, nor while an endpoint knows its signature',
+  'an attempt does not expire before the finalized height, nor while an endpoint knows its signature',
   async (t) => {
     const young = await signed(t, 100);
     t.same(await young.resolver.expired([young.flying]), nothing);
@@ -102,7 +102,7 @@ void t.test(
 );
 
 void t.test(
-  'an attempt whose account was closed and reopened expires once the history had time to list it and reaches up to the new account',
+  'an attempt of an account reopened since expires once the history reaches up to the new account',
   async (t) => {
     let isListed = false;
     const listing = (rpc: Rpc): Partial<Rpc> => ({

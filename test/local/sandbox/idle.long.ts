@@ -11,7 +11,7 @@ import { call } from '../../fixtures/localnet.ts';
 import { until } from '../../fixtures/webhooks.ts';
 
 void t.test(
-  '--json without --once prints the addresses, and --no-play leaves the wallets idle; SIGINT ends the sandbox with 0',
+  '--json without --once prints the addresses, --no-play leaves wallets idle, SIGINT ends with 0',
   async (t) => {
     const wallets = join(t.testdir(), 'made', 'wallets');
     const running = start(t, [

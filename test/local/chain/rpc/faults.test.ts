@@ -89,7 +89,7 @@ async function setup(t: Test, options: LocalnetOptions = {}) {
 }
 
 void t.test(
-  'no fault is active at first: transactions run immediately, requests get responses, and the second port is up to date',
+  'without faults transactions run at once, requests are answered, and the second port is up to date',
   async (t) => {
     const { chain, stranger, transfer } = await setup(t, { lagPort: 0 });
     for (let lamports = 1_000_000; lamports < 1_000_020; lamports += 1)
@@ -178,7 +178,7 @@ void t.test(
 );
 
 void t.test(
-  'faults of status 429, with Retry-After, and 500 apply to the given number of requests, in the order they were set',
+  'faults of status 429 and 500 apply to the given number of requests, in the order they were set',
   async (t) => {
     const { chain } = await setup(t);
     await fault(chain, { kind: 'status', status: 429, count: 2, retryAfter: 7 });
@@ -418,7 +418,7 @@ void t.test('an endpoint with the maximum lag still responds at every commitment
 });
 
 void t.test(
-  'a fork reverts the last n confirmed blocks: their state and signatures are gone, and the same bytes can land again',
+  'a fork reverts the last confirmed blocks with state and signatures, and the same bytes can land again',
   async (t) => {
     const { chain, payer, stranger, transfer } = await setup(t);
     chain.mineBlocks(FINALITY_BLOCKS);
