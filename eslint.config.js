@@ -114,7 +114,6 @@ export default tseslint.config(
       'node_modules/**',
       'examples/**',
       'src/client/openapi.ts',
-      'src/pages/mobile-wallet.js',
     ],
   },
   ...tseslint.configs.strictTypeChecked,

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { build } from 'esbuild';
 import { languages } from '../src/pages/words/languages.ts';
+import { smallAdapter } from './mobile-wallet.ts';
 
 const source = new URL('../src/pages/', import.meta.url);
 const target = new URL('../dist/pages/', import.meta.url);
@@ -20,7 +21,7 @@ const entries = {
   dashboard: path('dashboard/main.tsx'),
   receipt: path('receipt/main.ts'),
   'demo-wallet': path('demo-wallet/main.ts'),
-  'mobile-wallet': path('mobile-wallet.js'),
+  'mobile-wallet': path('mobile-wallet.ts'),
   'qr-code': path('qr-code.ts'),
   style: path('style.css'),
   icon: path('icon.svg'),
@@ -50,6 +51,7 @@ const { metafile } = await build({
   sourcemap: 'external',
   loader: { '.svg': 'copy' },
   define: { 'process.env.NODE_ENV': '"production"' },
+  plugins: [smallAdapter],
   metafile: true,
   logLevel: 'warning',
 });
