@@ -47,9 +47,9 @@ Types come from the API's OpenAPI document (/openapi.json; /docs shows it). Erro
 `;
 
 /**
- * Makes a file half as long: indents with tabs, puts comments on one line, and removes repeated
- * comments, repeated items of their lists, redundant formats and response headers. Also changes .ts
- * to .js in import paths and removes the source map reference.
+ * Makes a file shorter: indents with tabs, puts comments on one line, and removes repeated comments
+ * and repeated items of their lists. Also changes .ts to .js in import paths and removes the source
+ * map reference.
  */
 function packed(text: string): string {
   const said = new Set<string>();
@@ -57,9 +57,6 @@ function packed(text: string): string {
     .replace(/\n\/\/# sourceMappingURL=.*/, '\n')
     .replaceAll(/(from '\.\/\w+)\.ts'/g, "$1.js'")
     .replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4))
-    .replaceAll(/^\t* \* Format: .*\n/gm, '')
-    .replaceAll(' (enum property replaced by openapi-typescript)', '')
-    .replaceAll(/^\t*headers: \{\n\t*\[name: string\]: unknown;\n\t*\};\n/gm, '')
     .replaceAll(/\/\*\*\n(?:\t* \* (?!@).*\n)+\t* \*\//g, (comment) =>
       comment
         .replaceAll(/([^.:*])\n\t* \*(?! *\/)/g, '$1.')

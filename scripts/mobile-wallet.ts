@@ -1,15 +1,7 @@
-// `npm run mobile-wallet` bundles the Mobile Wallet Adapter into src/pages/mobile-wallet.js. This
-// file is committed, so that `npm ci` does not install the adapter's packages. With `-- --check`
-// the script only compares the file.
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import * as esbuild from 'esbuild';
-import { installPackages } from '../test/fixtures/packages.ts';
-
-const root = fileURLToPath(new URL('..', import.meta.url));
-const folder = 'scripts/mobile-wallet';
-const target = join(root, 'src/pages/mobile-wallet.js');
+// What the bundle of the Mobile Wallet Adapter (src/pages/mobile-wallet.ts) leaves out of the
+// adapter's packages. The build fails when a package has another form than the cuts expect.
+import { readFile } from 'node:fs/promises';
+import type { Plugin } from 'esbuild';
 
 /**
  * The package's dialogs are left out, because the pages' content security policy refuses their
@@ -59,68 +51,26 @@ function withoutMessages(source: string): string {
   return text;
 }
 
-const leaveOut: esbuild.Plugin = {
-  name: 'leave-out',
-  setup(build) {
-    build.onLoad(
+/** Bundles the adapter without dialogs, error messages, QR codes and relays. */
+export const smallAdapter: Plugin = {
+  name: 'small-adapter',
+  setup(esbuild) {
+    esbuild.onLoad(
       { filter: /@solana[\\/]errors[\\/]dist[\\/]index\.browser\.mjs$/ },
       async ({ path }) => ({ contents: withoutMessages(await readFile(path, 'utf8')) }),
     );
-    build.onLoad(
+    esbuild.onLoad(
       { filter: /wallet-standard-mobile[\\/]lib[\\/]esm[\\/]index\.browser\.js$/ },
       async ({ path }) => ({
         contents: withoutDialogs(await readFile(path, 'utf8')),
       }),
     );
-    build.onResolve({ filter: /^(qrcode|@noble\/curves\/secp256k1\.js)$/ }, ({ path }) => ({
+    esbuild.onResolve({ filter: /^(qrcode|@noble\/curves\/secp256k1\.js)$/ }, ({ path }) => ({
       path,
       namespace: 'left-out',
     }));
-    build.onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({
+    esbuild.onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({
       contents: 'export const schnorr = undefined; export default undefined;',
     }));
   },
 };
-
-/** Returns the text of src/pages/mobile-wallet.js. */
-export async function bundleMobileWallet(): Promise<string> {
-  const packages = await installPackages(folder);
-  const { outputFiles } = await esbuild.build({
-    stdin: {
-      contents:
-        "export { LocalSolanaMobileWalletAdapterWallet } from '@solana-mobile/wallet-standard-mobile';",
-      resolveDir: packages,
-    },
-    absWorkingDir: packages,
-    bundle: true,
-    format: 'esm',
-    platform: 'browser',
-    target: 'es2022',
-    legalComments: 'inline',
-    charset: 'utf8',
-    // Leaves out error messages that are meant for developers.
-    define: { 'process.env.NODE_ENV': '"production"' },
-    minifySyntax: true,
-    plugins: [leaveOut],
-    write: false,
-    logLevel: 'warning',
-  });
-  const { version } = JSON.parse(
-    await readFile(
-      join(packages, 'node_modules/@solana-mobile/wallet-standard-mobile/package.json'),
-      'utf8',
-    ),
-  ) as { version: string };
-  return `// @solana-mobile/wallet-standard-mobile ${version} (Apache-2.0) and what it imports, bundled by
-// scripts/mobile-wallet.ts without the parts that it lists. Do not edit.
-${outputFiles[0]?.text ?? ''}`;
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const text = await bundleMobileWallet();
-  if (!process.argv.includes('--check')) await writeFile(target, text);
-  else if ((await readFile(target, 'utf8')) !== text) {
-    console.error('src/pages/mobile-wallet.js differs: run "npm run mobile-wallet"');
-    process.exitCode = 1;
-  }
-}

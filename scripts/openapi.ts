@@ -1,5 +1,6 @@
 // Generates the OpenAPI document from the schemas of the routes. `npm run build` writes it to
 // dist/public/openapi.json.
+import { isDeepStrictEqual } from 'node:util';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import { createRpc } from '../src/chain/rpc/client.ts';
@@ -237,7 +238,10 @@ interface Operation {
   requestBody?: { required?: boolean; content: Record<string, Json & { schema: Json }> };
 }
 
-/** Moves schemas with a title to the components, and completes every operation. */
+/**
+ * Moves schemas with a title to the components, and completes every operation. A component is never
+ * null: where its value may be, the reference says so.
+ */
 function tidy(document: Json): Json {
   const schemas: Record<string, Json> = {};
   const walk = (node: unknown): unknown => {
@@ -251,8 +255,13 @@ function tidy(document: Json): Json {
     if (typeof walked.title !== 'string' || (walked.type ?? walked.oneOf) === undefined)
       return walked;
     const { title, ...schema } = walked;
-    schemas[title] = schema;
-    return { $ref: `#/components/schemas/${title}` };
+    const isNullable = Array.isArray(schema.type) && schema.type.includes('null');
+    const component = isNullable ? withoutNull(schema) : schema;
+    if (!isDeepStrictEqual(schemas[title] ?? component, component))
+      throw new Error(`two schemas have the title ${title}`);
+    schemas[title] = component;
+    const reference = { $ref: `#/components/schemas/${title}` };
+    return isNullable ? { anyOf: [reference, { type: 'null' }] } : reference;
   };
   walk(webhookEvent);
   const events = walk(webhooks);
@@ -269,6 +278,16 @@ function tidy(document: Json): Json {
       headers,
       responses: refusalResponses(),
     },
+  };
+}
+
+/** Returns the schema of the values of a nullable schema other than null. */
+function withoutNull({ type, enum: words, ...rest }: Json): Json {
+  const [only, ...more] = (type as string[]).filter((one) => one !== 'null');
+  return {
+    ...rest,
+    type: more.length === 0 ? only : [only, ...more],
+    ...(Array.isArray(words) && { enum: words.filter((word) => word !== null) }),
   };
 }
 
@@ -303,8 +322,8 @@ function complete(operation: Operation, schemas: Record<string, Json>): void {
       media.example = exampleOf(media.schema, schemas);
   }
   const body = operation.requestBody?.content['application/json'];
-  if (operation.requestBody !== undefined && Array.isArray(body?.schema.type))
-    operation.requestBody.required = false;
+  const isNullable = Array.isArray(body?.schema.type) || body?.schema.anyOf !== undefined;
+  if (operation.requestBody !== undefined && isNullable) operation.requestBody.required = false;
 }
 
 function refusalResponses(): Record<string, Response> {

@@ -6,8 +6,9 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { build } from 'esbuild';
-import { languages } from '../src/pages/words/languages.ts';
+import { build, type Plugin } from 'esbuild';
+import { languages } from '../src/words/languages.ts';
+import { smallAdapter } from './mobile-wallet.ts';
 
 const source = new URL('../src/pages/', import.meta.url);
 const target = new URL('../dist/pages/', import.meta.url);
@@ -20,7 +21,7 @@ const entries = {
   dashboard: path('dashboard/main.tsx'),
   receipt: path('receipt/main.ts'),
   'demo-wallet': path('demo-wallet/main.ts'),
-  'mobile-wallet': path('mobile-wallet.js'),
+  'mobile-wallet': path('mobile-wallet.ts'),
   'qr-code': path('qr-code.ts'),
   style: path('style.css'),
   icon: path('icon.svg'),
@@ -28,8 +29,19 @@ const entries = {
   ...Object.fromEntries(
     Object.keys(languages)
       .filter((code) => code !== 'en')
-      .map((code) => [`words-${code}`, path(`words/${code}.ts`)]),
+      .map((code) => [`words-${code}`, path(`../words/${code}.json`)]),
   ),
+};
+
+/** Of a catalogue, pages have the section `pages` alone. */
+const pageWords: Plugin = {
+  name: 'page-words',
+  setup(esbuild) {
+    esbuild.onLoad({ filter: /[\\/]words[\\/]\w+\.json$/ }, async ({ path: file }) => {
+      const { pages } = JSON.parse(await readFile(file, 'utf8')) as { pages: object };
+      return { contents: `export default ${JSON.stringify({ pages })};`, loader: 'js' };
+    });
+  },
 };
 
 await rm(target, { recursive: true, force: true });
@@ -50,6 +62,7 @@ const { metafile } = await build({
   sourcemap: 'external',
   loader: { '.svg': 'copy' },
   define: { 'process.env.NODE_ENV': '"production"' },
+  plugins: [smallAdapter, pageWords],
   metafile: true,
   logLevel: 'warning',
 });

@@ -72,6 +72,8 @@ const due = nullable({
   description: 'Due time of the next payment; null if none will be due.',
 });
 
+/** Fields of `data` in the events after which a subscription goes on. */
+const continued = { nextPaymentDue: due };
 const replacedBy = {
   ...Id,
   description: 'The subscription that replaces it in a change of plan.',
@@ -178,7 +180,7 @@ const own: Record<EventType, TProperties> = {
     delegationRevokedAt: { ...Time, description: 'Time at which the service detected it.' },
     reason: meaning(revocationReasons, 'The way in which the wallet revoked its approval.'),
   },
-  subscription_resumed: { nextPaymentDue: due },
+  subscription_resumed: continued,
   renewal_upcoming: {
     dueAt: { ...Time, description: 'Due time of the payment.' },
     amount: { ...Amount, description: 'Amount of the payment, USDC base units.' },
@@ -196,7 +198,7 @@ const own: Record<EventType, TProperties> = {
   subscription_paused: {
     pausedAt: { ...Time, description: 'No payment is collected after this time.' },
   },
-  subscription_unpaused: { nextPaymentDue: due },
+  subscription_unpaused: continued,
   refund_recorded: {
     refundId: { ...Id, description: 'The refund.' },
     transactionId: { ...Id, description: 'The refunded payment.' },
@@ -224,6 +226,7 @@ const eventOf = (type: EventType) =>
           : Type.Object(
               { ...common, ...own[type] },
               {
+                ...(own[type] === continued && { title: 'ContinuedSubscription' }),
                 description: 'The subscription after the event, and the fields of the event type.',
               },
             ),

@@ -9,11 +9,11 @@ import { moduleOptions } from '../scripts/modules.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folders = ['src', 'test', 'bench', 'scripts'];
 
-/** Imports between files stay imports, with the compiled file's ending. */
+/** Imports between files stay imports, with the compiled file's ending. JSON is bundled. */
 const relativeImports: Plugin = {
   name: 'relative-imports',
   setup(esbuild) {
-    esbuild.onResolve({ filter: /^\.{1,2}\// }, ({ kind, path }) =>
+    esbuild.onResolve({ filter: /^\.{1,2}\/.*\.(?:tsx?|js)$/ }, ({ kind, path }) =>
       kind === 'entry-point' ? undefined : { path: path.replace(/\.tsx?$/, '.js'), external: true },
     );
   },

@@ -10,12 +10,11 @@ interface Entry {
   resolved?: string;
 }
 
-/** The project's, and those of packages that one test, benchmark or script installs. */
+/** The project's, and those of packages that one test, benchmark or example installs. */
 const FILES = [
   'package-lock.json',
   'test/generators/package-lock.json',
   'bench/dispatch/peers/package-lock.json',
-  'scripts/mobile-wallet/package-lock.json',
   'test/deploy/kubernetes/package-lock.json',
   'examples/saas/package-lock.json',
 ];

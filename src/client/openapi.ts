@@ -616,31 +616,19 @@ export interface webhooks {
 export interface components {
     schemas: {
         Access: {
-            /**
-             * Format: date-time
-             * End of the access; null if it never began. With collection_late it may be later than the subscription’s accessUntil.
-             */
+            /** End of the access; null if it never began. With collection_late it may be later than the subscription’s accessUntil. */
             accessUntil: string | null;
-            /**
-             * Format: date-time
-             * Time of the check, by the clock of the service.
-             */
+            /** Time of the check, by the clock of the service. */
             checkedAt: string;
             /** Whether to grant access now. */
             hasAccess: boolean;
             /** paid, trial, grace and collection_late grant access. grace: a payment has failed, and the plan’s grace is not over. collection_late: a payment is due and has not failed, but is not collected yet. */
             reason: "paid" | "trial" | "grace" | "collection_late" | "no_subscription" | "first_payment_pending" | "payment_overdue" | "paused" | "refunded" | "cancelled" | "expired";
-            /**
-             * Format: date-time
-             * The response is valid until this time: ask again afterwards.
-             */
+            /** The response is valid until this time: ask again afterwards. */
             revalidateAfter: string;
             /** Status of the subscription; null if there is none. */
             status: "active" | "past_due" | "cancelled" | "expired" | null;
-            /**
-             * Format: uuid
-             * The subscription that the result is based on.
-             */
+            /** The subscription that the result is based on. */
             subscriptionId: string | null;
             /** Number of live subscriptions of the customer (active or past_due), up to 50. More than one: check whether one is a duplicate. */
             subscriptions: number;
@@ -660,10 +648,7 @@ export interface components {
                 cancelled: number;
                 /** Share of subscriptions active or past due at the start that were cancelled or expired; null if there were none. */
                 churnRate: number | null;
-                /**
-                 * Format: date
-                 * The day, UTC.
-                 */
+                /** The day, UTC. */
                 date: string;
                 /** Within the range. */
                 expired: number;
@@ -704,10 +689,7 @@ export interface components {
             expired: number;
             /** USDC base units (6 decimals) as a string. */
             fees: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             from: string;
             /** USDC base units (6 decimals) as a string. */
             gross: string;
@@ -740,101 +722,51 @@ export interface components {
             sponsored: components["schemas"]["Sponsoring"];
             /** Share of attempts that succeeded; null without attempts. */
             successRate: number | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             to: string;
         };
         ApiKey: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             lastUsedAt: string | null;
             /** The prefix and six more characters. */
             prefix: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             revokedAt: string | null;
         };
         App: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: text
-             * Shown to subscribers.
-             */
+            /** Shown to subscribers. */
             description: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** Where the logo is served. */
             logoUrl: string | null;
-            /**
-             * Format: name
-             * 1 to 120 characters.
-             */
+            /** 1 to 120 characters. */
             name: string;
             onePerCustomer: components["schemas"]["OnePerCustomer"];
             ownIdsBySubscriber: components["schemas"]["OwnIdsBySubscriber"];
             planChanges: components["schemas"]["PlanChanges"];
-            /**
-             * Format: http-url
-             * Privacy notice.
-             */
+            /** Privacy notice. */
             privacyUrl: string | null;
             registerUnclaimed: components["schemas"]["RegisterUnclaimed"];
             /** Origins that a checkout session may redirect to; in production they are https. */
             returnOrigins: string[];
             /** Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored. */
             sponsorship: "on" | "off";
-            /**
-             * Format: email
-             * Address for support.
-             */
+            /** Address for support. */
             supportEmail: string | null;
-            /**
-             * Format: http-url
-             * Page for support.
-             */
+            /** Page for support. */
             supportUrl: string | null;
-            /**
-             * Format: http-url
-             * Terms.
-             */
+            /** Terms. */
             termsUrl: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             updatedAt: string;
-            /**
-             * Format: date-time
-             * When the website named the app.
-             */
+            /** When the website named the app. */
             websiteProvenAt: string | null;
-            /**
-             * Format: http-url
-             * Shown to subscribers: as a link once it is proven, else as a claim.
-             */
+            /** Shown to subscribers: as a link once it is proven, else as a claim. */
             websiteUrl: string | null;
         };
         Attention: {
@@ -850,10 +782,6 @@ export interface components {
                  *     - `wrong_program_or_mint`: The plan collects another token.
                  */
                 collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint";
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 id: string;
                 /** Name of the plan. */
                 name: string;
@@ -873,29 +801,16 @@ export interface components {
             unregistered: number;
         };
         CancelFinalizedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
                 /** Whether the account on chain is closed. */
                 accountClosed: boolean;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
-                /**
-                 * Format: date-time
-                 * End of the subscription.
-                 */
+                /** End of the subscription. */
                 cancelledAt?: string | null;
                 /** Credit that is left at the end, USDC base units; absent if none is left. It is not paid out. The next registration of the same account takes it over. */
                 credit?: string;
@@ -911,117 +826,54 @@ export interface components {
                  *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
                  */
                 endReason?: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed";
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /**
-                 * Format: uuid
-                 * The subscription that replaces it in a change of plan.
-                 */
+                /** The subscription that replaces it in a change of plan. */
                 replacedBy?: string;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "cancel_finalized";
         };
         CancelForcedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
-                /**
-                 * Format: date-time
-                 * End of the subscription.
-                 */
+                /** End of the subscription. */
                 cancelledAt?: string | null;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
@@ -1029,54 +881,28 @@ export interface components {
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "cancel_forced";
         };
         CancelRequestedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
-                /**
-                 * Format: date-time
-                 * Time of the request.
-                 */
+                /** Time of the request. */
                 cancelRequestedAt: string;
                 /**
                  * The party that requested it.
@@ -1085,273 +911,112 @@ export interface components {
                  *     - `merchant`: The merchant cancelled in the API or in the dashboard.
                  */
                 cancelRequestedBy: "subscriber" | "merchant";
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /**
-                 * Format: uuid
-                 * The subscription that replaces it in a change of plan.
-                 */
+                /** The subscription that replaces it in a change of plan. */
                 replacedBy?: string;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "cancel_requested";
         };
+        /**
+         * The party that requested the cancellation; null without one.
+         *
+         *     - `subscriber`: The wallet cancelled.
+         *     - `merchant`: The merchant cancelled in the API or in the dashboard.
+         */
+        CancelRequester: "subscriber" | "merchant";
         ChangedWebhookEndpoint: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: date-time
-             * Nothing is queued for it and nothing sent since then; null while enabled.
-             */
+            /** Nothing is queued for it and nothing sent since then; null while enabled. */
             disabledAt: string | null;
-            /**
-             * Why it is disabled.
-             *
-             *     - `merchant`: Disabled by PATCH.
-             *     - `failing`: Disabled by the service after days of nothing but failures.
-             */
-            disabledReason: "merchant" | "failing" | null;
-            /** Opt-in event types, in addition to those that every endpoint gets. */
-            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-            /**
-             * Format: date-time
-             * The first failed request after the last successful one; null unless it fails.
-             */
+            disabledReason: components["schemas"]["DisabledReason"] | null;
+            extraEvents: components["schemas"]["ExtraEvents"];
+            /** The first failed request after the last successful one; null unless it fails. */
             failingSince: string | null;
             /** Names of your own headers. Their values are encrypted and not shown. */
             headerNames: string[];
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** Why the last failed request failed: an HTTP status or a code of the attempts. */
             lastError: string | null;
-            /**
-             * Format: date-time
-             * End of the last failed request.
-             */
+            /** End of the last failed request. */
             lastErrorAt: string | null;
-            /**
-             * Format: date-time
-             * End of the last successful request.
-             */
+            /** End of the last successful request. */
             lastSuccessAt: string | null;
             /** Maximum number of requests per second; null: no limit. */
             maxPerSecond: number | null;
             /** Number of events that it missed while disabled and that are queued now; 0 unless this request enabled it. */
             missedEvents: number;
-            /**
-             * Format: date-time
-             * End of the time in which the previous secret signs as well.
-             */
+            /** End of the time in which the previous secret signs as well. */
             previousSecretExpiresAt: string | null;
             /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
             successRate: number | null;
-            /**
-             * Format: http-url
-             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
-             */
+            /** Must be HTTPS in production. Stored as it is called: normalized, without a fragment. */
             url: string;
         };
         ChangeOffer: {
-            /** The payment after the next one. */
-            after: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: date-time
-                 * ISO 8601, UTC.
-                 */
-                dueAt: string;
-            } | null;
-            /**
-             * Format: date-time
-             * The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment.
-             */
+            after: components["schemas"]["PaymentAfterNext"] | null;
+            /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
             /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
             credit: string;
-            /**
-             * Format: date-time
-             * End of the replaced subscription.
-             */
+            /** End of the replaced subscription. */
             endsAt: string;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
-            /** The payment after that. */
-            next: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: date-time
-                 * ISO 8601, UTC.
-                 */
-                dueAt: string;
-            } | null;
-            notSponsored: components["schemas"]["NotSponsored"];
-            /**
-             * Format: uuid
-             * Names the transaction when it is sent back signed.
-             */
+            next: components["schemas"]["NextPayment"] | null;
+            notSponsored: components["schemas"]["NotSponsored"] | null;
+            /** Names the transaction when it is sent back signed. */
             offerId: string;
-            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
-            schedule: {
-                /** Each payment, base units. */
-                amount: string;
-                /** Credit of a change of plan that each payment spends beside amount, base units. */
-                creditSpent: string;
-                /**
-                 * Format: date-time
-                 * When the first of them is due.
-                 */
-                dueAt: string;
-                /** Number of payments; null: until the subscription ends. */
-                times: number | null;
-                /**
-                 * Format: date-time
-                 * End of the time that the first of them pays for.
-                 */
-                until: string;
-            }[];
+            schedule: components["schemas"]["Schedule"];
             /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
             sponsored: boolean;
-            /**
-             * Format: date-time
-             * The first payment is deferred to this time; null: it is due at once.
-             */
+            /** The first payment is deferred to this time; null: it is due at once. */
             startsAt: string | null;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
             /** Paid when the transaction lands, base units. */
             today: string;
-            /**
-             * Format: byte
-             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-             */
+            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
             transaction: string;
             /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
             when: "now" | "period_end";
         };
         ChangePreview: {
-            /** The payment after the next one. */
-            after: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: date-time
-                 * ISO 8601, UTC.
-                 */
-                dueAt: string;
-            } | null;
-            /**
-             * Format: date-time
-             * The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment.
-             */
+            after: components["schemas"]["PaymentAfterNext"] | null;
+            /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
             /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
             credit: string;
-            /**
-             * Format: date-time
-             * End of the replaced subscription.
-             */
+            /** End of the replaced subscription. */
             endsAt: string;
-            /** The payment after that. */
-            next: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: date-time
-                 * ISO 8601, UTC.
-                 */
-                dueAt: string;
-            } | null;
-            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
-            schedule: {
-                /** Each payment, base units. */
-                amount: string;
-                /** Credit of a change of plan that each payment spends beside amount, base units. */
-                creditSpent: string;
-                /**
-                 * Format: date-time
-                 * When the first of them is due.
-                 */
-                dueAt: string;
-                /** Number of payments; null: until the subscription ends. */
-                times: number | null;
-                /**
-                 * Format: date-time
-                 * End of the time that the first of them pays for.
-                 */
-                until: string;
-            }[];
-            /**
-             * Format: date-time
-             * The first payment is deferred to this time; null: it is due at once.
-             */
+            next: components["schemas"]["NextPayment"] | null;
+            schedule: components["schemas"]["Schedule"];
+            /** The first payment is deferred to this time; null: it is due at once. */
             startsAt: string | null;
             /** Paid when the transaction lands, base units. */
             today: string;
@@ -1361,123 +1026,95 @@ export interface components {
         CheckoutOffer: {
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
-            /**
-             * Format: uuid
-             * Names the transaction when it is sent back signed.
-             */
+            /** Names the transaction when it is sent back signed. */
             offerId: string;
-            /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
-            replaces: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
-                delegate: string;
-            } | null;
+            replaces: components["schemas"]["ReplacedApproval"] | null;
             /** Stands for the wallet in the next requests. Given once. */
             secret: string;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
-            /**
-             * Format: byte
-             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-             */
+            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
             transaction: string;
-        } | null;
+        };
         CheckoutSession: {
             /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
             allowSecond: boolean;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: http-url
-             * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
-             */
+            /** URL of one of the app’s returnOrigins. session_id is added as a query parameter. */
             cancelUrl: string | null;
             /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
             changeWhen: "now" | "period_end" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /** The discount of the next payments; null if there is none. */
-            discount: {
-                /** USDC base units off each payment. */
-                amountOff: string | null;
-                /** Percent of the amount, 1 to 99. */
-                percentOff: number | null;
-                /** Remaining payments that it reduces; null: all. */
-                periodsLeft: number | null;
-            } | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            discount: components["schemas"]["Discount"] | null;
+            /** ISO 8601, UTC. */
             expiresAt: string;
-            /**
-             * Format: name
-             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-             */
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
             externalId: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-            metadata: {
-                [key: string]: string;
-            };
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
+            metadata: components["schemas"]["Metadata"];
             planId: string;
-            /**
-             * Format: uuid
-             * A live subscription of the app: the session changes its plan. Only its wallet can use the session.
-             */
+            /** A live subscription of the app: the session changes its plan. Only its wallet can use the session. */
             replaces: string | null;
             /** A session is open for 24 hours. */
             status: "open" | "complete" | "expired";
-            /**
-             * Format: address
-             * The only wallet that can subscribe in it: as you gave it, or the one that began.
-             */
+            /** The only wallet that can subscribe in it: as you gave it, or the one that began. */
             subscriberWallet: string | null;
-            /**
-             * Format: uuid
-             * The subscription created in the session.
-             */
+            /** The subscription created in the session. */
             subscriptionId: string | null;
-            /**
-             * Format: http-url
-             * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
-             */
+            /** URL of one of the app’s returnOrigins. session_id is added as a query parameter. */
             successUrl: string | null;
             /** Free hours in place of those of the plan, once per wallet and app, and per externalId. null: those of the plan. */
             trialHours: number | null;
             /** The checkout page: redirect the customer to it. */
             url: string;
         };
+        /**
+         * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
+         *
+         *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
+         *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
+         *     - `receiver_account_missing`: Your wallet has no USDC account any more.
+         *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
+         *     - `wrong_program_or_mint`: The plan collects another token.
+         */
+        CollectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint";
+        /** The subscription after the event, and the fields of the event type. */
+        ContinuedSubscription: {
+            /** Grant access until this time. */
+            accessUntil: string | null;
+            appId: string;
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
+            externalId: string | null;
+            /** A Solana address in Base58. */
+            merchantWallet: string;
+            metadata: components["schemas"]["Metadata"];
+            /** Due time of the next payment; null if none will be due. */
+            nextPaymentDue: string | null;
+            ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+            /** End of the paid period. */
+            paidThrough: string | null;
+            planId: string;
+            /** The plan’s name. */
+            planName: string;
+            /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
+            sequence: number;
+            /** Status of the subscription after the event. */
+            status: "active" | "past_due" | "cancelled" | "expired";
+            /** A Solana address in Base58. */
+            subscriberWallet: string;
+            subscriptionId: string;
+            /** Address of the account on chain, in Base58. */
+            subscriptionPda: string;
+            /** A sample event that the merchant triggered in development. */
+            test?: boolean;
+        };
         Customer: {
             /** Total amountGross of the succeeded payments, USDC base units. */
             amountPaid: string;
             /** Total of the finalized refunds, USDC base units. */
             amountRefunded: string;
-            /**
-             * Format: date-time
-             * Time of the first subscription.
-             */
+            /** Time of the first subscription. */
             createdAt: string;
             /** Credit of changes of plan that live subscriptions have left. */
             credit: string;
@@ -1491,53 +1128,23 @@ export interface components {
             wallets: string[];
         };
         DelegationRevokedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
-                /**
-                 * Format: date-time
-                 * Time at which the service detected it.
-                 */
+                /** Time at which the service detected it. */
                 delegationRevokedAt: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
@@ -1553,96 +1160,38 @@ export interface components {
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "delegation_revoked";
         };
         Delivery: {
             /** Number of requests made. */
             attempts: number;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             eventId: string;
             /** The event’s type. */
             eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             finishedAt: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Why the last attempt got no answer; null with an answer.
-             *
-             *     - `timeout`: No status line came within 5 seconds.
-             *     - `dns`: The host’s name has no address, or the name servers did not answer.
-             *     - `refused`: Nothing accepts connections at that address and port.
-             *     - `reset`: The connection was closed before a status line came.
-             *     - `unreachable`: No route leads to the address.
-             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
-             *     - `expired`: A certificate has expired, or is not valid yet.
-             *     - `wrong_host`: The certificate is for another host.
-             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
-             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
-             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
-             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
-             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
-             *     - `protocol`: The answer was not HTTP.
-             *     - `error`: Something else went wrong.
-             */
-            lastError: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
+            lastError: components["schemas"]["LastDeliveryError"] | null;
             /** HTTP status of the last attempt; null without an answer. */
             lastHttpStatus: number | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             nextAttemptAt: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             replayOf: string | null;
             /** failed: its retries are exhausted. cancelled: the endpoint was deleted first. */
             status: "pending" | "delivered" | "failed" | "cancelled";
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             webhookId: string;
         };
         DeliveryAttempt: {
@@ -1650,104 +1199,90 @@ export interface components {
             address: string | null;
             /** Milliseconds until the response or the failure. */
             durationMs: number;
-            /**
-             * The reason why there is no response; null with a response.
-             *
-             *     - `timeout`: No status line came within 5 seconds.
-             *     - `dns`: The host’s name has no address, or the name servers did not answer.
-             *     - `refused`: Nothing accepts connections at that address and port.
-             *     - `reset`: The connection was closed before a status line came.
-             *     - `unreachable`: No route leads to the address.
-             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
-             *     - `expired`: A certificate has expired, or is not valid yet.
-             *     - `wrong_host`: The certificate is for another host.
-             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
-             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
-             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
-             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
-             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
-             *     - `protocol`: The answer was not HTTP.
-             *     - `error`: Something else went wrong.
-             */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
+            error: components["schemas"]["RequestFailure"] | null;
             /** HTTP status; null without a response. */
             httpStatus: number | null;
             /** Number of the attempt, from 1. */
             number: number;
             /** The start of the response body, as text. */
             response: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             startedAt: string;
         };
+        /**
+         * Why it is disabled.
+         *
+         *     - `merchant`: Disabled by PATCH.
+         *     - `failing`: Disabled by the service after days of nothing but failures.
+         */
+        DisabledReason: "merchant" | "failing";
+        /** The discount of the next payments; null if there is none. */
+        Discount: {
+            /** USDC base units off each payment. */
+            amountOff: string | null;
+            /** Percent of the amount, 1 to 99. */
+            percentOff: number | null;
+            /** Remaining payments that it reduces; null: all. */
+            periodsLeft: number | null;
+        };
+        /** Either percentOff or amountOff. The reduced amount is rounded down. */
+        DiscountInput: {
+            /** USDC base units off each payment, as a string. */
+            amountOff?: string;
+            /** Percent of the amount. */
+            percentOff?: number;
+            /** Payments that it reduces. null or absent: all. */
+            periods?: number | null;
+        };
         EndpointDisabledEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The endpoint. */
             data: {
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
                 /** Who disabled it: its merchant or the service. */
                 disabledReason: "merchant" | "failing";
-                /**
-                 * Format: date-time
-                 * The first failure after the last success.
-                 */
+                /** The first failure after the last success. */
                 failingSince: string | null;
                 /** HTTP status or code of the last failure. */
                 lastError: string | null;
                 /** Its URL. */
                 url: string;
-                /**
-                 * Format: uuid
-                 * The endpoint.
-                 */
+                /** The endpoint. */
                 webhookId: string;
             };
-            /**
-             * Format: uuid
-             * The event’s id.
-             */
+            /** The event’s id. */
             id: string;
-            /** A webhook endpoint was disabled. Only listed, and sent to no endpoint. (enum property replaced by openapi-typescript) */
+            /** A webhook endpoint was disabled. Only listed, and sent to no endpoint. */
             type: "endpoint_disabled";
         };
+        /**
+         * The reason of the end; null before it ends and after a cancellation at the end of the period.
+         *
+         *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
+         *     - `forced`: The merchant ended it immediately.
+         *     - `plan_ended`: The plan has reached its end time.
+         *     - `plan_closed`: The plan was closed on chain.
+         *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
+         *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
+         *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
+         */
+        EndReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed";
         Event: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
             /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
-            /**
-             * Format: uuid
-             * null for an event of a plan or an endpoint.
-             */
+            /** null for an event of a plan or an endpoint. */
             subscriptionId: string | null;
             /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
         };
+        /** Opt-in event types, in addition to those that every endpoint gets. */
+        ExtraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
         Failure: {
             /** Always null. */
             data: null;
@@ -1767,6 +1302,19 @@ export interface components {
             };
             success: false;
         };
+        /**
+         * The reason of the failure; null if it succeeded.
+         *
+         *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+         *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+         *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+         *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
+         *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+         *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+         *     - `authority_closed`: The wallet closed the account that authorizes payments.
+         *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
+         */
+        FailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced";
         Feed: {
             /** The next value of "after". */
             cursor: string;
@@ -1776,15 +1324,8 @@ export interface components {
         FeedEvent: {
             /** The payload, byte for byte as it is signed and sent. */
             body: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** Whether it is a sample event that the merchant triggered. */
             sample: boolean;
@@ -1794,222 +1335,141 @@ export interface components {
         HandedOver: {
             /** Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again. */
             cancelled: boolean;
-            /**
-             * Format: date-time
-             * When the token expires.
-             */
+            /** When the token expires. */
             expiresAt: string | null;
             /** Why it was refused or failed. */
             reason: string | null;
-            /**
-             * Why the service did not sign; machine-readable.
-             *
-             *     - `off`: This service sponsors no transactions.
-             *     - `app_off`: The merchant does not sponsor transactions.
-             *     - `trial`: A subscription with a trial is not sponsored, because it begins without a payment.
-             *     - `below_minimum`: The first payment is too small to be sponsored.
-             *     - `short_period`: The plan ends within the first period.
-             *     - `change_of_plan`: Only a change of plan that is paid at once is sponsored, by a signed-in wallet whose approval stands.
-             *     - `running`: The wallet has a subscription to the plan that still runs.
-             *     - `no_token_account`: The wallet has no USDC account.
-             *     - `insufficient_usdc`: The wallet has too little USDC for the first payment.
-             *     - `frozen`: The USDC account of the wallet is frozen by the issuer of USDC.
-             *     - `not_collectable`: Payments of the plan cannot be collected at the moment.
-             *     - `nothing_to_do`: The chain does not need this transaction any more.
-             *     - `suspended`: The merchant or the wallet is suspended, or collection is held.
-             *     - `budget`: The sponsoring budget of the day is used up.
-             *     - `merchant_budget`: The sponsoring budget of the merchant is used up.
-             *     - `wallet_budget`: The sponsoring budget of this wallet is used up for today.
-             *     - `address_budget`: The sponsoring budget of this network address is used up for today.
-             *     - `failed_lately`: A sponsored transaction of this wallet or network address failed within the hour.
-             *     - `under_way`: A sponsored transaction of this wallet is under way.
-             *     - `low_balance`: The sponsor keeps its SOL for renewals at the moment.
-             *     - `changed`: The signed transaction differs from what the service built.
-             *     - `lapsed`: The transaction was not signed in time: its blockhash has expired.
-             *     - `would_fail`: The transaction would fail on the network.
-             *     - `no_room`: The transaction would be too long with the assertions that a wallet may append.
-             */
-            refusal: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "change_of_plan" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail" | "no_room" | null;
+            refusal: components["schemas"]["SponsorshipRefusal"] | null;
             /** The transaction’s signature in Base58, once it is signed. */
             signature: string | null;
             /** offered: The wallet has not signed. signed: It waits until the service signs and sends it. sent: A node has taken it; this state comes back if a fork drops it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. unsponsored: The service does not pay for it at the moment, and "refusal" tells why. Nothing was sent: ask again without "sponsored", and your wallet pays. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed, or the service did not sign it in time: it can land no more, and nothing was paid. Ask for a new offer. */
             state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "unsponsored" | "refused" | "failed" | "lapsed";
-            /**
-             * Format: uuid
-             * The subscription that it created, once it is final.
-             */
+            /** The subscription that it created, once it is final. */
             subscriptionId: string | null;
             /** A subscriber’s JWT. Given once, to the first request with the signed transaction. */
             token: string | null;
+        };
+        /**
+         * Why the last attempt got no answer; null with an answer.
+         *
+         *     - `timeout`: No status line came within 5 seconds.
+         *     - `dns`: The host’s name has no address, or the name servers did not answer.
+         *     - `refused`: Nothing accepts connections at that address and port.
+         *     - `reset`: The connection was closed before a status line came.
+         *     - `unreachable`: No route leads to the address.
+         *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
+         *     - `expired`: A certificate has expired, or is not valid yet.
+         *     - `wrong_host`: The certificate is for another host.
+         *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
+         *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
+         *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
+         *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
+         *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
+         *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
+         *     - `protocol`: The answer was not HTTP.
+         *     - `error`: Something else went wrong.
+         */
+        LastDeliveryError: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error";
+        /**
+         * Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.
+         *
+         *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
+         *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
+         *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
+         *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
+         *     - `account_owner_changed`: The USDC account belongs to another wallet now.
+         *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
+         *     - `authority_closed`: The wallet closed the account that authorizes payments.
+         *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
+         */
+        LastFailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced";
+        /** Your own key-value data: up to 20 strings, 4 KiB in total. */
+        Metadata: {
+            [key: string]: string;
+        };
+        /** Your own key-value data: up to 20 strings, 4 KiB in total. */
+        MetadataInput: {
+            [key: string]: string;
         };
         NewPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
             /** The amount in human-readable form. */
             amountDisplay: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
-             *
-             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
-             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
-             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
-             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
-             *     - `wrong_program_or_mint`: The plan collects another token.
-             */
-            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            collectionBlockedReason: components["schemas"]["CollectionBlockedReason"] | null;
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: text
-             * Shown on the plan’s page instead of the app’s description.
-             */
+            /** Shown on the plan’s page instead of the app’s description. */
             description: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             endsAt: string | null;
             /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** As stored on chain; empty if there is none. */
             metadataUri: string;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot?: number;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             mint: string;
-            /**
-             * Format: name
-             * 1 to 120 characters.
-             */
+            /** 1 to 120 characters. */
             name: string;
             /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
             noticeHours: number[] | null;
-            /**
-             * Format: uuid
-             * Names the transaction when it is sent back signed.
-             */
+            /** Names the transaction when it is sent back signed. */
             offerId?: string;
             /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
             pastDueDays: number | null;
             /** Length of a period. */
             periodHours: number;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             planPda: string;
             /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
             /** pending: not seen on chain yet. sunset: takes no new registrations. */
             status: "pending" | "active" | "sunset" | "ended";
-            /**
-             * Format: byte
-             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-             */
+            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
             transaction?: string;
             /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             updatedAt: string;
             /** Likely misplaced decimal points. The plan is valid regardless. */
-            warnings: {
-                /**
-                 * Machine-readable.
-                 *
-                 *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
-                 *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
-                 */
-                code: "amount_far_below" | "amount_far_above";
-                /** Human-readable; may change. */
-                message: string;
-            }[];
+            warnings: components["schemas"]["PlanWarning"][];
         };
         NewRefund: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless the transfer landed twice, or one landed that counted as lost. */
             excess: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
-            /**
-             * Format: date-time
-             * Block time of the transfer.
-             */
+            /** Block time of the transfer. */
             occurredAt: string | null;
-            /**
-             * Format: uuid
-             * Names the transaction when it is sent back signed.
-             */
+            /** Names the transaction when it is sent back signed. */
             offerId: string;
-            /**
-             * Format: address
-             * A reference key among the accounts of the transfer, by which it is found on chain. A transfer that landed twice is two refunds with one reference.
-             */
+            /** A reference key among the accounts of the transfer, by which it is found on chain. A transfer that landed twice is two refunds with one reference. */
             reference: string;
             /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */
             status: "pending" | "succeeded" | "expired";
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             subscriptionId: string;
-            /**
-             * Format: byte
-             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-             */
+            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
             transaction: string;
-            /**
-             * Format: uuid
-             * The refunded payment.
-             */
+            /** The refunded payment. */
             transactionId: string;
             /** Signature of the transfer on chain, in Base58. */
             txSignature: string | null;
         };
         NewReplay: {
-            /**
-             * Format: date-time
-             * Start of the run.
-             */
+            /** Start of the run. */
             createdAt: string | null;
-            /**
-             * Format: date-time
-             * When the last event was queued.
-             */
+            /** When the last event was queued. */
             finishedAt: string | null;
-            /**
-             * Format: uuid
-             * The run; null for a dry run.
-             */
+            /** The run; null for a dry run. */
             id: string | null;
             /** The matches, by the status of their newest delivery. */
             matching: {
@@ -2028,60 +1488,27 @@ export interface components {
             total: number;
         };
         NewWebhookEndpoint: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: date-time
-             * Nothing is queued for it and nothing sent since then; null while enabled.
-             */
+            /** Nothing is queued for it and nothing sent since then; null while enabled. */
             disabledAt: string | null;
-            /**
-             * Why it is disabled.
-             *
-             *     - `merchant`: Disabled by PATCH.
-             *     - `failing`: Disabled by the service after days of nothing but failures.
-             */
-            disabledReason: "merchant" | "failing" | null;
-            /** Opt-in event types, in addition to those that every endpoint gets. */
-            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-            /**
-             * Format: date-time
-             * The first failed request after the last successful one; null unless it fails.
-             */
+            disabledReason: components["schemas"]["DisabledReason"] | null;
+            extraEvents: components["schemas"]["ExtraEvents"];
+            /** The first failed request after the last successful one; null unless it fails. */
             failingSince: string | null;
             /** Names of your own headers. Their values are encrypted and not shown. */
             headerNames: string[];
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** Why the last failed request failed: an HTTP status or a code of the attempts. */
             lastError: string | null;
-            /**
-             * Format: date-time
-             * End of the last failed request.
-             */
+            /** End of the last failed request. */
             lastErrorAt: string | null;
-            /**
-             * Format: date-time
-             * End of the last successful request.
-             */
+            /** End of the last successful request. */
             lastSuccessAt: string | null;
             /** Maximum number of requests per second; null: no limit. */
             maxPerSecond: number | null;
-            /**
-             * Format: date-time
-             * End of the time in which the previous secret signs as well.
-             */
+            /** End of the time in which the previous secret signs as well. */
             previousSecretExpiresAt: string | null;
             /** Number of pending deliveries of the previous endpoint, deleted within the last 7 days, that were queued for this one. */
             requeuedDeliveries: number;
@@ -2089,11 +1516,15 @@ export interface components {
             secret: string;
             /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
             successRate: number | null;
-            /**
-             * Format: http-url
-             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
-             */
+            /** Must be HTTPS in production. Stored as it is called: normalized, without a fragment. */
             url: string;
+        };
+        /** The payment after that. */
+        NextPayment: {
+            /** USDC base units (6 decimals) as a string. */
+            amount: string;
+            /** ISO 8601, UTC. */
+            dueAt: string;
         };
         NotSponsored: {
             /**
@@ -2127,64 +1558,42 @@ export interface components {
             code: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "change_of_plan" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail" | "no_room";
             /** Human-readable; may change. */
             message: string;
-        } | null;
+        };
+        Offer: {
+            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
+            minContextSlot: number;
+            /** Names the transaction when it is sent back signed. */
+            offerId: string;
+            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
+            transaction: string;
+        };
         /** Whether a customer (externalId) may have one live subscription to plans of the app only. Default: true. A second one is CONFLICT when its checkout session or its transaction is requested, unless the session has allowSecond. */
         OnePerCustomer: boolean;
         /** Whether a wallet may set externalId and metadata in its registration, where nobody has verified them. Default: false. */
         OwnIdsBySubscriber: boolean;
+        /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
+        OwnIdsFrom: "checkout" | "merchant" | "subscriber";
         OwnPlan: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
             /** The amount in human-readable form. */
             amountDisplay: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
-             *
-             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
-             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
-             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
-             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
-             *     - `wrong_program_or_mint`: The plan collects another token.
-             */
-            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            collectionBlockedReason: components["schemas"]["CollectionBlockedReason"] | null;
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: text
-             * Shown on the plan’s page instead of the app’s description.
-             */
+            /** Shown on the plan’s page instead of the app’s description. */
             description: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             endsAt: string | null;
             /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** As stored on chain; empty if there is none. */
             metadataUri: string;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             mint: string;
-            /**
-             * Format: name
-             * 1 to 120 characters.
-             */
+            /** 1 to 120 characters. */
             name: string;
             /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
             noticeHours: number[] | null;
@@ -2192,10 +1601,7 @@ export interface components {
             pastDueDays: number | null;
             /** Length of a period. */
             periodHours: number;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             planPda: string;
             /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
@@ -2203,185 +1609,66 @@ export interface components {
             status: "pending" | "active" | "sunset" | "ended";
             /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             updatedAt: string;
             /** Likely misplaced decimal points. The plan is valid regardless. */
-            warnings: {
-                /**
-                 * Machine-readable.
-                 *
-                 *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
-                 *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
-                 */
-                code: "amount_far_below" | "amount_far_above";
-                /** Human-readable; may change. */
-                message: string;
-            }[];
+            warnings: components["schemas"]["PlanWarning"][];
         };
         OwnSubscription: {
-            /**
-             * Format: date-time
-             * Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.
-             */
+            /** Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due. */
             accessUntil: string | null;
             /** The amount of the plan, which the program on chain allows per period. A discount reduces it; nextAmount is the next payment. */
             amount: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             cancelledAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             cancelRequestedAt: string | null;
-            /**
-             * The party that requested the cancellation; null without one.
-             *
-             *     - `subscriber`: The wallet cancelled.
-             *     - `merchant`: The merchant cancelled in the API or in the dashboard.
-             */
-            cancelRequestedBy: "subscriber" | "merchant" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            cancelRequestedBy: components["schemas"]["CancelRequester"] | null;
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
             credit: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             delegationRevokedAt: string | null;
-            /** The discount of the next payments; null if there is none. */
-            discount: {
-                /** USDC base units off each payment. */
-                amountOff: string | null;
-                /** Percent of the amount, 1 to 99. */
-                percentOff: number | null;
-                /** Remaining payments that it reduces; null: all. */
-                periodsLeft: number | null;
-            } | null;
-            /**
-             * The reason of the end; null before it ends and after a cancellation at the end of the period.
-             *
-             *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
-             *     - `forced`: The merchant ended it immediately.
-             *     - `plan_ended`: The plan has reached its end time.
-             *     - `plan_closed`: The plan was closed on chain.
-             *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
-             *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
-             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
-             */
-            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed" | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
+            discount: components["schemas"]["Discount"] | null;
+            endReason: components["schemas"]["EndReason"] | null;
             id: string;
-            /**
-             * Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.
-             *
-             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
-             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
-             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
-             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
-             *     - `authority_closed`: The wallet closed the account that authorizes payments.
-             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
-             */
-            lastFailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            lastFailureReason: components["schemas"]["LastFailureReason"] | null;
+            /** A Solana address in Base58. */
             merchantWallet: string;
             /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
-            /**
-             * Format: date-time
-             * Due time of the next payment; of a past-due subscription, the next try.
-             */
+            /** Due time of the next payment; of a past-due subscription, the next try. */
             nextPaymentDue: string | null;
-            /**
-             * Format: date-time
-             * End of the paid period.
-             */
+            /** End of the paid period. */
             paidThrough: string | null;
-            /**
-             * Format: date-time
-             * Time of the first failure of the payment that is past due; null otherwise.
-             */
+            /** Time of the first failure of the payment that is past due; null otherwise. */
             pastDueSince: string | null;
-            /**
-             * Format: date-time
-             * No payment is collected since this time; null unless paused.
-             */
+            /** No payment is collected since this time; null unless paused. */
             pausedAt: string | null;
             /** Length of a period in hours. */
             periodHours: number;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             planId: string;
-            /**
-             * Format: date-time
-             * Time at which the merchant lifted the end.
-             */
+            /** Time at which the merchant lifted the end. */
             reinstatedAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             replacedAt: string | null;
-            /**
-             * Format: uuid
-             * The subscription that replaced it in a change of plan: that one gives access from replacedAt on.
-             */
+            /** The subscription that replaced it in a change of plan: that one gives access from replacedAt on. */
             replacedBy: string | null;
-            /**
-             * Format: uuid
-             * The subscription that it replaced in a change of plan; null without one.
-             */
+            /** The subscription that it replaced in a change of plan; null without one. */
             replaces: string | null;
-            /**
-             * Format: date-time
-             * A change of plan deferred the first payment to this time; it is no trial. Null without one.
-             */
+            /** A change of plan deferred the first payment to this time; it is no trial. Null without one. */
             startsAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             subscriberWallet: string;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
-            /**
-             * Format: date-time
-             * No payment is collected before this time; null without a trial.
-             */
+            /** No payment is collected before this time; null without a trial. */
             trialEndsAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             updatedAt: string;
         };
         OwnTransaction: {
@@ -2393,59 +1680,23 @@ export interface components {
             amountNet: string;
             /** Total of the refunds, USDC base units; at most amountNet. */
             amountRefunded: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
             /** Number of the attempt in its period, from 1. */
             attempt: number;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
             creditSpent: string;
-            /**
-             * The reason of the failure; null if it succeeded.
-             *
-             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
-             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
-             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
-             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
-             *     - `authority_closed`: The wallet closed the account that authorizes payments.
-             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
-             */
-            failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
+            failureReason: components["schemas"]["FailureReason"] | null;
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
             further: boolean;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             occurredAt: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             periodEnd: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             periodStart: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
@@ -2453,48 +1704,32 @@ export interface components {
             receiptUrl: string | null;
             /** failed: no USDC was transferred. */
             status: "succeeded" | "failed";
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             subscriberWallet: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             subscriptionId: string;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
             /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
         };
+        /** The payment after the next one. */
+        PaymentAfterNext: {
+            /** USDC base units (6 decimals) as a string. */
+            amount: string;
+            /** ISO 8601, UTC. */
+            dueAt: string;
+        };
         PaymentFailedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
                 /** Number of the attempt in its period, from 1. */
                 attempt: number;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
                 /**
                  * The reason of the failure.
@@ -2511,36 +1746,16 @@ export interface components {
                 failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced";
                 /** Whether it was the last attempt: the subscription has expired. */
                 final: boolean;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /**
-                 * Format: date-time
-                 * Time of the next attempt; null: none.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                /** Time of the next attempt; null: none. */
                 nextAttemptAt: string | null;
-                /**
-                 * Format: date-time
-                 * Due time of the next payment; null if none will be due.
-                 */
+                /** Due time of the next payment; null if none will be due. */
                 nextPaymentDue: string | null;
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
@@ -2548,98 +1763,49 @@ export interface components {
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
                 /** The transaction that failed on chain. Its other payments may succeed later. */
                 txSignature?: string;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "payment_failed";
         };
         PaymentSuccessEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
                 /** Amount that the subscriber paid, USDC base units. */
                 amountGross: string;
                 /** The share of the merchant. */
                 amountNet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
                 /** Credit of a change of plan that paid for the period beside amountGross. */
                 creditSpent?: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /**
-                 * Format: date-time
-                 * Due time of the next payment; null if none will be due.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                /** Due time of the next payment; null if none will be due. */
                 nextPaymentDue: string | null;
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                /** End of the paid period. */
                 periodEnd: string;
-                /**
-                 * Format: date-time
-                 * Start of the paid period.
-                 */
+                /** Start of the paid period. */
                 periodStart: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
@@ -2655,90 +1821,44 @@ export interface components {
                 source: "keeper" | "foreign" | "credit";
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
                 /** Signature of the transaction on chain, in Base58. Several payments may share one. Null where a credit paid the whole period. */
                 txSignature: string | null;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "payment_success";
         };
         PingAnswer: {
             /** Milliseconds until the response or the failure. */
             durationMs: number;
-            /**
-             * The reason why there is no response; null with a response.
-             *
-             *     - `timeout`: No status line came within 5 seconds.
-             *     - `dns`: The host’s name has no address, or the name servers did not answer.
-             *     - `refused`: Nothing accepts connections at that address and port.
-             *     - `reset`: The connection was closed before a status line came.
-             *     - `unreachable`: No route leads to the address.
-             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
-             *     - `expired`: A certificate has expired, or is not valid yet.
-             *     - `wrong_host`: The certificate is for another host.
-             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
-             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
-             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
-             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
-             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
-             *     - `protocol`: The answer was not HTTP.
-             *     - `error`: Something else went wrong.
-             */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
+            error: components["schemas"]["RequestFailure"] | null;
             /** The start of the response body. */
             response: string | null;
             /** HTTP status; null without a response. */
             status: number | null;
         };
         PingEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The pinged endpoint. */
             data: {
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
                 /** A sample event, in development. */
                 test?: boolean;
-                /**
-                 * Format: uuid
-                 * The endpoint; null if the app has none.
-                 */
+                /** The endpoint; null if the app has none. */
                 webhookId: string | null;
             };
-            /**
-             * Format: uuid
-             * The id of the ping.
-             */
+            /** The id of the ping. */
             id: string;
-            /** A test event. (enum property replaced by openapi-typescript) */
+            /** A test event. */
             type: "ping";
         };
         Plan: {
@@ -2746,54 +1866,22 @@ export interface components {
             amount: string;
             /** The amount in human-readable form. */
             amountDisplay: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
-             *
-             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
-             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
-             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
-             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
-             *     - `wrong_program_or_mint`: The plan collects another token.
-             */
-            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            collectionBlockedReason: components["schemas"]["CollectionBlockedReason"] | null;
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: text
-             * Shown on the plan’s page instead of the app’s description.
-             */
+            /** Shown on the plan’s page instead of the app’s description. */
             description: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             endsAt: string | null;
             /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
             graceHours: number | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** As stored on chain; empty if there is none. */
             metadataUri: string;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             mint: string;
-            /**
-             * Format: name
-             * 1 to 120 characters.
-             */
+            /** 1 to 120 characters. */
             name: string;
             /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
             noticeHours: number[] | null;
@@ -2801,10 +1889,7 @@ export interface components {
             pastDueDays: number | null;
             /** Length of a period. */
             periodHours: number;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             planPda: string;
             /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
             retryHours: number[] | null;
@@ -2812,24 +1897,14 @@ export interface components {
             status: "pending" | "active" | "sunset" | "ended";
             /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
             trialHours: number | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             updatedAt: string;
         };
         PlanBlockedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The plan, and the fields of the event type. */
             data: {
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
                 /**
                  * The reason why no payment of the plan can be collected. The field of the plan becomes null again when payments can be collected.
@@ -2841,32 +1916,19 @@ export interface components {
                  *     - `wrong_program_or_mint`: The plan collects another token.
                  */
                 collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 planPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "plan_blocked";
         };
         /** Whether subscribers may change to other active plans of the app by themselves. Default: true. Otherwise a plan is changed in a checkout session with "replaces" only. */
@@ -2874,69 +1936,48 @@ export interface components {
         PlanChoice: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             endsAt: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** The plan’s name. */
             name: string;
             /** Length of a period in hours. */
             periodHours: number;
         };
+        PlanWarning: {
+            /**
+             * Machine-readable.
+             *
+             *     - `amount_far_below`: Per hour it costs a tenth of the app’s cheapest other plan, or less.
+             *     - `amount_far_above`: Per hour it costs ten times the app’s dearest other plan, or more.
+             */
+            code: "amount_far_below" | "amount_far_above";
+            /** Human-readable; may change. */
+            message: string;
+        };
         Profile: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: email
-             * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
-             */
+            /** Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again. */
             email: string | null;
             /** Whether the address was confirmed. Until then only confirmations are sent to it, at most three a day. */
             emailConfirmed: boolean;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted. */
             keepBuyerDetails: boolean;
-            /**
-             * Format: receipt-text
-             * Your address on receipts, up to 500 characters, on several lines.
-             */
+            /** Your address on receipts, up to 500 characters, on several lines. */
             legalAddress: string | null;
-            /**
-             * Format: display-name
-             * The seller on receipts. Without it, your name or that of the app.
-             */
+            /** The seller on receipts. Without it, your name or that of the app. */
             legalName: string | null;
             /** Whether e-mails are sent to it when a webhook fails or is disabled, a plan is blocked, and once a day about failed payments, if the operator sends e-mail. */
             mails: boolean;
-            /**
-             * Format: name
-             * 1 to 120 characters.
-             */
+            /** 1 to 120 characters. */
             name: string | null;
-            /**
-             * Format: receipt-line
-             * Your tax id on receipts, up to 60 characters.
-             */
+            /** Your tax id on receipts, up to 60 characters. */
             taxId: string | null;
             /** Rate limit and CSV export; set by the operator. */
             tier: "free" | "pro";
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             wallet: string;
         };
         PublicCheckoutSession: {
@@ -2949,24 +1990,9 @@ export interface components {
                 /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                 when: "now" | "period_end";
             } | null;
-            /** The discount of the next payments; null if there is none. */
-            discount: {
-                /** USDC base units off each payment. */
-                amountOff: string | null;
-                /** Percent of the amount, 1 to 99. */
-                percentOff: number | null;
-                /** Remaining payments that it reduces; null: all. */
-                periodsLeft: number | null;
-            } | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            discount: components["schemas"]["Discount"] | null;
+            /** ISO 8601, UTC. */
             expiresAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             plan: components["schemas"]["PublicPlan"];
             /** A session is open for 24 hours. */
@@ -2979,10 +2005,6 @@ export interface components {
             amount: string;
             /** The app’s description. */
             appDescription: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
             /** The app’s name. */
             appName: string;
@@ -2992,55 +2014,24 @@ export interface components {
             blocked: boolean;
             /** The plan’s description, as its merchant wrote it. */
             description: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             endsAt: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** The app’s logo. */
             logoUrl: string | null;
             /** The merchant’s name. */
             merchantName: string | null;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             merchantWallet: string;
             /** The plan’s name. Names of a suspended merchant are `Not available`; its other texts, links and logo are null. */
             name: string;
             /** Length of a period. */
             periodHours: number;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             planPda: string;
             /** Privacy notice. */
             privacyUrl: string | null;
-            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
-            schedule: {
-                /** Each payment, base units. */
-                amount: string;
-                /** Credit of a change of plan that each payment spends beside amount, base units. */
-                creditSpent: string;
-                /**
-                 * Format: date-time
-                 * When the first of them is due.
-                 */
-                dueAt: string;
-                /** Number of payments; null: until the subscription ends. */
-                times: number | null;
-                /**
-                 * Format: date-time
-                 * End of the time that the first of them pays for.
-                 */
-                until: string;
-            }[];
+            schedule: components["schemas"]["Schedule"];
             /** Only an active plan takes subscribers. */
             status: "pending" | "active" | "sunset" | "ended";
             /** Address for support. */
@@ -3071,406 +2062,84 @@ export interface components {
         Refund: {
             /** USDC base units (6 decimals) as a string. */
             amount: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The part of the transfer beyond what was left of the payment: the customer got it too much. 0, unless the transfer landed twice, or one landed that counted as lost. */
             excess: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Format: date-time
-             * Block time of the transfer.
-             */
+            /** Block time of the transfer. */
             occurredAt: string | null;
-            /**
-             * Format: address
-             * A reference key among the accounts of the transfer, by which it is found on chain. A transfer that landed twice is two refunds with one reference.
-             */
+            /** A reference key among the accounts of the transfer, by which it is found on chain. A transfer that landed twice is two refunds with one reference. */
             reference: string;
             /** succeeded: the transfer is final. expired: none is on chain five minutes later; ask for another refund. */
             status: "pending" | "succeeded" | "expired";
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             subscriptionId: string;
-            /**
-             * Format: uuid
-             * The refunded payment.
-             */
+            /** The refunded payment. */
             transactionId: string;
             /** Signature of the transfer on chain, in Base58. */
             txSignature: string | null;
         };
         RefundRecordedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
                 /** Amount of the refund, USDC base units. */
                 amount: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /**
-                 * Format: uuid
-                 * The refund.
-                 */
+                /** The refund. */
                 refundId: string;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
-                /**
-                 * Format: uuid
-                 * The refunded payment.
-                 */
+                /** The refunded payment. */
                 transactionId: string;
                 /** Signature of the transaction on chain, in Base58. Several payments may share one. */
                 txSignature: string;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "refund_recorded";
         };
         /** Whether a subscription to a plan of the app is registered when the keeper sees it on chain and the service did not offer it. Default: false; it is then listed as unregistered. */
         RegisterUnclaimed: boolean;
-        RelayedPlan: {
-            /** USDC base units (6 decimals) as a string. */
-            amount: string;
-            /** The amount in human-readable form. */
-            amountDisplay: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
-            appId: string;
-            /**
-             * Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.
-             *
-             *     - `not_a_puller`: The plan no longer names the keeper of the service as a puller.
-             *     - `destination_refused`: The plan does not name your wallet as a destination, or your USDC account belongs to another wallet now.
-             *     - `receiver_account_missing`: Your wallet has no USDC account any more.
-             *     - `receiver_frozen`: Your USDC account is frozen by the issuer.
-             *     - `wrong_program_or_mint`: The plan collects another token.
-             */
-            collectionBlockedReason: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            createdAt: string;
-            /**
-             * Format: text
-             * Shown on the plan’s page instead of the app’s description.
-             */
-            description: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            endsAt: string | null;
-            /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
-            graceHours: number | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
-            id: string;
-            /** As stored on chain; empty if there is none. */
-            metadataUri: string;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
-            mint: string;
-            /**
-             * Format: name
-             * 1 to 120 characters.
-             */
-            name: string;
-            /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
-            noticeHours: number[] | null;
-            /** Days from the first failure of a payment until the unpaid subscription expires. null: the setting of the operator (default 7). */
-            pastDueDays: number | null;
-            /** Length of a period. */
-            periodHours: number;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
-            planPda: string;
-            /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
-            retryHours: number[] | null;
-            /** pending: not seen on chain yet. sunset: takes no new registrations. */
-            status: "pending" | "active" | "sunset" | "ended";
-            /** Free hours of a new subscription, once per wallet and app, and per externalId that a session or the merchant set. null: no trial. */
-            trialHours: number | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            updatedAt: string;
-        } | null;
-        RelayedSubscription: {
-            /**
-             * Format: date-time
-             * Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.
-             */
-            accessUntil: string | null;
-            /** The amount of the plan, which the program on chain allows per period. A discount reduces it; nextAmount is the next payment. */
-            amount: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
-            appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            cancelledAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            cancelRequestedAt: string | null;
-            /**
-             * The party that requested the cancellation; null without one.
-             *
-             *     - `subscriber`: The wallet cancelled.
-             *     - `merchant`: The merchant cancelled in the API or in the dashboard.
-             */
-            cancelRequestedBy: "subscriber" | "merchant" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            createdAt: string;
-            /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
-            credit: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            delegationRevokedAt: string | null;
-            /** The discount of the next payments; null if there is none. */
-            discount: {
-                /** USDC base units off each payment. */
-                amountOff: string | null;
-                /** Percent of the amount, 1 to 99. */
-                percentOff: number | null;
-                /** Remaining payments that it reduces; null: all. */
-                periodsLeft: number | null;
-            } | null;
-            /**
-             * The reason of the end; null before it ends and after a cancellation at the end of the period.
-             *
-             *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
-             *     - `forced`: The merchant ended it immediately.
-             *     - `plan_ended`: The plan has reached its end time.
-             *     - `plan_closed`: The plan was closed on chain.
-             *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
-             *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
-             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
-             */
-            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed" | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
-            id: string;
-            /**
-             * Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.
-             *
-             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
-             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
-             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
-             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
-             *     - `authority_closed`: The wallet closed the account that authorizes payments.
-             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
-             */
-            lastFailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
-            merchantWallet: string;
-            /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
-            nextAmount: string | null;
-            /**
-             * Format: date-time
-             * Due time of the next payment; of a past-due subscription, the next try.
-             */
-            nextPaymentDue: string | null;
-            /**
-             * Format: date-time
-             * End of the paid period.
-             */
-            paidThrough: string | null;
-            /**
-             * Format: date-time
-             * Time of the first failure of the payment that is past due; null otherwise.
-             */
-            pastDueSince: string | null;
-            /**
-             * Format: date-time
-             * No payment is collected since this time; null unless paused.
-             */
-            pausedAt: string | null;
-            /** Length of a period in hours. */
-            periodHours: number;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
-            planId: string;
-            /**
-             * Format: date-time
-             * Time at which the merchant lifted the end.
-             */
-            reinstatedAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            replacedAt: string | null;
-            /**
-             * Format: uuid
-             * The subscription that replaced it in a change of plan: that one gives access from replacedAt on.
-             */
-            replacedBy: string | null;
-            /**
-             * Format: uuid
-             * The subscription that it replaced in a change of plan; null without one.
-             */
-            replaces: string | null;
-            /**
-             * Format: date-time
-             * A change of plan deferred the first payment to this time; it is no trial. Null without one.
-             */
-            startsAt: string | null;
-            /** The state of the subscription: docs/merchants.md, Subscriptions. */
-            status: "active" | "past_due" | "cancelled" | "expired";
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
-            subscriberWallet: string;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
-            subscriptionPda: string;
-            /**
-             * Format: date-time
-             * No payment is collected before this time; null without a trial.
-             */
-            trialEndsAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
-            updatedAt: string;
-        } | null;
         RenewalUpcomingEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
                 /** Amount of the payment, USDC base units. */
                 amount: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
                 /** Whether the wallet could pay it at the time of the event. */
                 canPay: boolean;
-                /**
-                 * Format: date-time
-                 * Due time of the payment.
-                 */
+                /** Due time of the payment. */
                 dueAt: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
                 /**
                  * The reason why it could not; null if it could.
@@ -3482,26 +2151,12 @@ export interface components {
                  *     - `account_owner_changed`: The USDC account belongs to another wallet now.
                  */
                 issue: "insufficient_balance" | "approval_missing" | "account_frozen" | "account_closed" | "account_owner_changed" | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
@@ -3509,47 +2164,32 @@ export interface components {
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "renewal_upcoming";
         };
+        /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
+        ReplacedApproval: {
+            /** USDC base units (6 decimals) as a string. */
+            amount: string;
+            /** A Solana address in Base58. */
+            delegate: string;
+        };
         Replay: {
-            /**
-             * Format: date-time
-             * Start of the run.
-             */
+            /** Start of the run. */
             createdAt: string | null;
-            /**
-             * Format: date-time
-             * When the last event was queued.
-             */
+            /** When the last event was queued. */
             finishedAt: string | null;
-            /**
-             * Format: uuid
-             * The run; null for a dry run.
-             */
+            /** The run; null for a dry run. */
             id: string | null;
             /** Events that the run has queued so far. */
             queued: number;
@@ -3558,70 +2198,55 @@ export interface components {
             /** Events that the run queues. */
             total: number;
         };
+        /**
+         * The reason why there is no response; null with a response.
+         *
+         *     - `timeout`: No status line came within 5 seconds.
+         *     - `dns`: The host’s name has no address, or the name servers did not answer.
+         *     - `refused`: Nothing accepts connections at that address and port.
+         *     - `reset`: The connection was closed before a status line came.
+         *     - `unreachable`: No route leads to the address.
+         *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
+         *     - `expired`: A certificate has expired, or is not valid yet.
+         *     - `wrong_host`: The certificate is for another host.
+         *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
+         *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
+         *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
+         *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
+         *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
+         *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
+         *     - `protocol`: The answer was not HTTP.
+         *     - `error`: Something else went wrong.
+         */
+        RequestFailure: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error";
         RotatedWebhookEndpoint: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: date-time
-             * Nothing is queued for it and nothing sent since then; null while enabled.
-             */
+            /** Nothing is queued for it and nothing sent since then; null while enabled. */
             disabledAt: string | null;
-            /**
-             * Why it is disabled.
-             *
-             *     - `merchant`: Disabled by PATCH.
-             *     - `failing`: Disabled by the service after days of nothing but failures.
-             */
-            disabledReason: "merchant" | "failing" | null;
-            /** Opt-in event types, in addition to those that every endpoint gets. */
-            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-            /**
-             * Format: date-time
-             * The first failed request after the last successful one; null unless it fails.
-             */
+            disabledReason: components["schemas"]["DisabledReason"] | null;
+            extraEvents: components["schemas"]["ExtraEvents"];
+            /** The first failed request after the last successful one; null unless it fails. */
             failingSince: string | null;
             /** Names of your own headers. Their values are encrypted and not shown. */
             headerNames: string[];
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** Why the last failed request failed: an HTTP status or a code of the attempts. */
             lastError: string | null;
-            /**
-             * Format: date-time
-             * End of the last failed request.
-             */
+            /** End of the last failed request. */
             lastErrorAt: string | null;
-            /**
-             * Format: date-time
-             * End of the last successful request.
-             */
+            /** End of the last successful request. */
             lastSuccessAt: string | null;
             /** Maximum number of requests per second; null: no limit. */
             maxPerSecond: number | null;
-            /**
-             * Format: date-time
-             * End of the time in which the previous secret signs as well.
-             */
+            /** End of the time in which the previous secret signs as well. */
             previousSecretExpiresAt: string | null;
             /** Key of the signatures of events. It is only shown once. */
             secret: string;
             /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
             successRate: number | null;
-            /**
-             * Format: http-url
-             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
-             */
+            /** Must be HTTPS in production. Stored as it is called: normalized, without a fragment. */
             url: string;
         };
         SampleEvent: {
@@ -3629,31 +2254,7 @@ export interface components {
             body: string;
             /** Milliseconds until the response or the failure. */
             durationMs: number | null;
-            /**
-             * The reason why there is no response; null with a response.
-             *
-             *     - `timeout`: No status line came within 5 seconds.
-             *     - `dns`: The host’s name has no address, or the name servers did not answer.
-             *     - `refused`: Nothing accepts connections at that address and port.
-             *     - `reset`: The connection was closed before a status line came.
-             *     - `unreachable`: No route leads to the address.
-             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
-             *     - `expired`: A certificate has expired, or is not valid yet.
-             *     - `wrong_host`: The certificate is for another host.
-             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
-             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
-             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
-             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
-             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
-             *     - `protocol`: The answer was not HTTP.
-             *     - `error`: Something else went wrong.
-             */
-            error: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
+            error: components["schemas"]["RequestFailure"] | null;
             id: string;
             /** Number of readers of the app’s event feed ("billing listen"), which also get the event. */
             listeners: number;
@@ -3666,146 +2267,81 @@ export interface components {
             /** URL of the endpoint that it was sent to; null if the app has none. */
             webhookId: string | null;
         };
+        /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
+        Schedule: {
+            /** Each payment, base units. */
+            amount: string;
+            /** Credit of a change of plan that each payment spends beside amount, base units. */
+            creditSpent: string;
+            /** When the first of them is due. */
+            dueAt: string;
+            /** Number of payments; null: until the subscription ends. */
+            times: number | null;
+            /** End of the time that the first of them pays for. */
+            until: string;
+        }[];
         SearchHit: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             at: string;
-            /**
-             * Format: name
-             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-             */
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
             externalId: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** What was found. */
             kind: "subscription" | "payment" | "refund" | "event";
             /** Name of the subscription’s plan. */
             planName: string | null;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             subscriberWallet: string | null;
-            /**
-             * Format: uuid
-             * null for an event of a plan or an endpoint.
-             */
+            /** null for an event of a plan or an endpoint. */
             subscriptionId: string | null;
             /** The type of an event; the status of any other hit. */
             what: string;
         };
         /** One of the events; "type" is the discriminator. */
         SentEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["PingEvent"];
+        SentTransaction: {
+            /** The offer that the transaction came from; without it exactly one open offer of the wallet must fit. */
+            offerId?: string;
+            /** A signed transaction in Base64 that the service built for this wallet. */
+            transaction: string;
+        };
         /** What the change of plan costs that the session makes; null without one. */
         SessionChange: {
-            /** The payment after the next one. */
-            after: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: date-time
-                 * ISO 8601, UTC.
-                 */
-                dueAt: string;
-            } | null;
-            /**
-             * Format: date-time
-             * The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment.
-             */
+            after: components["schemas"]["PaymentAfterNext"] | null;
+            /** The amounts are those of a transaction that lands at this time; a second later the credit is smaller by that second. Of a sponsored change "today" is exact: this time is later than its landing, and the credit of the seconds between pays for the next payment. */
             asOf: string;
             /** What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded. */
             credit: string;
-            /**
-             * Format: date-time
-             * End of the replaced subscription.
-             */
+            /** End of the replaced subscription. */
             endsAt: string;
-            /** The payment after that. */
-            next: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: date-time
-                 * ISO 8601, UTC.
-                 */
-                dueAt: string;
-            } | null;
-            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
-            schedule: {
-                /** Each payment, base units. */
-                amount: string;
-                /** Credit of a change of plan that each payment spends beside amount, base units. */
-                creditSpent: string;
-                /**
-                 * Format: date-time
-                 * When the first of them is due.
-                 */
-                dueAt: string;
-                /** Number of payments; null: until the subscription ends. */
-                times: number | null;
-                /**
-                 * Format: date-time
-                 * End of the time that the first of them pays for.
-                 */
-                until: string;
-            }[];
-            /**
-             * Format: date-time
-             * The first payment is deferred to this time; null: it is due at once.
-             */
+            next: components["schemas"]["NextPayment"] | null;
+            schedule: components["schemas"]["Schedule"];
+            /** The first payment is deferred to this time; null: it is due at once. */
             startsAt: string | null;
             /** Paid when the transaction lands, base units. */
             today: string;
             /** now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
             when: "now" | "period_end";
-        } | null;
+        };
+        SignedTransaction: {
+            /** The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named. */
+            transaction: string;
+        };
+        SponsoredInput: {
+            /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
+            sponsored?: boolean;
+        };
         SponsoredProgress: {
             /** Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again. */
             cancelled: boolean;
             /** Why it was refused or failed. */
             reason: string | null;
-            /**
-             * Why the service did not sign; machine-readable.
-             *
-             *     - `off`: This service sponsors no transactions.
-             *     - `app_off`: The merchant does not sponsor transactions.
-             *     - `trial`: A subscription with a trial is not sponsored, because it begins without a payment.
-             *     - `below_minimum`: The first payment is too small to be sponsored.
-             *     - `short_period`: The plan ends within the first period.
-             *     - `change_of_plan`: Only a change of plan that is paid at once is sponsored, by a signed-in wallet whose approval stands.
-             *     - `running`: The wallet has a subscription to the plan that still runs.
-             *     - `no_token_account`: The wallet has no USDC account.
-             *     - `insufficient_usdc`: The wallet has too little USDC for the first payment.
-             *     - `frozen`: The USDC account of the wallet is frozen by the issuer of USDC.
-             *     - `not_collectable`: Payments of the plan cannot be collected at the moment.
-             *     - `nothing_to_do`: The chain does not need this transaction any more.
-             *     - `suspended`: The merchant or the wallet is suspended, or collection is held.
-             *     - `budget`: The sponsoring budget of the day is used up.
-             *     - `merchant_budget`: The sponsoring budget of the merchant is used up.
-             *     - `wallet_budget`: The sponsoring budget of this wallet is used up for today.
-             *     - `address_budget`: The sponsoring budget of this network address is used up for today.
-             *     - `failed_lately`: A sponsored transaction of this wallet or network address failed within the hour.
-             *     - `under_way`: A sponsored transaction of this wallet is under way.
-             *     - `low_balance`: The sponsor keeps its SOL for renewals at the moment.
-             *     - `changed`: The signed transaction differs from what the service built.
-             *     - `lapsed`: The transaction was not signed in time: its blockhash has expired.
-             *     - `would_fail`: The transaction would fail on the network.
-             *     - `no_room`: The transaction would be too long with the assertions that a wallet may append.
-             */
-            refusal: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "change_of_plan" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail" | "no_room" | null;
+            refusal: components["schemas"]["SponsorshipRefusal"] | null;
             /** The transaction’s signature in Base58, once it is signed. */
             signature: string | null;
             /** offered: The wallet has not signed. signed: It waits until the service signs and sends it. sent: A node has taken it; this state comes back if a fork drops it. processed: A node has run it. confirmed: The network has confirmed it. final: It can no longer be undone; a new subscription is registered and paid. unsponsored: The service does not pay for it at the moment, and "refusal" tells why. Nothing was sent: ask again without "sponsored", and your wallet pays. refused: The service did not sign; "reason" tells why. Nothing was sent. failed: It failed on the network; nothing was paid. lapsed: It never landed, or the service did not sign it in time: it can land no more, and nothing was paid. Ask for a new offer. */
             state: "offered" | "signed" | "sent" | "processed" | "confirmed" | "final" | "unsponsored" | "refused" | "failed" | "lapsed";
-            /**
-             * Format: uuid
-             * The subscription that it created, once it is final.
-             */
+            /** The subscription that it created, once it is final. */
             subscriptionId: string | null;
         };
         /** Transactions for which the service paid network fee and rent in SOL. A revoked approval counts for no app. */
@@ -3823,16 +2359,42 @@ export interface components {
             /** Sponsored transactions that landed, sign-ups included. */
             transactions: number;
         };
+        /**
+         * Why the service did not sign; machine-readable.
+         *
+         *     - `off`: This service sponsors no transactions.
+         *     - `app_off`: The merchant does not sponsor transactions.
+         *     - `trial`: A subscription with a trial is not sponsored, because it begins without a payment.
+         *     - `below_minimum`: The first payment is too small to be sponsored.
+         *     - `short_period`: The plan ends within the first period.
+         *     - `change_of_plan`: Only a change of plan that is paid at once is sponsored, by a signed-in wallet whose approval stands.
+         *     - `running`: The wallet has a subscription to the plan that still runs.
+         *     - `no_token_account`: The wallet has no USDC account.
+         *     - `insufficient_usdc`: The wallet has too little USDC for the first payment.
+         *     - `frozen`: The USDC account of the wallet is frozen by the issuer of USDC.
+         *     - `not_collectable`: Payments of the plan cannot be collected at the moment.
+         *     - `nothing_to_do`: The chain does not need this transaction any more.
+         *     - `suspended`: The merchant or the wallet is suspended, or collection is held.
+         *     - `budget`: The sponsoring budget of the day is used up.
+         *     - `merchant_budget`: The sponsoring budget of the merchant is used up.
+         *     - `wallet_budget`: The sponsoring budget of this wallet is used up for today.
+         *     - `address_budget`: The sponsoring budget of this network address is used up for today.
+         *     - `failed_lately`: A sponsored transaction of this wallet or network address failed within the hour.
+         *     - `under_way`: A sponsored transaction of this wallet is under way.
+         *     - `low_balance`: The sponsor keeps its SOL for renewals at the moment.
+         *     - `changed`: The signed transaction differs from what the service built.
+         *     - `lapsed`: The transaction was not signed in time: its blockhash has expired.
+         *     - `would_fail`: The transaction would fail on the network.
+         *     - `no_room`: The transaction would be too long with the assertions that a wallet may append.
+         */
+        SponsorshipRefusal: "off" | "app_off" | "trial" | "below_minimum" | "short_period" | "change_of_plan" | "running" | "no_token_account" | "insufficient_usdc" | "frozen" | "not_collectable" | "nothing_to_do" | "suspended" | "budget" | "merchant_budget" | "wallet_budget" | "address_budget" | "failed_lately" | "under_way" | "low_balance" | "changed" | "lapsed" | "would_fail" | "no_room";
         Standing: {
             /** Of an open subscription. missing: approving again repairs it. replaced: cancel it and subscribe again. */
             approval: "none" | "given" | "missing" | "replaced";
-            change: components["schemas"]["SessionChange"];
+            change: components["schemas"]["SessionChange"] | null;
             /** Whether the merchant ended the subscription of the running account by force: the wallet cannot subscribe until the merchant reinstates it. */
             endedByMerchant: boolean;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             endsAt: string | null;
             /** Whether the issuer of USDC has frozen the wallet’s token account: it can neither pay nor subscribe. */
             frozen: boolean;
@@ -3856,51 +2418,15 @@ export interface components {
             planBlocked: "not_a_puller" | "destination_refused" | "receiver_account_missing" | "receiver_frozen" | "wrong_program_or_mint" | null;
             /** Whether the plan accepts subscribers at the moment: on chain, and because its payments can be collected. */
             planOpen: boolean;
-            /**
-             * Format: address
-             * The wallet that paid the rent of the account and gets it back when it is closed; null without an account.
-             */
+            /** The wallet that paid the rent of the account and gets it back when it is closed; null without an account. */
             rentPayer: string | null;
-            /** The approval of another program on the wallet’s USDC account, which subscribing would replace; null without one. */
-            replaces: {
-                /** USDC base units (6 decimals) as a string. */
-                amount: string;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
-                delegate: string;
-            } | null;
-            /** The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it. */
-            schedule: {
-                /** Each payment, base units. */
-                amount: string;
-                /** Credit of a change of plan that each payment spends beside amount, base units. */
-                creditSpent: string;
-                /**
-                 * Format: date-time
-                 * When the first of them is due.
-                 */
-                dueAt: string;
-                /** Number of payments; null: until the subscription ends. */
-                times: number | null;
-                /**
-                 * Format: date-time
-                 * End of the time that the first of them pays for.
-                 */
-                until: string;
-            }[];
+            replaces: components["schemas"]["ReplacedApproval"] | null;
+            schedule: components["schemas"]["Schedule"];
             /** Whether a sponsored transaction that opens the subscription is under way: the service registers it. */
             signingUp: boolean;
-            /**
-             * Format: uuid
-             * The live subscription registered for that address.
-             */
+            /** The live subscription registered for that address. */
             subscriptionId: string | null;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
             /** Trial hours that the wallet would get; null: none, or already used. */
             trialHours: number | null;
@@ -3910,17 +2436,10 @@ export interface components {
             usdcNeeded: string;
         };
         Statement: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
             /** The same for each day of the month. */
             daily: {
-                /**
-                 * Format: date
-                 * The day, UTC.
-                 */
+                /** The day, UTC. */
                 date: string;
                 /** The operator’s share of gross. Equal to analytics. */
                 fees: string;
@@ -3941,10 +2460,7 @@ export interface components {
             }[];
             /** The operator’s share of gross. Equal to analytics. */
             fees: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             from: string;
             /** Collected from subscribers, USDC base units. Equal to analytics. */
             gross: string;
@@ -3962,333 +2478,135 @@ export interface components {
             refunds: number;
             /** What the operator paid for sponsored transactions, failed ones too: network fees, and rent that may come back, in lamports. Equal to lamportsFees and lamportsRent of analytics. */
             sponsoredLamports: string;
-            /**
-             * Format: date-time
-             * The start of the next month.
-             */
+            /** The start of the next month. */
             to: string;
         };
         Subscription: {
-            /**
-             * Format: date-time
-             * Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due.
-             */
+            /** Grant access until this time: paidThrough or the end of the trial, plus the grace period of the plan while a payment is due. */
             accessUntil: string | null;
             /** The amount of the plan, which the program on chain allows per period. A discount reduces it; nextAmount is the next payment. */
             amount: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             cancelledAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             cancelRequestedAt: string | null;
-            /**
-             * The party that requested the cancellation; null without one.
-             *
-             *     - `subscriber`: The wallet cancelled.
-             *     - `merchant`: The merchant cancelled in the API or in the dashboard.
-             */
-            cancelRequestedBy: "subscriber" | "merchant" | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            cancelRequestedBy: components["schemas"]["CancelRequester"] | null;
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** Credit of a change of plan that is not spent yet: the next payments take less by it. It is never paid out. What is left when the subscription ends goes to the next registration of the same account, and is lost without one. */
             credit: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             delegationRevokedAt: string | null;
-            /** The discount of the next payments; null if there is none. */
-            discount: {
-                /** USDC base units off each payment. */
-                amountOff: string | null;
-                /** Percent of the amount, 1 to 99. */
-                percentOff: number | null;
-                /** Remaining payments that it reduces; null: all. */
-                periodsLeft: number | null;
-            } | null;
-            /**
-             * Format: uuid
-             * The live subscription that the same customer had when this one landed on chain: one of them should be cancelled. Null without one.
-             */
+            discount: components["schemas"]["Discount"] | null;
+            /** The live subscription that the same customer had when this one landed on chain: one of them should be cancelled. Null without one. */
             duplicateOf: string | null;
-            /**
-             * The reason of the end; null before it ends and after a cancellation at the end of the period.
-             *
-             *     - `past_due`: The payment failed until the plan’s limit for unpaid subscriptions.
-             *     - `forced`: The merchant ended it immediately.
-             *     - `plan_ended`: The plan has reached its end time.
-             *     - `plan_closed`: The plan was closed on chain.
-             *     - `plan_recreated`: The plan was closed on chain and created again with other terms.
-             *     - `replaced`: Another subscription replaced it in a change of plan (replacedBy).
-             *     - `resubscribed`: The wallet closed it and subscribed again: the new registration replaces it.
-             */
-            endReason: "past_due" | "forced" | "plan_ended" | "plan_closed" | "plan_recreated" | "replaced" | "resubscribed" | null;
-            /**
-             * Format: name
-             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-             */
+            endReason: components["schemas"]["EndReason"] | null;
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
             externalId: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.
-             *
-             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
-             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
-             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
-             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
-             *     - `authority_closed`: The wallet closed the account that authorizes payments.
-             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
-             */
-            lastFailureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            lastFailureReason: components["schemas"]["LastFailureReason"] | null;
+            /** A Solana address in Base58. */
             merchantWallet: string;
-            /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-            metadata: {
-                [key: string]: string;
-            };
+            metadata: components["schemas"]["Metadata"];
             /** Amount of the next payment, USDC base units; null if none will be due. For a part of a period, less than the minimum amount of a plan is not collected. */
             nextAmount: string | null;
-            /**
-             * Format: date-time
-             * Due time of the next payment; of a past-due subscription, the next try.
-             */
+            /** Due time of the next payment; of a past-due subscription, the next try. */
             nextPaymentDue: string | null;
-            /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-            ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-            /**
-             * Format: date-time
-             * End of the paid period.
-             */
+            ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+            /** End of the paid period. */
             paidThrough: string | null;
-            /**
-             * Format: date-time
-             * Time of the first failure of the payment that is past due; null otherwise.
-             */
+            /** Time of the first failure of the payment that is past due; null otherwise. */
             pastDueSince: string | null;
-            /**
-             * Format: date-time
-             * No payment is collected since this time; null unless paused.
-             */
+            /** No payment is collected since this time; null unless paused. */
             pausedAt: string | null;
             /** Length of a period in hours. */
             periodHours: number;
             plan?: components["schemas"]["Plan"];
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             planId: string;
-            /**
-             * Format: date-time
-             * Time at which the merchant lifted the end.
-             */
+            /** Time at which the merchant lifted the end. */
             reinstatedAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             replacedAt: string | null;
-            /**
-             * Format: uuid
-             * The subscription that replaced it in a change of plan: that one gives access from replacedAt on.
-             */
+            /** The subscription that replaced it in a change of plan: that one gives access from replacedAt on. */
             replacedBy: string | null;
-            /**
-             * Format: uuid
-             * The subscription that it replaced in a change of plan; null without one.
-             */
+            /** The subscription that it replaced in a change of plan; null without one. */
             replaces: string | null;
-            /**
-             * Format: date-time
-             * A change of plan deferred the first payment to this time; it is no trial. Null without one.
-             */
+            /** A change of plan deferred the first payment to this time; it is no trial. Null without one. */
             startsAt: string | null;
             /** The state of the subscription: docs/merchants.md, Subscriptions. */
             status: "active" | "past_due" | "cancelled" | "expired";
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             subscriberWallet: string;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
-            /**
-             * Format: date-time
-             * No payment is collected before this time; null without a trial.
-             */
+            /** No payment is collected before this time; null without a trial. */
             trialEndsAt: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             updatedAt: string;
         };
         SubscriptionCreatedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
                 /** What its next payments take less, USDC base units: from the replaced subscription, and from an ended one of the same account. */
                 credit?: string;
-                /**
-                 * Format: uuid
-                 * The live subscription that the same customer has already: one of them should be cancelled.
-                 */
+                /** The live subscription that the same customer has already: one of them should be cancelled. */
                 duplicateOf?: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
-                /**
-                 * Format: uuid
-                 * The subscription that it replaces in a change of plan: this one gives access from the end of that one on.
-                 */
+                /** The subscription that it replaces in a change of plan: this one gives access from the end of that one on. */
                 replaces?: string;
                 /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
                 sequence: number;
-                /**
-                 * Format: date-time
-                 * With replaces: the first payment is deferred to this time; null: due at once.
-                 */
+                /** With replaces: the first payment is deferred to this time; null: due at once. */
                 startsAt?: string | null;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "subscription_created";
         };
         SubscriptionPausedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** The subscription after the event, and the fields of the event type. */
             data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
+                /** Grant access until this time. */
                 accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 appId: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
+                /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                 externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
+                metadata: components["schemas"]["Metadata"];
+                ownIdsFrom: components["schemas"]["OwnIdsFrom"] | null;
+                /** End of the paid period. */
                 paidThrough: string | null;
-                /**
-                 * Format: date-time
-                 * No payment is collected after this time.
-                 */
+                /** No payment is collected after this time. */
                 pausedAt: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 planId: string;
                 /** The plan’s name. */
                 planName: string;
@@ -4296,192 +2614,35 @@ export interface components {
                 sequence: number;
                 /** Status of the subscription after the event. */
                 status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
+                /** A Solana address in Base58. */
                 subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
                 subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
+                /** Address of the account on chain, in Base58. */
                 subscriptionPda: string;
                 /** A sample event that the merchant triggered in development. */
                 test?: boolean;
             };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "subscription_paused";
         };
         SubscriptionResumedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /** The subscription after the event, and the fields of the event type. */
-            data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
-                accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
-                appId: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
-                externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
-                merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /**
-                 * Format: date-time
-                 * Due time of the next payment; null if none will be due.
-                 */
-                nextPaymentDue: string | null;
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
-                paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
-                planId: string;
-                /** The plan’s name. */
-                planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
-                sequence: number;
-                /** Status of the subscription after the event. */
-                status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
-                subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
-                subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
-                subscriptionPda: string;
-                /** A sample event that the merchant triggered in development. */
-                test?: boolean;
-            };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            data: components["schemas"]["ContinuedSubscription"];
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "subscription_resumed";
         };
         SubscriptionUnpausedEvent: {
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /** The subscription after the event, and the fields of the event type. */
-            data: {
-                /**
-                 * Format: date-time
-                 * Grant access until this time.
-                 */
-                accessUntil: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
-                appId: string;
-                /**
-                 * Format: name
-                 * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                 */
-                externalId: string | null;
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
-                merchantWallet: string;
-                /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                metadata: {
-                    [key: string]: string;
-                };
-                /**
-                 * Format: date-time
-                 * Due time of the next payment; null if none will be due.
-                 */
-                nextPaymentDue: string | null;
-                /** Who set externalId and metadata last: a checkout session, the merchant (PATCH), or the subscriber (not verified). Null without either. */
-                ownIdsFrom: "checkout" | "merchant" | "subscriber" | null;
-                /**
-                 * Format: date-time
-                 * End of the paid period.
-                 */
-                paidThrough: string | null;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
-                planId: string;
-                /** The plan’s name. */
-                planName: string;
-                /** Sequence number of the event in its subscription: 1, 2, 3 ..., without gaps. Numbers may repeat after a loss of history. */
-                sequence: number;
-                /** Status of the subscription after the event. */
-                status: "active" | "past_due" | "cancelled" | "expired";
-                /**
-                 * Format: address
-                 * A Solana address in Base58.
-                 */
-                subscriberWallet: string;
-                /**
-                 * Format: uuid
-                 * UUIDv7 in lower case.
-                 */
-                subscriptionId: string;
-                /**
-                 * Format: address
-                 * Address of the account on chain, in Base58.
-                 */
-                subscriptionPda: string;
-                /** A sample event that the merchant triggered in development. */
-                test?: boolean;
-            };
-            /**
-             * Format: uuid
-             * The same on every attempt and replay; use it for deduplication.
-             */
+            data: components["schemas"]["ContinuedSubscription"];
+            /** The same on every attempt and replay; use it for deduplication. */
             id: string;
-            /** The event type. (enum property replaced by openapi-typescript) */
+            /** The event type. */
             type: "subscription_unpaused";
         };
         TimelineEntry: {
@@ -4489,26 +2650,16 @@ export interface components {
             amount: string | null;
             /** Total of a payment’s finalized refunds, USDC base units; null otherwise. */
             amountRefunded: string | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             at: string;
             /** The reason of a failure; for a delivery its event type. */
             detail: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** attempt: a payment that a keeper signed and that is under way, or came to nothing. */
             kind: "event" | "payment" | "refund" | "attempt" | "delivery";
             /** Signature of the transaction, in Base58. */
             signature: string | null;
-            /**
-             * Format: uuid
-             * The webhook endpoint of a delivery.
-             */
+            /** The webhook endpoint of a delivery. */
             webhookId: string | null;
             /** The type of an event; the status of any other entry. */
             what: string;
@@ -4522,64 +2673,25 @@ export interface components {
             amountNet: string;
             /** Total of the refunds, USDC base units; at most amountNet. */
             amountRefunded: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
             /** Number of the attempt in its period, from 1. */
             attempt: number;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
             /** Credit of a change of plan that paid for the period beside amountGross. Where it paid the whole period, amountGross is 0 and txSignature null. */
             creditSpent: string;
-            /**
-             * Format: name
-             * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-             */
+            /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
             externalId: string | null;
-            /**
-             * The reason of the failure; null if it succeeded.
-             *
-             *     - `insufficient_funds`: The wallet holds less USDC than the payment takes.
-             *     - `allowance_exhausted`: The wallet’s approval covers less than the payment.
-             *     - `account_frozen`: The wallet’s USDC account is frozen by the issuer.
-             *     - `account_closed`: The wallet has no USDC account any more; its approval ended with it.
-             *     - `account_owner_changed`: The USDC account belongs to another wallet now.
-             *     - `delegate_replaced`: The wallet approved another program, or revoked its approval.
-             *     - `authority_closed`: The wallet closed the account that authorizes payments.
-             *     - `authority_replaced`: The wallet closed the account that authorizes payments and opened a new one: it has to subscribe again.
-             */
-            failureReason: "insufficient_funds" | "allowance_exhausted" | "account_frozen" | "account_closed" | "account_owner_changed" | "delegate_replaced" | "authority_closed" | "authority_replaced" | null;
+            failureReason: components["schemas"]["FailureReason"] | null;
             /** True for a payment beyond the one that paid its period: it pays for no other period and has no event. Refund it if it was not wanted. */
             further: boolean;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             occurredAt: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             periodEnd: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             periodStart: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             planId: string;
             /** USDC base units (6 decimals) as a string. */
             platformFee: string;
@@ -4587,20 +2699,10 @@ export interface components {
             receiptUrl: string | null;
             /** failed: no USDC was transferred. */
             status: "succeeded" | "failed";
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             subscriberWallet: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             subscriptionId: string;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
             /** Signature of the transaction on chain, in Base58. Several payments may share one. */
             txSignature: string | null;
@@ -4612,211 +2714,93 @@ export interface components {
             credit?: string;
             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
             minContextSlot: number;
-            notSponsored: components["schemas"]["NotSponsored"];
-            /**
-             * Format: uuid
-             * Names the transaction when it is sent back signed.
-             */
+            notSponsored: components["schemas"]["NotSponsored"] | null;
+            /** Names the transaction when it is sent back signed. */
             offerId: string;
             /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
             sponsored: boolean;
-            /**
-             * Format: byte
-             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-             */
+            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
             transaction: string;
         };
         UnregisteredSubscription: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * Time at which the keeper saw it first.
-             */
+            /** Time at which the keeper saw it first. */
             createdAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             planId: string;
-            /**
-             * Format: address
-             * A Solana address in Base58.
-             */
+            /** A Solana address in Base58. */
             subscriberWallet: string;
-            /**
-             * Format: address
-             * Address of the account on chain, in Base58.
-             */
+            /** Address of the account on chain, in Base58. */
             subscriptionPda: string;
         };
         WebhookEndpoint: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: date-time
-             * Nothing is queued for it and nothing sent since then; null while enabled.
-             */
+            /** Nothing is queued for it and nothing sent since then; null while enabled. */
             disabledAt: string | null;
-            /**
-             * Why it is disabled.
-             *
-             *     - `merchant`: Disabled by PATCH.
-             *     - `failing`: Disabled by the service after days of nothing but failures.
-             */
-            disabledReason: "merchant" | "failing" | null;
-            /** Opt-in event types, in addition to those that every endpoint gets. */
-            extraEvents: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-            /**
-             * Format: date-time
-             * The first failed request after the last successful one; null unless it fails.
-             */
+            disabledReason: components["schemas"]["DisabledReason"] | null;
+            extraEvents: components["schemas"]["ExtraEvents"];
+            /** The first failed request after the last successful one; null unless it fails. */
             failingSince: string | null;
             /** Names of your own headers. Their values are encrypted and not shown. */
             headerNames: string[];
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             /** Why the last failed request failed: an HTTP status or a code of the attempts. */
             lastError: string | null;
-            /**
-             * Format: date-time
-             * End of the last failed request.
-             */
+            /** End of the last failed request. */
             lastErrorAt: string | null;
-            /**
-             * Format: date-time
-             * End of the last successful request.
-             */
+            /** End of the last successful request. */
             lastSuccessAt: string | null;
             /** Maximum number of requests per second; null: no limit. */
             maxPerSecond: number | null;
-            /**
-             * Format: date-time
-             * End of the time in which the previous secret signs as well.
-             */
+            /** End of the time in which the previous secret signs as well. */
             previousSecretExpiresAt: string | null;
             /** Share of successful requests within the last 24 hours; null without one. These five fields are seconds late. */
             successRate: number | null;
-            /**
-             * Format: http-url
-             * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
-             */
+            /** Must be HTTPS in production. Stored as it is called: normalized, without a fragment. */
             url: string;
         };
         /** One of the events; "type" is the discriminator. */
         WebhookEvent: components["schemas"]["SubscriptionCreatedEvent"] | components["schemas"]["PaymentSuccessEvent"] | components["schemas"]["PaymentFailedEvent"] | components["schemas"]["CancelRequestedEvent"] | components["schemas"]["CancelFinalizedEvent"] | components["schemas"]["CancelForcedEvent"] | components["schemas"]["DelegationRevokedEvent"] | components["schemas"]["SubscriptionResumedEvent"] | components["schemas"]["RenewalUpcomingEvent"] | components["schemas"]["PlanBlockedEvent"] | components["schemas"]["SubscriptionPausedEvent"] | components["schemas"]["SubscriptionUnpausedEvent"] | components["schemas"]["RefundRecordedEvent"] | components["schemas"]["EndpointDisabledEvent"];
+        /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
+        WebhookHeaders: {
+            [key: string]: string;
+        };
         WholeDelivery: {
             /** The requests in order, at most six. */
             attemptLog: components["schemas"]["DeliveryAttempt"][];
             /** Number of requests made. */
             attempts: number;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             eventId: string;
             /** The event’s type. */
             eventType: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             finishedAt: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
-            /**
-             * Why the last attempt got no answer; null with an answer.
-             *
-             *     - `timeout`: No status line came within 5 seconds.
-             *     - `dns`: The host’s name has no address, or the name servers did not answer.
-             *     - `refused`: Nothing accepts connections at that address and port.
-             *     - `reset`: The connection was closed before a status line came.
-             *     - `unreachable`: No route leads to the address.
-             *     - `chain_incomplete`: The certificates that the server sent lead to no known authority: the intermediate certificate is missing, or the authority is private.
-             *     - `expired`: A certificate has expired, or is not valid yet.
-             *     - `wrong_host`: The certificate is for another host.
-             *     - `self_signed`: The certificate, or that of its authority, is self-signed and not trusted.
-             *     - `protocol_version`: The server speaks no TLS version that is accepted here: 1.2 or 1.3.
-             *     - `client_certificate`: The server wants a client certificate, and webhooks have none.
-             *     - `tls`: TLS failed in another way: no TLS at that port, no common cipher, or with TLS 1.2 a missing client certificate.
-             *     - `blocked`: No webhooks are sent to private or reserved addresses, nor to ports below 1024 but 80 and 443.
-             *     - `proxy`: The operator’s proxy for webhooks did not connect to the host.
-             *     - `protocol`: The answer was not HTTP.
-             *     - `error`: Something else went wrong.
-             */
-            lastError: "timeout" | "dns" | "refused" | "reset" | "unreachable" | "chain_incomplete" | "expired" | "wrong_host" | "self_signed" | "protocol_version" | "client_certificate" | "tls" | "blocked" | "proxy" | "protocol" | "error" | null;
+            lastError: components["schemas"]["LastDeliveryError"] | null;
             /** HTTP status of the last attempt; null without an answer. */
             lastHttpStatus: number | null;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             nextAttemptAt: string | null;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             replayOf: string | null;
             /** failed: its retries are exhausted. cancelled: the endpoint was deleted first. */
             status: "pending" | "delivered" | "failed" | "cancelled";
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             webhookId: string;
         };
         WholeEvent: {
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             appId: string;
             /** The payload, byte for byte as it is signed and sent. */
             body: string;
-            /**
-             * Format: date-time
-             * ISO 8601, UTC.
-             */
+            /** ISO 8601, UTC. */
             createdAt: string;
-            /**
-             * Format: uuid
-             * UUIDv7 in lower case.
-             */
             id: string;
             payload: components["schemas"]["WebhookEvent"];
             /** Sequence number of the event in its subscription, without gaps; null for an event of a plan or an endpoint. */
             sequence: number | null;
-            /**
-             * Format: uuid
-             * null for an event of a plan or an endpoint.
-             */
+            /** null for an event of a plan or an endpoint. */
             subscriptionId: string | null;
             /** The event type. endpoint_disabled is only listed, and sent to no endpoint. */
             type: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded" | "endpoint_disabled";
@@ -4856,9 +2840,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
@@ -4889,35 +2870,23 @@ export interface operations {
                     method?: "message" | "transaction";
                     /** The role of the session. The default is merchant, and subscriber on pages that sign in subscribers only. */
                     role?: "merchant" | "subscriber";
-                    /**
-                     * Format: address
-                     * A Solana address in Base58.
-                     */
+                    /** A Solana address in Base58. */
                     wallet: string;
                 };
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
-                            /**
-                             * Format: date-time
-                             * ISO 8601, UTC.
-                             */
+                            /** ISO 8601, UTC. */
                             expiresAt: string;
                             /** The text that the wallet signs, byte for byte. */
                             message: string;
                             /** To be sent back with the signature. */
                             nonce: string;
-                            /**
-                             * Format: byte
-                             * For method transaction: an unsigned transaction in Base64, for the wallet to sign. It is never sent.
-                             */
+                            /** For method transaction: an unsigned transaction in Base64, for the wallet to sign. It is never sent. */
                             transaction?: string;
                         };
                         success: true;
@@ -4935,36 +2904,21 @@ export interface operations {
                 "application/json": {
                     /** From POST /auth/nonce. */
                     nonce: string;
-                    /**
-                     * Format: signature
-                     * Ed25519 signature of the message, in Base58.
-                     */
+                    /** Ed25519 signature of the message, in Base58. */
                     signature: string;
-                    /**
-                     * Format: byte
-                     * The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer), or the message of the signed transaction. Every field must equal that of the issued message; the statement too, because it names the role.
-                     */
+                    /** The bytes that the wallet signed, in Base64, where they differ from the issued message: a message that it built itself (solana:signIn), or the message in the envelope of an off-chain message (legacy, version 0 or version 1, with the wallet as its only signer), or the message of the signed transaction. Every field must equal that of the issued message; the statement too, because it names the role. */
                     signedMessage?: string;
-                    /**
-                     * Format: address
-                     * A Solana address in Base58.
-                     */
+                    /** A Solana address in Base58. */
                     wallet: string;
                 };
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
-                            /**
-                             * Format: date-time
-                             * ISO 8601, UTC.
-                             */
+                            /** ISO 8601, UTC. */
                             expiresAt: string;
                             /** The role of the session. */
                             role: "merchant" | "subscriber";
@@ -4972,10 +2926,7 @@ export interface operations {
                             token: string;
                             /** The authorization scheme. */
                             tokenType: "Bearer";
-                            /**
-                             * Format: address
-                             * A Solana address in Base58.
-                             */
+                            /** A Solana address in Base58. */
                             wallet: string;
                         };
                         success: true;
@@ -4993,9 +2944,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["PublicCheckoutSession"];
@@ -5020,9 +2968,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["SponsoredProgress"];
@@ -5040,20 +2985,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    /**
-                     * Format: byte
-                     * The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named.
-                     */
-                    transaction: string;
-                };
+                "application/json": components["schemas"]["SignedTransaction"];
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["HandedOver"];
@@ -5072,29 +3008,19 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: uuid
-                     * UUIDv7 in lower case.
-                     */
                     checkoutSessionId?: string;
-                    /**
-                     * Format: address
-                     * A Solana address in Base58.
-                     */
+                    /** A Solana address in Base58. */
                     wallet: string;
                 };
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
-                            notSponsored: components["schemas"]["NotSponsored"];
-                            offer: components["schemas"]["CheckoutOffer"];
+                            notSponsored: components["schemas"]["NotSponsored"] | null;
+                            offer: components["schemas"]["CheckoutOffer"] | null;
                         };
                         success: true;
                     };
@@ -5109,9 +3035,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
@@ -5137,9 +3060,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["ApiKey"][];
@@ -5164,16 +3084,9 @@ export interface operations {
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
-                            /**
-                             * Format: uuid
-                             * UUIDv7 in lower case.
-                             */
                             id: string;
                             /** The whole key. It is only shown once. */
                             key: string;
@@ -5195,9 +3108,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["ApiKey"];
@@ -5220,9 +3130,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"][];
@@ -5243,57 +3150,33 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: text
-                     * Shown to subscribers.
-                     */
+                    /** Shown to subscribers. */
                     description?: string | null;
-                    /**
-                     * Format: display-name
-                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
-                     */
+                    /** 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word. */
                     name: string;
                     onePerCustomer?: components["schemas"]["OnePerCustomer"];
                     ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
                     planChanges?: components["schemas"]["PlanChanges"];
-                    /**
-                     * Format: http-url
-                     * Privacy notice.
-                     */
+                    /** Privacy notice. */
                     privacyUrl?: string | null;
                     registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /** Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored. */
                     sponsorship?: "on" | "off";
-                    /**
-                     * Format: email
-                     * Address for support.
-                     */
+                    /** Address for support. */
                     supportEmail?: string | null;
-                    /**
-                     * Format: http-url
-                     * Page for support.
-                     */
+                    /** Page for support. */
                     supportUrl?: string | null;
-                    /**
-                     * Format: http-url
-                     * Terms.
-                     */
+                    /** Terms. */
                     termsUrl?: string | null;
-                    /**
-                     * Format: http-url
-                     * Shown to subscribers: as a link once it is proven, else as a claim.
-                     */
+                    /** Shown to subscribers: as a link once it is proven, else as a claim. */
                     websiteUrl?: string | null;
                 };
             };
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
@@ -5312,9 +3195,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
@@ -5333,57 +3213,33 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: text
-                     * Shown to subscribers.
-                     */
+                    /** Shown to subscribers. */
                     description?: string | null;
-                    /**
-                     * Format: display-name
-                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
-                     */
+                    /** 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word. */
                     name?: string;
                     onePerCustomer?: components["schemas"]["OnePerCustomer"];
                     ownIdsBySubscriber?: components["schemas"]["OwnIdsBySubscriber"];
                     planChanges?: components["schemas"]["PlanChanges"];
-                    /**
-                     * Format: http-url
-                     * Privacy notice.
-                     */
+                    /** Privacy notice. */
                     privacyUrl?: string | null;
                     registerUnclaimed?: components["schemas"]["RegisterUnclaimed"];
                     /** Origins that a checkout session may redirect to; in production they are https. */
                     returnOrigins?: string[];
                     /** Whether subscribers of the app may use sponsored transactions, which need no SOL, where the operator offers them. Default: on. Cancelling and closing stay sponsored. */
                     sponsorship?: "on" | "off";
-                    /**
-                     * Format: email
-                     * Address for support.
-                     */
+                    /** Address for support. */
                     supportEmail?: string | null;
-                    /**
-                     * Format: http-url
-                     * Page for support.
-                     */
+                    /** Page for support. */
                     supportUrl?: string | null;
-                    /**
-                     * Format: http-url
-                     * Terms.
-                     */
+                    /** Terms. */
                     termsUrl?: string | null;
-                    /**
-                     * Format: http-url
-                     * Shown to subscribers: as a link once it is proven, else as a claim.
-                     */
+                    /** Shown to subscribers: as a link once it is proven, else as a claim. */
                     websiteUrl?: string | null;
                 };
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
@@ -5409,9 +3265,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Access"];
@@ -5441,9 +3294,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Analytics"];
@@ -5462,9 +3312,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Attention"];
@@ -5489,9 +3336,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["CheckoutSession"][];
@@ -5516,53 +3360,20 @@ export interface operations {
                 "application/json": {
                     /** Whether the customer (externalId) may have another live subscription of the app. Default: false. */
                     allowSecond?: boolean;
-                    /**
-                     * Format: http-url
-                     * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
-                     */
+                    /** URL of one of the app’s returnOrigins. session_id is added as a query parameter. */
                     cancelUrl?: string;
                     /** With replaces. Default: now. now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid. */
                     changeWhen?: "now" | "period_end";
-                    /** Either percentOff or amountOff. The reduced amount is rounded down. */
-                    discount?: {
-                        /**
-                         * Format: amount
-                         * USDC base units off each payment, as a string.
-                         */
-                        amountOff?: string;
-                        /** Percent of the amount. */
-                        percentOff?: number;
-                        /** Payments that it reduces. null or absent: all. */
-                        periods?: number | null;
-                    };
-                    /**
-                     * Format: name
-                     * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                     */
+                    discount?: components["schemas"]["DiscountInput"];
+                    /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                     externalId?: string;
-                    /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                    metadata?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * Format: uuid
-                     * UUIDv7 in lower case.
-                     */
+                    metadata?: components["schemas"]["MetadataInput"];
                     planId: string;
-                    /**
-                     * Format: uuid
-                     * A live subscription of the app: the session changes its plan. Only its wallet can use the session.
-                     */
+                    /** A live subscription of the app: the session changes its plan. Only its wallet can use the session. */
                     replaces?: string;
-                    /**
-                     * Format: address
-                     * The only wallet that can subscribe in the session.
-                     */
+                    /** The only wallet that can subscribe in the session. */
                     subscriberWallet?: string;
-                    /**
-                     * Format: http-url
-                     * URL of one of the app’s returnOrigins. session_id is added as a query parameter.
-                     */
+                    /** URL of one of the app’s returnOrigins. session_id is added as a query parameter. */
                     successUrl?: string;
                     /** Free hours in place of those of the plan, once per wallet and app, and per externalId. null: those of the plan. */
                     trialHours?: number | null;
@@ -5571,9 +3382,6 @@ export interface operations {
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["CheckoutSession"];
@@ -5593,9 +3401,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["CheckoutSession"];
@@ -5620,9 +3425,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Customer"];
@@ -5657,9 +3459,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"][];
@@ -5679,9 +3478,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["WholeDelivery"];
@@ -5709,9 +3505,6 @@ export interface operations {
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"];
@@ -5744,9 +3537,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Event"][];
@@ -5766,9 +3556,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["WholeEvent"];
@@ -5796,9 +3583,6 @@ export interface operations {
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"];
@@ -5825,9 +3609,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Feed"];
@@ -5857,9 +3638,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["SampleEvent"];
@@ -5883,9 +3661,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
@@ -5904,9 +3679,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
@@ -5931,9 +3703,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnPlan"][];
@@ -5956,32 +3725,17 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: amount
-                     * USDC base units (6 decimals) as a string, from 1 to 2^63-1.
-                     */
+                    /** USDC base units (6 decimals) as a string, from 1 to 2^63-1. */
                     amount?: string;
-                    /**
-                     * Format: text
-                     * Shown on the plan’s page instead of the app’s description.
-                     */
+                    /** Shown on the plan’s page instead of the app’s description. */
                     description?: string | null;
-                    /**
-                     * Format: instant
-                     * ISO 8601 time or date.
-                     */
+                    /** ISO 8601 time or date. */
                     endsAt?: string | null;
                     /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
-                    /**
-                     * Format: metadata-uri
-                     * At most 128 bytes; stored on chain.
-                     */
+                    /** At most 128 bytes; stored on chain. */
                     metadataUri?: string;
-                    /**
-                     * Format: display-name
-                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
-                     */
+                    /** 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word. */
                     name: string;
                     /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
                     noticeHours?: number[] | null;
@@ -5989,10 +3743,7 @@ export interface operations {
                     pastDueDays?: number | null;
                     /** Length of a period. */
                     periodHours?: number;
-                    /**
-                     * Format: address
-                     * Address of a plan that already is on chain; amount, periodHours, endsAt and metadataUri are then read from it.
-                     */
+                    /** Address of a plan that already is on chain; amount, periodHours, endsAt and metadataUri are then read from it. */
                     planPda?: string;
                     /** Hours after the first failure at which the payment is retried, ascending. null: 1, 6, 24, 72, 120. */
                     retryHours?: number[] | null;
@@ -6003,9 +3754,6 @@ export interface operations {
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewPlan"];
@@ -6025,9 +3773,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnPlan"];
@@ -6047,17 +3792,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: text
-                     * Shown on the plan’s page instead of the app’s description.
-                     */
+                    /** Shown on the plan’s page instead of the app’s description. */
                     description?: string | null;
                     /** Hours of access after paidThrough while a payment is due. null: a tenth of the period, at most 72. */
                     graceHours?: number | null;
-                    /**
-                     * Format: display-name
-                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
-                     */
+                    /** 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word. */
                     name?: string;
                     /** Hours before a payment, or the end of a trial, at which renewal_upcoming is sent, one event for each, descending. null: once, a quarter of the period, at most 72. */
                     noticeHours?: number[] | null;
@@ -6074,9 +3813,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnPlan"];
@@ -6100,25 +3836,9 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
-                        data: {
-                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
-                            minContextSlot: number;
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
-                            offerId: string;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
-                            transaction: string;
-                        };
+                        data: components["schemas"]["Offer"];
                         success: true;
                     };
                 };
@@ -6139,25 +3859,9 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
-                        data: {
-                            /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
-                            minContextSlot: number;
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
-                            offerId: string;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
-                            transaction: string;
-                        };
+                        data: components["schemas"]["Offer"];
                         success: true;
                     };
                 };
@@ -6191,9 +3895,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Refund"][];
@@ -6218,28 +3919,19 @@ export interface operations {
                 "application/json": {
                     /** Count only. */
                     dryRun?: boolean;
-                    /**
-                     * Format: instant
-                     * Queued at this time or later.
-                     */
+                    /** Queued at this time or later. */
                     since?: string;
                     /** Status of the newest delivery. unsent: events that were never queued. retrying: pending after a failed attempt, with the next one not due yet; no delivery is added, the next attempt is made now. */
                     status?: "pending" | "delivered" | "failed" | "cancelled" | "unsent" | "retrying";
                     /** Events of this type. */
                     type?: "subscription_created" | "payment_success" | "payment_failed" | "cancel_requested" | "cancel_finalized" | "cancel_forced" | "delegation_revoked" | "subscription_resumed" | "renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded";
-                    /**
-                     * Format: instant
-                     * Queued before this time.
-                     */
+                    /** Queued before this time. */
                     until?: string;
                 } | null;
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewReplay"];
@@ -6248,9 +3940,6 @@ export interface operations {
                 };
             };
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewReplay"];
@@ -6270,9 +3959,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Replay"];
@@ -6295,9 +3981,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["SearchHit"][];
@@ -6318,9 +4001,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Statement"];
@@ -6346,9 +4026,6 @@ export interface operations {
         responses: {
             /** A header line and one line per payment, refund and sponsored transaction. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "text/csv": string;
                 };
@@ -6367,9 +4044,6 @@ export interface operations {
         responses: {
             /** The document. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "text/html": string;
                 };
@@ -6407,9 +4081,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"][];
@@ -6433,9 +4104,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
@@ -6455,35 +4123,15 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** Either percentOff or amountOff. The reduced amount is rounded down. */
-                    discount?: {
-                        /**
-                         * Format: amount
-                         * USDC base units off each payment, as a string.
-                         */
-                        amountOff?: string;
-                        /** Percent of the amount. */
-                        percentOff?: number;
-                        /** Payments that it reduces. null or absent: all. */
-                        periods?: number | null;
-                    } | null;
-                    /**
-                     * Format: name
-                     * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                     */
+                    discount?: components["schemas"]["DiscountInput"] | null;
+                    /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                     externalId?: string | null;
-                    /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                    metadata?: {
-                        [key: string]: string;
-                    };
+                    metadata?: components["schemas"]["MetadataInput"];
                 };
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
@@ -6514,9 +4162,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
@@ -6547,9 +4192,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["ChangePreview"];
@@ -6577,9 +4219,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
@@ -6607,9 +4246,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
@@ -6629,9 +4265,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["TimelineEntry"][];
@@ -6659,9 +4292,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"];
@@ -6698,9 +4328,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Transaction"][];
@@ -6720,9 +4347,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Transaction"];
@@ -6748,9 +4372,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Refund"][];
@@ -6774,19 +4395,13 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: amount
-                     * USDC base units as a string; default: all that is left to refund.
-                     */
+                    /** USDC base units as a string; default: all that is left to refund. */
                     amount?: string;
                 } | null;
             };
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewRefund"];
@@ -6822,9 +4437,6 @@ export interface operations {
         responses: {
             /** A header line and one line per transaction. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "text/csv": string;
                 };
@@ -6846,9 +4458,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["UnregisteredSubscription"][];
@@ -6873,9 +4482,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"][];
@@ -6898,27 +4504,17 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** Opt-in event types, in addition to those that every endpoint gets. */
-                    extraEvents?: ("renewal_upcoming" | "plan_blocked" | "subscription_paused" | "subscription_unpaused" | "refund_recorded")[];
-                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
-                    headers?: {
-                        [key: string]: string;
-                    } | null;
+                    extraEvents?: components["schemas"]["ExtraEvents"];
+                    headers?: components["schemas"]["WebhookHeaders"] | null;
                     /** Maximum number of requests per second; null: no limit. */
                     maxPerSecond?: number | null;
-                    /**
-                     * Format: http-url
-                     * Must be HTTPS in production. Stored as it is called: normalized, without a fragment.
-                     */
+                    /** Must be HTTPS in production. Stored as it is called: normalized, without a fragment. */
                     url: string;
                 };
             };
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["NewWebhookEndpoint"];
@@ -6938,9 +4534,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
@@ -6960,9 +4553,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["WebhookEndpoint"];
@@ -6984,10 +4574,7 @@ export interface operations {
                 "application/json": {
                     /** Whether it gets no events. */
                     disabled?: boolean;
-                    /** Your own headers of each request, up to 10, such as an authorization for a gateway. They replace all earlier ones; null removes them. Headers of the service and of the connection are refused. */
-                    headers?: {
-                        [key: string]: string;
-                    } | null;
+                    headers?: components["schemas"]["WebhookHeaders"] | null;
                     /** Maximum number of requests per second; null: no limit. */
                     maxPerSecond?: number | null;
                 };
@@ -6995,9 +4582,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["ChangedWebhookEndpoint"];
@@ -7033,9 +4617,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"][];
@@ -7056,9 +4637,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["WholeDelivery"];
@@ -7087,9 +4665,6 @@ export interface operations {
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Delivery"];
@@ -7123,9 +4698,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["RotatedWebhookEndpoint"];
@@ -7149,9 +4721,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["PingAnswer"];
@@ -7174,9 +4743,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["App"];
@@ -7207,9 +4773,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Event"][];
@@ -7226,9 +4789,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Profile"];
@@ -7245,43 +4805,25 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: email
-                     * Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again.
-                     */
+                    /** Contact for messages of the operator, and for e-mails about failures, once the link in the confirmation was opened. To get the confirmation again, send the same address again. */
                     email?: string | null;
                     /** Whether the name, address, tax id and note that a buyer types on a receipt are stored and shown on the later ones. Default: false, they are on the printed page only. With false, stored ones are deleted. */
                     keepBuyerDetails?: boolean;
-                    /**
-                     * Format: receipt-text
-                     * Your address on receipts, up to 500 characters, on several lines.
-                     */
+                    /** Your address on receipts, up to 500 characters, on several lines. */
                     legalAddress?: string | null;
-                    /**
-                     * Format: display-name
-                     * The seller on receipts. Without it, your name or that of the app.
-                     */
+                    /** The seller on receipts. Without it, your name or that of the app. */
                     legalName?: string | null;
                     /** Whether e-mails are sent to it when a webhook fails or is disabled, a plan is blocked, and once a day about failed payments, if the operator sends e-mail. */
                     mails?: boolean;
-                    /**
-                     * Format: display-name
-                     * 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word.
-                     */
+                    /** 1 to 120 characters. Subscribers see it: no invisible characters, and letters of one script in each word. */
                     name?: string | null;
-                    /**
-                     * Format: receipt-line
-                     * Your tax id on receipts, up to 60 characters.
-                     */
+                    /** Your tax id on receipts, up to 60 characters. */
                     taxId?: string | null;
                 };
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Profile"];
@@ -7298,9 +4840,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["PublishingCost"];
@@ -7339,9 +4878,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Subscription"][];
@@ -7376,9 +4912,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Transaction"][];
@@ -7394,29 +4927,15 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    /**
-                     * Format: uuid
-                     * The offer that the transaction came from; without it exactly one open offer of the wallet must fit.
-                     */
-                    offerId?: string;
-                    /**
-                     * Format: byte
-                     * A signed transaction in Base64 that the service built for this wallet.
-                     */
-                    transaction: string;
-                };
+                "application/json": components["schemas"]["SentTransaction"];
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
-                            plan: components["schemas"]["RelayedPlan"];
+                            plan: components["schemas"]["Plan"] | null;
                             /** The reason of the failure. */
                             reason: string | null;
                             /** The transaction’s signature in Base58. */
@@ -7439,9 +4958,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["PublicPlan"];
@@ -7458,9 +4974,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
@@ -7489,28 +5002,19 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
-                            notSponsored: components["schemas"]["NotSponsored"];
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
+                            notSponsored: components["schemas"]["NotSponsored"] | null;
+                            /** Names the transaction when it is sent back signed. */
                             offerId: string;
                             /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
                             sponsored: boolean;
                             /** Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell. */
                             subscriptions: number | null;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
+                            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
                             transaction: string;
                         };
                         success: true;
@@ -7534,9 +5038,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["SponsoredProgress"];
@@ -7554,20 +5055,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    /**
-                     * Format: byte
-                     * The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named.
-                     */
-                    transaction: string;
-                };
+                "application/json": components["schemas"]["SignedTransaction"];
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["SponsoredProgress"];
@@ -7586,9 +5078,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Plan"];
@@ -7613,9 +5102,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["Standing"];
@@ -7634,15 +5120,8 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: instant
-                     * "asOf" of the amounts of the change that you were shown: a sponsored transaction then pays exactly these. With one that is too old, the response has others.
-                     */
+                    /** "asOf" of the amounts of the change that you were shown: a sponsored transaction then pays exactly these. With one that is too old, the response has others. */
                     asOf?: string;
-                    /**
-                     * Format: uuid
-                     * UUIDv7 in lower case.
-                     */
                     checkoutSessionId?: string;
                     /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
                     sponsored?: boolean;
@@ -7653,32 +5132,20 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
-                            change: components["schemas"]["SessionChange"];
+                            change: components["schemas"]["SessionChange"] | null;
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
-                            notSponsored: components["schemas"]["NotSponsored"];
-                            /**
-                             * Format: uuid
-                             * Names the transaction when it is sent back signed.
-                             */
+                            notSponsored: components["schemas"]["NotSponsored"] | null;
+                            /** Names the transaction when it is sent back signed. */
                             offerId: string;
                             /** Whether the service pays and signs too. If so, do not send it: post it to /subscriber/offers/{offerId}/transaction. */
                             sponsored: boolean;
-                            /**
-                             * Format: address
-                             * Address of the account on chain, in Base58.
-                             */
+                            /** Address of the account on chain, in Base58. */
                             subscriptionPda: string;
-                            /**
-                             * Format: byte
-                             * An unsigned Solana transaction in Base64, for the wallet to sign and send.
-                             */
+                            /** An unsigned Solana transaction in Base64, for the wallet to sign and send. */
                             transaction: string;
                             /** What the wallet lacks or would lose; empty if nothing. */
                             warnings: {
@@ -7715,9 +5182,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnSubscription"][];
@@ -7738,48 +5202,22 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: uuid
-                     * UUIDv7 in lower case.
-                     */
                     appId: string;
-                    /**
-                     * Format: uuid
-                     * The checkout session in which you subscribed; externalId and metadata are taken from it.
-                     */
+                    /** The checkout session in which you subscribed; externalId and metadata are taken from it. */
                     checkoutSessionId?: string;
-                    /**
-                     * Format: name
-                     * Your id of the customer, 1 to 120 characters. Several subscriptions may share it.
-                     */
+                    /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                     externalId?: string;
-                    /** Your own key-value data: up to 20 strings, 4 KiB in total. */
-                    metadata?: {
-                        [key: string]: string;
-                    };
-                    /**
-                     * Format: uuid
-                     * The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed.
-                     */
+                    metadata?: components["schemas"]["MetadataInput"];
+                    /** The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed. */
                     offerId?: string;
-                    /**
-                     * Format: uuid
-                     * UUIDv7 in lower case.
-                     */
                     planId: string;
-                    /**
-                     * Format: address
-                     * Address of the account on chain, in Base58.
-                     */
+                    /** Address of the account on chain, in Base58. */
                     subscriptionPda: string;
                 };
             };
         };
         responses: {
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnSubscription"];
@@ -7798,9 +5236,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnSubscription"];
@@ -7818,17 +5253,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": {
-                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
-                    sponsored?: boolean;
-                } | null;
+                "application/json": components["schemas"]["SponsoredInput"] | null;
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
@@ -7854,9 +5283,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["ChangePreview"];
@@ -7875,15 +5301,8 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /**
-                     * Format: instant
-                     * "asOf" of the amounts of the change that you were shown: a sponsored transaction then pays exactly these. With one that is too old, the response has others.
-                     */
+                    /** "asOf" of the amounts of the change that you were shown: a sponsored transaction then pays exactly these. With one that is too old, the response has others. */
                     asOf?: string;
-                    /**
-                     * Format: uuid
-                     * UUIDv7 in lower case.
-                     */
                     planId: string;
                     /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
                     sponsored?: boolean;
@@ -7894,9 +5313,6 @@ export interface operations {
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["ChangeOffer"];
@@ -7914,17 +5330,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": {
-                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
-                    sponsored?: boolean;
-                } | null;
+                "application/json": components["schemas"]["SponsoredInput"] | null;
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
@@ -7943,9 +5353,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["PublicPlan"];
@@ -7964,9 +5371,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["PlanChoice"][];
@@ -7984,17 +5388,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": {
-                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
-                    sponsored?: boolean;
-                } | null;
+                "application/json": components["schemas"]["SponsoredInput"] | null;
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
@@ -8012,17 +5410,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": {
-                    /** Whether the service should pay fee and rent; "notSponsored" tells why it does not. Default: false. */
-                    sponsored?: boolean;
-                } | null;
+                "application/json": components["schemas"]["SponsoredInput"] | null;
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["TransactionOffer"];
@@ -8047,9 +5439,6 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: components["schemas"]["OwnTransaction"][];
@@ -8065,25 +5454,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    /**
-                     * Format: uuid
-                     * The offer that the transaction came from; without it exactly one open offer of the wallet must fit.
-                     */
-                    offerId?: string;
-                    /**
-                     * Format: byte
-                     * A signed transaction in Base64 that the service built for this wallet.
-                     */
-                    transaction: string;
-                };
+                "application/json": components["schemas"]["SentTransaction"];
             };
         };
         responses: {
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         data: {
@@ -8093,7 +5468,7 @@ export interface operations {
                             signature: string;
                             /** pending: send the same request again. lapsed: it never landed; ask for a new transaction. */
                             status: "confirmed" | "pending" | "lapsed" | "failed";
-                            subscription: components["schemas"]["RelayedSubscription"];
+                            subscription: components["schemas"]["OwnSubscription"] | null;
                         };
                         success: true;
                     };
@@ -8125,16 +5500,10 @@ export interface operations {
         responses: {
             /** Received. Any 2xx is accepted. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content?: never;
             };
             /** The signature is invalid. */
             401: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content?: never;
             };
         };

@@ -108,7 +108,9 @@ void t.test('every property and parameter is described, and ids in paths are UUI
     if (typeof node !== 'object' || node === null) return;
     const { properties, ...rest } = node as { properties?: Record<string, object> };
     for (const [name, property] of Object.entries(properties ?? {})) {
-      if (!('description' in property) && !('$ref' in property))
+      // A reference says whether the value may be null; the component is described itself.
+      const [referred] = 'anyOf' in property ? (property.anyOf as object[]) : [property];
+      if (!('description' in property) && !('$ref' in (referred ?? {})))
         undescribed.push(`${place} ${name}`);
       walk(property, `${place}.${name}`);
     }
@@ -161,6 +163,35 @@ void t.test('every answer has its headers and an example that its schema allows'
         t.doesNotThrow(() => contract.answer(answer), name);
       }
     }
+});
+
+void t.test('objects and explained words that several schemas have are components', async (t) => {
+  const places = new Map<string, string[]>();
+  const walk = (node: unknown, place: string) => {
+    if (typeof node !== 'object' || node === null) return;
+    const { type, enum: words, ...rest } = node as { type?: unknown; enum?: unknown[] };
+    const { properties = {}, additionalProperties, description } = rest as Record<string, unknown>;
+    const isObject =
+      Object.keys(properties as object).length > 0 || typeof additionalProperties === 'object';
+    // Each response has an envelope of its own.
+    const isEnvelope = 'success' in (properties as object);
+    const isExplained = typeof description === 'string' && description.includes('\n- `');
+    if (type !== undefined && ((isObject && !isEnvelope) || isExplained)) {
+      const isWord = (one: unknown) => one !== null && one !== 'null';
+      const shape = { ...rest, type: [type].flat().filter(isWord), enum: words?.filter(isWord) };
+      const key = JSON.stringify(shape);
+      places.set(key, [...(places.get(key) ?? []), place]);
+    }
+    for (const [name, value] of Object.entries(node))
+      if (name !== 'example' && name !== 'examples') walk(value, `${place}.${name}`);
+  };
+  walk(await apiDocument(), '');
+  t.ok(places.size > 100);
+  t.same(
+    [...places.values()].filter(({ length }) => length > 1),
+    [],
+    'give the schema a title',
+  );
 });
 
 void t.test('/openapi.json is the document of these routes', async (t) => {
@@ -272,12 +303,13 @@ void t.test('no spelling of a path below /docs leads to a route of the API', asy
 });
 
 void t.test('every field with a reason is an enum, with a sentence for each value', async (t) => {
+  interface Words {
+    enum: string[];
+    description: string;
+  }
   const { components } = (await apiDocument()) as unknown as {
     components: {
-      schemas: Record<
-        string,
-        { properties: Record<string, { enum: string[]; description: string }> }
-      >;
+      schemas: Record<string, Words & { properties: Record<string, { anyOf: object[] }> }>;
     };
   };
   for (const [schema, field, words] of [
@@ -287,8 +319,11 @@ void t.test('every field with a reason is an enum, with a sentence for each valu
     ['DeliveryAttempt', 'error', failureMeanings],
     ['PingAnswer', 'error', failureMeanings],
   ] as const) {
-    const documented = components.schemas[schema]!.properties[field]!;
-    t.same(documented.enum, [...Object.keys(words), null], `${schema}.${field}`);
+    const [named, ...others] = components.schemas[schema]!.properties[field]!.anyOf;
+    t.same(others, [{ type: 'null' }], `${schema}.${field} may be null`);
+    const name = (named as Reference).$ref.replace('#/components/schemas/', '');
+    const documented = components.schemas[name]!;
+    t.same(documented.enum, Object.keys(words), `${schema}.${field}`);
     for (const [word, about] of Object.entries(words))
       t.ok(documented.description.includes(`\`${word}\`: ${about}`), word);
   }

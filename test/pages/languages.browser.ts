@@ -1,6 +1,6 @@
 // The pages for buyers in each language: the browser's choice, the switch, dates and amounts.
 import t from 'tap';
-import type { languages } from '../../src/pages/words/languages.ts';
+import type { languages } from '../../src/words/languages.ts';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';
 

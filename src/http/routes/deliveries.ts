@@ -37,6 +37,7 @@ import {
   TimeInput,
   timeOrNull,
 } from '../shapes/fields.ts';
+import { requestFailure } from '../shapes/webhook-schemas.ts';
 
 const statuses = ['pending', 'delivered', 'failed', 'cancelled'] as const;
 const fields = {
@@ -57,7 +58,11 @@ const fields = {
     Type.Integer({ description: 'HTTP status of the last attempt; null without an answer.' }),
   ),
   lastError: nullable(
-    meaning(failureMeanings, 'Why the last attempt got no answer; null with an answer.'),
+    meaning(
+      failureMeanings,
+      'Why the last attempt got no answer; null with an answer.',
+      'LastDeliveryError',
+    ),
   ),
 };
 export const Delivery = Type.Object(fields, { title: 'Delivery' });
@@ -67,9 +72,7 @@ const Attempt = Type.Object(
     startedAt: Time,
     durationMs: Type.Integer({ description: 'Milliseconds until the response or the failure.' }),
     httpStatus: nullable(Type.Integer({ description: 'HTTP status; null without a response.' })),
-    error: nullable(
-      meaning(failureMeanings, 'The reason why there is no response; null with a response.'),
-    ),
+    error: requestFailure,
     response: nullable(Type.String({ description: 'The start of the response body, as text.' })),
     address: nullable(Type.String({ description: 'The IP address of the connection.' })),
   },

@@ -12,10 +12,10 @@ import { openSecrets } from '../../domain/outbox/endpoints.ts';
 import { EventFeed, startFeed, type FeedPage } from '../../domain/outbox/event-feed.ts';
 import { createSample, sampleTypes } from '../../domain/outbox/samples.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
-import { failureMeanings } from '../../webhooks/errors.ts';
 import { type Api, type ApiDeps, merchantOf, ownApp } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
-import { Id, meaning, nullable, oneOf, PathId, Time } from '../shapes/fields.ts';
+import { Id, nullable, oneOf, PathId, Time } from '../shapes/fields.ts';
+import { requestFailure } from '../shapes/webhook-schemas.ts';
 
 /** Maximum time in seconds that a request waits for events. Common proxies time out later. */
 const MAX_WAIT_SECONDS = 15;
@@ -67,9 +67,7 @@ const Sample = Type.Object(
     durationMs: nullable(
       Type.Number({ description: 'Milliseconds until the response or the failure.' }),
     ),
-    error: nullable(
-      meaning(failureMeanings, 'The reason why there is no response; null with a response.'),
-    ),
+    error: requestFailure,
     response: nullable(Type.String({ description: 'The start of the response body.' })),
     listeners: Type.Integer({
       description:

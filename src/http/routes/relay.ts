@@ -40,7 +40,7 @@ const body = Type.Object(
         'The offer that the transaction came from; without it exactly one open offer of the wallet must fit.',
     }),
   },
-  { additionalProperties: false },
+  { title: 'SentTransaction', additionalProperties: false },
 );
 const outcome = {
   signature: Type.String({ description: 'The transaction’s signature in Base58.' }),
@@ -78,7 +78,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           200: success(
             Type.Object({
               ...outcome,
-              subscription: nullable({ ...OwnSubscription, title: 'RelayedSubscription' }),
+              subscription: nullable(OwnSubscription),
             }),
           ),
           ...failures(400, 401, 403, 404, 409),
@@ -137,9 +137,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
         tags: ['plans'],
         body,
         response: {
-          200: success(
-            Type.Object({ ...outcome, plan: nullable({ ...Plan, title: 'RelayedPlan' }) }),
-          ),
+          200: success(Type.Object({ ...outcome, plan: nullable(Plan) })),
           ...failures(400, 401, 403, 409),
         },
       },

@@ -89,7 +89,11 @@ export const Subscription = Type.Object(
     }),
     cancelRequestedAt: nullable(Time),
     cancelRequestedBy: nullable(
-      meaning(cancelRequesters, 'The party that requested the cancellation; null without one.'),
+      meaning(
+        cancelRequesters,
+        'The party that requested the cancellation; null without one.',
+        'CancelRequester',
+      ),
     ),
     cancelledAt: nullable(Time),
     delegationRevokedAt: nullable(Time),
@@ -101,18 +105,17 @@ export const Subscription = Type.Object(
       meaning(
         failureReasons,
         'Why the last try of the payment that is past due failed; null unless past due. nextPaymentDue is the next try.',
+        'LastFailureReason',
       ),
     ),
     endReason: nullable(
       meaning(
         endReasons,
         'The reason of the end; null before it ends and after a cancellation at the end of the period.',
+        'EndReason',
       ),
     ),
-    reinstatedAt: nullable({
-      ...Time,
-      description: 'Time at which the merchant lifted the end.',
-    }),
+    reinstatedAt: nullable({ ...Time, description: 'Time at which the merchant lifted the end.' }),
     externalId: nullable(ExternalId),
     metadata: Metadata,
     ownIdsFrom: OwnIdsFrom,
@@ -154,9 +157,7 @@ export const Subscription = Type.Object(
 export const OwnSubscription = Type.Omit(
   Subscription,
   ['externalId', 'metadata', 'ownIdsFrom', 'duplicateOf', 'plan'],
-  {
-    title: 'OwnSubscription',
-  },
+  { title: 'OwnSubscription' },
 );
 const params = Type.Object({ appId: PathId, subscriptionId: PathId });
 const expand = several(['plan'], 'Objects to include in full: plan, as the field `plan`.');

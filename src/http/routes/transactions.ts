@@ -66,7 +66,7 @@ const Transaction = Type.Object(
       }),
     ),
     failureReason: nullable(
-      meaning(failureReasons, 'The reason of the failure; null if it succeeded.'),
+      meaning(failureReasons, 'The reason of the failure; null if it succeeded.', 'FailureReason'),
     ),
     receiptUrl: nullable(
       Type.String({

@@ -17,7 +17,6 @@ import {
 } from '../../domain/outbox/endpoints.ts';
 import { requeueForNext } from '../../domain/outbox/replay.ts';
 import { invalidField, messageOf, ServiceError } from '../../errors.ts';
-import { failureMeanings } from '../../webhooks/errors.ts';
 import {
   absent,
   type Api,
@@ -29,12 +28,13 @@ import {
 import { respondOnce, idempotencyHeaders } from '../door/idempotency.ts';
 import { pageQuery, type Pages } from '../door/pages.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
-import { meaning, NoBody, nullable, PathId } from '../shapes/fields.ts';
+import { NoBody, nullable, PathId } from '../shapes/fields.ts';
 import {
   Endpoint,
   extraEvents,
   headersOf,
   NewEndpoint,
+  requestFailure,
   RotatedEndpoint,
   settingsInput,
   url,
@@ -45,9 +45,7 @@ const PingAnswer = Type.Object(
   {
     status: nullable(Type.Integer({ description: 'HTTP status; null without a response.' })),
     durationMs: Type.Number({ description: 'Milliseconds until the response or the failure.' }),
-    error: nullable(
-      meaning(failureMeanings, 'The reason why there is no response; null with a response.'),
-    ),
+    error: requestFailure,
     response: nullable(Type.String({ description: 'The start of the response body.' })),
   },
   { title: 'PingAnswer' },

@@ -9,8 +9,8 @@ export const changeWhen = oneOf(
   'now: the subscription ends when the transaction lands, and the unused part of its paid period (by seconds, rounded down) is a credit. period_end: the first payment is deferred to the end of what is paid.',
 );
 
-const OnePayment = (description: string) =>
-  nullable(Type.Object({ amount: Amount, dueAt: Time }, { description }));
+const OnePayment = (title: string, description: string) =>
+  nullable(Type.Object({ amount: Amount, dueAt: Time }, { title, description }));
 
 export const changeFields = {
   when: changeWhen,
@@ -30,8 +30,8 @@ export const changeFields = {
       'What the new subscription takes over, base units: the unused part of the paid period, and credit that is not spent yet. It pays the first payments, is never paid out and cannot be refunded.',
   },
   today: { ...Amount, description: 'Paid when the transaction lands, base units.' },
-  next: OnePayment('The payment after that.'),
-  after: OnePayment('The payment after the next one.'),
+  next: OnePayment('NextPayment', 'The payment after that.'),
+  after: OnePayment('PaymentAfterNext', 'The payment after the next one.'),
   schedule: Schedule,
 };
 

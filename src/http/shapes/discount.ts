@@ -13,7 +13,7 @@ export const Discount = Type.Object(
       Type.Integer({ description: 'Remaining payments that it reduces; null: all.' }),
     ),
   },
-  { description: 'The discount of the next payments; null if there is none.' },
+  { title: 'Discount', description: 'The discount of the next payments; null if there is none.' },
 );
 
 /** Returns the discount on the next payment in the form of the API, or null when there is none. */
@@ -43,6 +43,7 @@ export const discountQuery = {
 export const DiscountInput = Type.Object(
   { ...discountQuery, periods: Type.Optional(nullable(periods)) },
   {
+    title: 'DiscountInput',
     additionalProperties: false,
     description: 'Either percentOff or amountOff. The reduced amount is rounded down.',
     examples: [{ percentOff: 25, periods: 3 }],

@@ -155,7 +155,7 @@ export const offerFields = {
   }),
 };
 
-export const Offer = Type.Object(offerFields);
+export const Offer = Type.Object(offerFields, { title: 'Offer' });
 
 /** USDC base units (6 decimals) as a string. Responses only. */
 export const Amount = Type.Unsafe<bigint>({
@@ -203,6 +203,7 @@ export const ExternalId = Type.String({
 });
 /** Who set externalId and metadata of a subscription. */
 export const OwnIdsFrom = Type.Unsafe<'checkout' | 'merchant' | 'subscriber' | null>({
+  title: 'OwnIdsFrom',
   type: ['string', 'null'],
   enum: ['checkout', 'merchant', 'subscriber', null],
   description:
@@ -216,9 +217,10 @@ const metadata = {
   examples: [{ order: '1234' }],
 };
 /** The merchant's own data: short keys, each with a text. */
-export const Metadata = Type.Unsafe<Record<string, string>>(metadata);
+export const Metadata = Type.Unsafe<Record<string, string>>({ ...metadata, title: 'Metadata' });
 export const MetadataInput = Type.Unsafe<Record<string, string>>({
   ...metadata,
+  title: 'MetadataInput',
   maxProperties: 20,
   propertyNames: { type: 'string', format: 'name' },
 });
@@ -265,11 +267,16 @@ export function several<const T extends string>(words: readonly T[], description
 
 /**
  * Returns the schema of a string that is a key of `words`. The schema's description explains each
- * key.
+ * key. A schema that several objects have needs a `title`.
  */
-export function meaning(words: Readonly<Record<string, string>>, description: string) {
+export function meaning(
+  words: Readonly<Record<string, string>>,
+  description: string,
+  title?: string,
+) {
   const list = Object.entries(words).map(([word, about]) => `- \`${word}\`: ${about}`);
-  return oneOf<string>(Object.keys(words), `${description}\n\n${list.join('\n')}`);
+  const schema = oneOf<string>(Object.keys(words), `${description}\n\n${list.join('\n')}`);
+  return title === undefined ? schema : { ...schema, title };
 }
 
 /**
@@ -284,6 +291,7 @@ export function timeOrNull(text: string | undefined): Date | null {
 }
 
 export const replacedApproval = Type.Unsafe<{ delegate: string; amount: bigint } | null>({
+  title: 'ReplacedApproval',
   type: ['object', 'null'],
   properties: { delegate: Wallet, amount: Amount },
   required: ['delegate', 'amount'],

@@ -108,6 +108,7 @@ const planFields = {
     meaning(
       blockReasons,
       'Why no payment of the plan can be collected; null while they can. It is looked at again every five minutes.',
+      'CollectionBlockedReason',
     ),
   ),
   trialHours: nullable(TrialHours),
@@ -122,10 +123,13 @@ const priceCodes = {
 const ownFields = {
   ...planFields,
   warnings: Type.Array(
-    Type.Object({
-      code: meaning(priceCodes, 'Machine-readable.'),
-      message: Type.String({ description: 'Human-readable; may change.' }),
-    }),
+    Type.Object(
+      {
+        code: meaning(priceCodes, 'Machine-readable.'),
+        message: Type.String({ description: 'Human-readable; may change.' }),
+      },
+      { title: 'PlanWarning' },
+    ),
     {
       description: 'Likely misplaced decimal points. The plan is valid regardless.',
       examples: [[]],

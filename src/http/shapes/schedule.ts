@@ -21,6 +21,7 @@ export const Schedule = Type.Array(
     ),
   }),
   {
+    title: 'Schedule',
     description:
       'The payments of a subscription that begins now, to the base unit: equal payments in one entry, a period apart, with the trial and, in a checkout session, with its discount. In a standing whose account still runs: those after subscribing resumes it.',
   },

@@ -31,7 +31,10 @@ export const previewsSponsored = oneOf(
 );
 
 export const SponsoredInput = nullable(
-  Type.Object({ sponsored: Type.Optional(sponsored) }, { additionalProperties: false }),
+  Type.Object(
+    { sponsored: Type.Optional(sponsored) },
+    { title: 'SponsoredInput', additionalProperties: false },
+  ),
 );
 
 const NotSponsored = nullable(
@@ -185,7 +188,9 @@ const progressFields = {
     Type.String({ description: 'The transaction’s signature in Base58, once it is signed.' }),
   ),
   reason: nullable(Type.String({ description: 'Why it was refused or failed.' })),
-  refusal: nullable(meaning(refusals, 'Why the service did not sign; machine-readable.')),
+  refusal: nullable(
+    meaning(refusals, 'Why the service did not sign; machine-readable.', 'SponsorshipRefusal'),
+  ),
   cancelled: Type.Boolean({
     description:
       'Whether the service has cancelled the subscription on its side because it does not pay for the cancellation. Nothing more is collected, and you need not sign again.',
@@ -207,7 +212,7 @@ export const SignedTransaction = Type.Object(
         'The offered transaction in Base64 with your wallet’s signature. Your wallet may append instructions of the assertion program that name no signer and no writable account; any other change is VALIDATION_ERROR and named.',
     }),
   },
-  { additionalProperties: false },
+  { title: 'SignedTransaction', additionalProperties: false },
 );
 
 export const progressQuery = Type.Object(

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { extraEventTypes } from '../../db/delivering/events.ts';
 import { customHeaders, type Headers, MAX_HEADERS } from '../../domain/outbox/headers.ts';
 import { invalidField } from '../../errors.ts';
+import { failureMeanings } from '../../webhooks/errors.ts';
 import { Id, meaning, nullable, oneOf, Time } from './fields.ts';
 
 export const url = Type.String({
@@ -18,7 +19,16 @@ export const extraEvents = Type.Array(oneOf(extraEventTypes, 'An opt-in event ty
   uniqueItems: true,
   description: 'Opt-in event types, in addition to those that every endpoint gets.',
   examples: [['renewal_upcoming']],
+  title: 'ExtraEvents',
 });
+/** Why a request to an endpoint got no response. */
+export const requestFailure = nullable(
+  meaning(
+    failureMeanings,
+    'The reason why there is no response; null with a response.',
+    'RequestFailure',
+  ),
+);
 const fields = {
   id: Id,
   appId: Id,
@@ -40,6 +50,7 @@ const fields = {
         failing: 'Disabled by the service after days of nothing but failures.',
       },
       'Why it is disabled.',
+      'DisabledReason',
     ),
   ),
   headerNames: Type.Array(Type.String(), {
@@ -75,6 +86,7 @@ export const settingsInput = {
   headers: Type.Optional(
     nullable(
       Type.Unsafe<Record<string, string>>({
+        title: 'WebhookHeaders',
         type: 'object',
         additionalProperties: { type: 'string', maxLength: 1000 },
         maxProperties: MAX_HEADERS,

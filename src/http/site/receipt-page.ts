@@ -3,9 +3,12 @@
 import type { BuyerDetails, ReceiptRefund, ReceiptRow } from '../../db/money/receipts.ts';
 import { explorerUrl } from '../../explorer.ts';
 import { formatUsdc, replaceHidden } from '../../format.ts';
+import { type Catalogue, catalogues } from '../../words/catalogues.ts';
+import { fill } from '../../words/fill.ts';
+import { type Language, languages } from '../../words/languages.ts';
 import { escapeHtml } from './open-graph.ts';
-import { languageNames, type ReceiptWords, receiptWords } from './receipt-words.ts';
-import { type SiteLanguage, siteWords } from './site-words.ts';
+
+type ReceiptWords = Catalogue['receipts'];
 
 /** Maximum lengths of the buyer's details, as in sql/0034_receipts.sql. */
 export const MAX_LENGTHS: Readonly<Record<keyof BuyerDetails, number>> = {
@@ -25,7 +28,7 @@ interface Shown {
   readonly receipt: ReceiptRow;
   readonly refunds: readonly ReceiptRefund[];
   readonly cluster: string;
-  readonly language: SiteLanguage;
+  readonly language: Language;
   /** Locale for dates and amounts: the variant of `language` that the reader's browser prefers. */
   readonly locale: string;
   /** Whether the buyer's details are shown on this page but not stored. */
@@ -41,8 +44,8 @@ const paragraph = (html: string, kind = '') =>
   html === '' ? '' : `<p${kind === '' ? '' : ` class="${kind}"`}>${html}</p>`;
 
 /** Returns the page for a URL whose token is wrong. */
-export function unknownReceipt({ head }: ReceiptParts, language: SiteLanguage): string {
-  const { unknown, copyWhole } = receiptWords[language];
+export function unknownReceipt({ head }: ReceiptParts, language: Language): string {
+  const { unknown, copyWhole } = catalogues[language].receipts;
   return documentOf(
     head(unknown),
     language,
@@ -52,11 +55,11 @@ export function unknownReceipt({ head }: ReceiptParts, language: SiteLanguage): 
 
 export function receiptPage({ head, script }: ReceiptParts, shown: Shown): string {
   const { receipt, language, isUnsaved, tooLong } = shown;
-  const words = receiptWords[language];
-  const { title } = siteWords[language].receipt;
+  const { receipts: words, site } = catalogues[language];
+  const { title } = site.receipt;
   const notice =
     tooLong !== undefined
-      ? `<div class="notice error no-print" role="alert">${fill(words.tooLong, { field: labelsOf(words)[tooLong], max: String(MAX_LENGTHS[tooLong]) })}</div>`
+      ? `<div class="notice error no-print" role="alert">${fill(words.tooLong, { field: labelsOf(words)[tooLong], max: MAX_LENGTHS[tooLong] })}</div>`
       : isUnsaved
         ? `<div class="notice warning no-print" role="status">${words.printNow}</div>`
         : '';
@@ -77,7 +80,7 @@ ${formOf(words, receipt)}
   );
 }
 
-function documentOf(head: string, language: SiteLanguage, body: string): string {
+function documentOf(head: string, language: Language, body: string): string {
   return `<!doctype html>
 <html lang="${language}">
 <head>
@@ -178,18 +181,14 @@ ${area('note', 'off')}
 </form>`;
 }
 
-function languageLinks(language: SiteLanguage): string {
-  return Object.entries(languageNames)
+function languageLinks(language: Language): string {
+  return Object.entries(languages)
     .map(([code, name]) =>
       code === language
         ? `<span lang="${code}" aria-current="true">${name}</span>`
         : `<a href="?lang=${code}" lang="${code}" hreflang="${code}">${name}</a>`,
     )
     .join(' ');
-}
-
-function fill(words: string, values: Readonly<Record<string, string>>): string {
-  return words.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? '');
 }
 
 /** An exact amount of USDC: `1,234.50 USDC`. */

@@ -13,11 +13,12 @@ import { isId } from '../../db/postgres/ids.ts';
 import { isReceiptToken } from '../../domain/accounts/receipts.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { replaceHidden } from '../../format.ts';
+import { isLanguage, type Language } from '../../words/languages.ts';
 import type { Api, ApiDeps } from '../door/context.ts';
 import { bodyText } from '../door/encoding.ts';
+import { languageOf, localeOf } from './accept-language.ts';
 import { MAX_LENGTHS, receiptPage, type ReceiptParts, unknownReceipt } from './receipt-page.ts';
 import { receiptKey } from './receipt-urls.ts';
-import { isLanguage, languageOf, localeOf, type SiteLanguage } from './site-words.ts';
 
 const PATH = '/receipts/:subscriptionId/:reference/:token';
 /** Maximum size of the form's body. Four fields of maximum length fit, even percent-encoded. */
@@ -96,7 +97,7 @@ async function receiptOf(
 }
 
 /** Returns the language of the query parameter `lang`, or else of the browser. */
-function chosenLanguage(request: FastifyRequest<Route>): SiteLanguage {
+function chosenLanguage(request: FastifyRequest<Route>): Language {
   const { lang } = request.query;
   return typeof lang === 'string' && isLanguage(lang) ? lang : languageOf(request);
 }

@@ -1,7 +1,9 @@
 // HTML of the browser pages, and of the page that is shown when a rate limit is reached or during
 // an outage.
+import { catalogues } from '../../words/catalogues.ts';
+import { fill } from '../../words/fill.ts';
+import type { Language } from '../../words/languages.ts';
 import { escapeHtml } from './open-graph.ts';
-import { dashboardWords, type SiteLanguage, siteWords } from './site-words.ts';
 
 /** Maps the name of an asset to the asset's file name under /assets/. */
 export type Manifest = Readonly<Record<string, string>>;
@@ -11,7 +13,7 @@ export type PageName = 'subscribe' | 'account' | 'dashboard' | 'receipt';
 /** The values from which documentOf() makes the HTML of a page. */
 export interface Rendering {
   page: PageName;
-  language: SiteLanguage;
+  language: Language;
   /** Additional scripts, by their names in the manifest. */
   scripts: readonly string[];
   /**
@@ -20,6 +22,12 @@ export interface Rendering {
    */
   settings: Readonly<Record<string, string>>;
 }
+
+/** The dashboard is in English. */
+const dashboard = {
+  title: 'Dashboard',
+  fact: 'Nothing was changed: payments and webhooks continue without this page.',
+};
 
 /** Returns the URL of an asset. */
 export function assetOf(manifest: Manifest, name: string): string {
@@ -48,8 +56,8 @@ export function documentOf(
   manifest: Manifest,
   { page, language, scripts, settings }: Rendering,
 ): string {
-  const words = siteWords[language];
-  const { title, fact } = page === 'dashboard' ? dashboardWords : words[page];
+  const words = catalogues[language].site;
+  const { title, fact } = page === 'dashboard' ? dashboard : words[page];
   const tags = [...scripts, page].map(
     (name) => `<script type="module" src="${assetOf(manifest, name)}"></script>`,
   );
@@ -86,8 +94,8 @@ export function refusalOf(
   reason: 'tooMany' | 'unavailable',
   seconds: number,
 ): string {
-  const words = siteWords[language];
-  const { title, fact } = page === 'dashboard' ? dashboardWords : words[page];
+  const words = catalogues[language].site;
+  const { title, fact } = page === 'dashboard' ? dashboard : words[page];
   return `<!doctype html>
 <html lang="${language}">
 <head>
@@ -98,7 +106,7 @@ ${headOf(manifest, title)}
 <h1>${words.oneMoment}</h1>
 <p>${words[reason]}</p>
 <p>${fact}</p>
-<p>${words.loadAgainIn.replace('{seconds}', String(seconds))}</p>
+<p>${fill(words.loadAgainIn, { seconds })}</p>
 <p><a class="button" href="">${words.loadAgain}</a></p>
 </main>
 </body>

@@ -9,9 +9,11 @@ import { isUnavailable } from '../../db/postgres/outage.ts';
 import { findPublicPlan } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import { ROOT } from '../../root.ts';
+import type { Language } from '../../words/languages.ts';
 import { type Api, type ApiDeps, idOf } from '../door/context.ts';
 import { onError } from '../door/errors.ts';
 import type { Gate } from '../door/gate.ts';
+import { languageOf } from './accept-language.ts';
 import { withPlanTags } from './open-graph.ts';
 import { isReceiptPath, receiptRoutes } from './receipts.ts';
 import {
@@ -23,7 +25,6 @@ import {
   refusalOf,
 } from './site-documents.ts';
 import { sitePaths } from './site-paths.ts';
-import { languageOf, type SiteLanguage } from './site-words.ts';
 import { STATEMENT_STYLE } from './statement-page.ts';
 import { unsubscribeRoutes } from './unsubscribe.ts';
 
@@ -82,7 +83,7 @@ function pageOf({ routeOptions: { url = '' } }: FastifyRequest): PageName | unde
 }
 
 /** The dashboard is in English. */
-const languageFor = (page: PageName, request: FastifyRequest): SiteLanguage =>
+const languageFor = (page: PageName, request: FastifyRequest): Language =>
   page === 'dashboard' ? 'en' : languageOf(request);
 
 /**

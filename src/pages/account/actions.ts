@@ -1,7 +1,8 @@
 // A subscriber's actions on a subscription. The wallet signs a transaction and the service sends
 // it. The page then waits until the service has seen the effect.
+import { fill } from '../../words/fill.ts';
 import { explain, type Explanation } from '../shared/errors.ts';
-import { fill, words } from '../shared/language.ts';
+import { words } from '../shared/language.ts';
 import { formatToCent } from '../shared/money.ts';
 import { isUnnamed } from '../shared/other-approval.tsx';
 import { persistently } from '../shared/persistently.ts';

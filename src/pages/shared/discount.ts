@@ -1,5 +1,6 @@
 import type { Data } from '../../client/client.ts';
-import { counted, fill, locale, words } from './language.ts';
+import { fill } from '../../words/fill.ts';
+import { counted, locale, words } from './language.ts';
 import { formatExact } from './money.ts';
 
 export type Discount = NonNullable<

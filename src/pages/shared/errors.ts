@@ -1,5 +1,6 @@
 import { BillingConnectionError, BillingError } from '../../client/error.ts';
-import { counted, fill, words } from './language.ts';
+import { fill } from '../../words/fill.ts';
+import { counted, words } from './language.ts';
 import { foreign } from './text.ts';
 
 /**

@@ -13,7 +13,7 @@ const cluster = read('cluster');
 export const onrampUrl = read('onramp');
 
 /**
- * The URL of the script for wallet apps (src/pages/mobile-wallet.js). Empty unless the page is open
+ * The URL of the script for wallet apps (src/pages/mobile-wallet.ts). Empty unless the page is open
  * in Chrome on Android.
  */
 export const walletAppsUrl = read('wallet-apps');

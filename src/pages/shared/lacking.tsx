@@ -1,7 +1,8 @@
 import type { ReactElement, ReactNode } from 'react';
 import { formatUsdc } from '../../format.ts';
+import { fill } from '../../words/fill.ts';
 import { onrampUrl } from './installation.ts';
-import { fill, locale, words } from './language.ts';
+import { locale, words } from './language.ts';
 import { type Balances, missingOf } from './missing.ts';
 import { formatExact, formatSolShort, formatToCent, upToCent } from './money.ts';
 import { Copy } from './parts.tsx';

@@ -1,14 +1,12 @@
 // Chooses the language of a page and loads its catalogue of texts. Each language except English has
 // its own catalogue file.
-import { en, type Words } from '../words/en.ts';
-import { type Language, languages } from '../words/languages.ts';
-import { locale as current, speak } from './language.ts';
+import en from '../../words/en.json' with { type: 'json' };
+import { isLanguage, type Language } from '../../words/languages.ts';
+import { locale as current, speak, type Words } from './language.ts';
 
 /** The localStorage key of the language that the reader chose. */
 const PLACE = 'billing-language';
 
-const isLanguage = (code: string | null): code is Language =>
-  code !== null && Object.hasOwn(languages, code);
 const languageOf = (tag: string) => tag.toLowerCase().split('-', 1)[0] ?? '';
 
 /**
@@ -29,7 +27,7 @@ function withStorage<T>(use: (storage: Storage) => T): T | null {
  */
 function preferred(): Language {
   const chosen = withStorage((storage) => storage.getItem(PLACE));
-  if (isLanguage(chosen)) return chosen;
+  if (chosen !== null && isLanguage(chosen)) return chosen;
   return navigator.languages.map(languageOf).find(isLanguage) ?? 'en';
 }
 
@@ -37,12 +35,12 @@ function preferred(): Language {
 async function catalogueOf(code: Language): Promise<Words | undefined> {
   // Every page contains the English texts, so that a page has texts when another catalogue cannot
   // be loaded.
-  if (code === 'en') return en;
+  if (code === 'en') return en.pages;
   const name = `meta[name="billing-words-${code}"]`;
   const url = document.querySelector<HTMLMetaElement>(name)?.content;
   if (url === undefined) return undefined;
-  const loaded = (import(url) as Promise<{ words: Words }>).catch(() => undefined);
-  return (await loaded)?.words;
+  const loaded = import(url) as Promise<{ default: { pages: Words } }>;
+  return (await loaded.catch(() => undefined))?.default.pages;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { createContext, type ReactElement, useContext } from 'react';
-import { type Language, languages } from '../words/languages.ts';
+import { type Language, languages } from '../../words/languages.ts';
 import { chooseLanguage } from './language-choice.ts';
 import { language, words } from './language.ts';
 

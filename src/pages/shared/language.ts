@@ -1,10 +1,14 @@
 // The language of the page: its texts, and the locale of its dates and numbers. The language is set
 // in language-choice.ts.
-import { en, type Words } from '../words/en.ts';
-import type { Language } from '../words/languages.ts';
+import en from '../../words/en.json' with { type: 'json' };
+import { fill } from '../../words/fill.ts';
+import type { Language } from '../../words/languages.ts';
+
+/** The texts of the pages in one language. */
+export type Words = (typeof en)['pages'];
 
 /** The texts in the page's language. A component reads them when it renders. */
-export let words: Words = en;
+export let words: Words = en.pages;
 
 /** The locale of dates and numbers: the browser's variant of the page's language. */
 export let locale = 'en';
@@ -16,17 +20,22 @@ export function speak(next: { words: Words; language: Language; locale: string }
   ({ words, language, locale } = next);
 }
 
-/** Replaces each `{name}` in a text with the value of that name. */
-export function fill(text: string, values: Readonly<Record<string, string | number>>): string {
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
+/** A text with a number: one form for each plural category that needs its own. */
+type Forms = Readonly<Partial<Record<Intl.LDMLPluralRule, string>>> & { readonly other: string };
+
+/** Returns the form of a text for `n`. The value of its `{n}` is formatCount(n). */
+export function formOf(forms: Forms, n: number): string {
+  return forms[new Intl.PluralRules(locale).select(n)] ?? forms.other;
 }
 
-/** Returns the singular or plural of a text for `n`, with `{n}` and the other values filled in. */
+/** Writes a whole number as the page's language does: `1,000`. */
+export const formatCount = (n: number): string => new Intl.NumberFormat(locale).format(n);
+
+/** Returns the form of a text for `n`, with `{n}` and the other values filled in. */
 export function counted(
-  { one, other }: { readonly one: string; readonly other: string },
+  forms: Forms,
   n: number,
   values: Readonly<Record<string, string>> = {},
 ): string {
-  const form = new Intl.PluralRules(locale).select(n) === 'one' ? one : other;
-  return fill(form, { ...values, n: new Intl.NumberFormat(locale).format(n) });
+  return fill(formOf(forms, n), { ...values, n: formatCount(n) });
 }

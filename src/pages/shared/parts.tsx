@@ -10,10 +10,11 @@ import {
   useRef,
   useState,
 } from 'react';
+import { fill } from '../../words/fill.ts';
 import type { Explanation } from './errors.ts';
 import { Fill } from './fill.tsx';
 import { explorerUrl } from './installation.ts';
-import { fill, words } from './language.ts';
+import { words } from './language.ts';
 import { formatExact, formatToCent } from './money.ts';
 import { isLive } from './status.ts';
 import { foreign, shortAddress } from './text.ts';

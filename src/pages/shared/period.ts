@@ -1,4 +1,5 @@
-import { fill, locale, words } from './language.ts';
+import { fill } from '../../words/fill.ts';
+import { locale, words } from './language.ts';
 
 type Named = keyof typeof words.period.per;
 

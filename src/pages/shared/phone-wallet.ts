@@ -1,6 +1,6 @@
 // The wallet apps of an Android phone, through the Mobile Wallet Adapter. Each request opens the
 // wallet app, which connects to the page over a WebSocket on the phone. Only pages for Chrome on
-// Android get the adapter (src/pages/mobile-wallet.js).
+// Android get the adapter (src/pages/mobile-wallet.ts).
 import type {
   SolanaSignAndSendTransactionMethod,
   SolanaSignMessageMethod,

@@ -2,8 +2,9 @@
 import type { WalletAccount } from '@wallet-standard/base';
 import { type Client, createClient } from '../../client/client.ts';
 import type { components } from '../../client/openapi.ts';
+import { fill } from '../../words/fill.ts';
 import { AlteredTransaction, isCode, WalletObstacle, WalletRefusal } from './errors.ts';
-import { fill, words } from './language.ts';
+import { words } from './language.ts';
 import { persistently } from './persistently.ts';
 import { askRenewal } from './renewal.tsx';
 import {

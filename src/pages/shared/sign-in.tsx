@@ -1,7 +1,8 @@
 import { type ReactElement, type ReactNode, useEffect, useRef, useState } from 'react';
+import { fill } from '../../words/fill.ts';
 import { explain, type Explanation } from './errors.ts';
 import { clusterName } from './installation.ts';
-import { fill, words } from './language.ts';
+import { words } from './language.ts';
 import { Button, Explained, Notice, Spinner } from './parts.tsx';
 import { hasSent, openSession, resumeSession, type Session } from './session.ts';
 import { foreign } from './text.ts';

@@ -1,7 +1,8 @@
 import { useState } from 'react';
 import type { ReactElement } from 'react';
+import { fill } from '../../words/fill.ts';
 import { Fill } from './fill.tsx';
-import { fill, words } from './language.ts';
+import { words } from './language.ts';
 import { Button } from './parts.tsx';
 import { isPhoneWallet } from './phone-wallet.ts';
 import { QrCode } from './qr-code.tsx';

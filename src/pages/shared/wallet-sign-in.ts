@@ -1,8 +1,9 @@
 // Selects the feature with which a wallet signs in, or explains why the wallet cannot sign in.
 import type { WalletAccount } from '@wallet-standard/base';
+import { fill } from '../../words/fill.ts';
 import { isCode, WalletObstacle, WalletRefusal } from './errors.ts';
 import { chain } from './installation.ts';
-import { fill, words } from './language.ts';
+import { words } from './language.ts';
 import { shortAddress } from './text.ts';
 import type { Role } from './token-store.ts';
 import {

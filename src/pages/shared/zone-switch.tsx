@@ -1,5 +1,6 @@
 import type { ReactElement } from 'react';
-import { fill, words } from './language.ts';
+import { fill } from '../../words/fill.ts';
+import { words } from './language.ts';
 import { Button } from './parts.tsx';
 import { switchZone, useUtc } from './time.tsx';
 

@@ -1,6 +1,7 @@
 import { type ReactElement, useEffect, useRef, useState } from 'react';
+import { fill } from '../../words/fill.ts';
 import { Fill } from '../shared/fill.tsx';
-import { fill, words } from '../shared/language.ts';
+import { words } from '../shared/language.ts';
 import { Line } from '../shared/line.tsx';
 import { Button, Notice, Signature, Spinner, Usdc } from '../shared/parts.tsx';
 import type { Payment, PublicPlan, Session, Subscription } from '../shared/session.ts';

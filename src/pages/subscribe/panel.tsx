@@ -1,7 +1,8 @@
 import { type ReactElement, type ReactNode, useEffect, useRef } from 'react';
+import { fill } from '../../words/fill.ts';
 import { Fill } from '../shared/fill.tsx';
 import { clusterName } from '../shared/installation.ts';
-import { fill, words } from '../shared/language.ts';
+import { words } from '../shared/language.ts';
 import { formatExact, formatToCent } from '../shared/money.ts';
 import { NotApproved, OtherApproval } from '../shared/other-approval.tsx';
 import { Address, Button, Explained, Notice, Spinner } from '../shared/parts.tsx';

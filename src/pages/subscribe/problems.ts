@@ -1,4 +1,5 @@
 // Describes errors to the subscriber.
+import { fill } from '../../words/fill.ts';
 import {
   AlteredTransaction,
   explain,
@@ -6,7 +7,7 @@ import {
   isCode,
   WalletRefusal,
 } from '../shared/errors.ts';
-import { fill, words } from '../shared/language.ts';
+import { words } from '../shared/language.ts';
 import type { Submitted } from '../shared/sponsored.ts';
 
 /**

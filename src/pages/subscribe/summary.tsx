@@ -1,7 +1,7 @@
 import type { ReactElement } from 'react';
 import { discountText } from '../shared/discount.ts';
 import { Fill } from '../shared/fill.tsx';
-import { counted, fill, words } from '../shared/language.ts';
+import { formatCount, formOf, words } from '../shared/language.ts';
 import { Line } from '../shared/line.tsx';
 import { formatExact, formatToCent } from '../shared/money.ts';
 import { Address, Usdc } from '../shared/parts.tsx';
@@ -143,9 +143,9 @@ function Due({ line, periodHours }: { line: PaymentLine; periodHours: number }):
   if (times === 1 || !isLater) return <>{date}</>;
   const every = everyPeriod(periodHours);
   return times === null ? (
-    <Fill text={fill(text.thenEvery, { every, date: '{date}' })} date={date} />
+    <Fill text={text.thenEvery} every={every} date={date} />
   ) : (
-    <Fill text={counted(text.thenTimes, times, { every, date: '{date}' })} date={date} />
+    <Fill text={formOf(text.thenTimes, times)} n={formatCount(times)} every={every} date={date} />
   );
 }
 

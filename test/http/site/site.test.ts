@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import t from 'tap';
 import { connect } from '../../../src/db/postgres/connect.ts';
-import { siteWords } from '../../../src/http/site/site-words.ts';
+import { catalogues } from '../../../src/words/catalogues.ts';
+import { languages } from '../../../src/words/languages.ts';
 import { testApi } from '../../fixtures/http.ts';
 
 const built = new URL('../../../dist/pages/', import.meta.url);
@@ -42,9 +43,8 @@ const PHONE =
 
 void t.test('a buyer’s page weighs less than 110 KB compressed, the desk 130 KB', async (t) => {
   const { app } = await testApi(t, { environment: 'production' });
-  const languages = Object.keys(siteWords);
   for (const url of [...documents, '/checkout/019a2f6e-7c3a-7d5e-9b1f-3c8a5d2e4f60'])
-    for (const language of languages) {
+    for (const language of Object.keys(languages)) {
       const headers = { 'user-agent': PHONE, 'accept-language': language };
       const { payload } = await app.inject({ url, headers });
       // Loaded later, by some states of the page, or by pages in another language.
@@ -126,8 +126,8 @@ void t.test(
 );
 
 void t.test('each language beside English has a file of its own', async (t) => {
-  const catalogues = Object.keys(manifest).filter((name) => name.startsWith('words-'));
-  t.equal(catalogues.length, Object.keys(siteWords).length - 1);
+  const files = Object.keys(manifest).filter((name) => name.startsWith('words-'));
+  t.equal(files.length, Object.keys(languages).length - 1);
 });
 
 void t.test('the demo wallet only exists in development on a local chain', async (t) => {
@@ -227,7 +227,7 @@ void t.test(
       ['', 'en'],
       [';;q=x,,fr;q=', 'fr'],
     ] as const) {
-      const words = siteWords[code];
+      const words = catalogues[code].site;
       const payload = await ask('/account', header);
       t.ok(payload.includes(`<html lang="${code}">`), header);
       for (const text of [
@@ -239,10 +239,10 @@ void t.test(
         t.ok(payload.includes(text), text);
     }
     t.match(await ask('/dashboard', 'de'), /<html lang="en">.*<title>Dashboard<\/title>/s);
-    while (!(await ask('/s/x', 'en')).includes(siteWords.en.oneMoment));
+    while (!(await ask('/s/x', 'en')).includes(catalogues.en.site.oneMoment));
     const refused = await ask('/s/x', 'fr');
-    for (const text of ['Un instant', siteWords.fr.tooMany, siteWords.fr.subscribe.fact])
-      t.ok(refused.includes(text), text);
+    const { tooMany, subscribe } = catalogues.fr.site;
+    for (const text of ['Un instant', tooMany, subscribe.fact]) t.ok(refused.includes(text), text);
   },
 );
 

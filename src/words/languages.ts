@@ -9,3 +9,6 @@ export const languages = {
 } as const;
 
 export type Language = keyof typeof languages;
+
+/** Whether there is a catalogue for the language `code`. */
+export const isLanguage = (code: string): code is Language => Object.hasOwn(languages, code);
