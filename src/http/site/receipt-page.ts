@@ -7,7 +7,7 @@ import { escapeHtml } from './open-graph.ts';
 import { languageNames, type ReceiptWords, receiptWords } from './receipt-words.ts';
 import { type SiteLanguage, siteWords } from './site-words.ts';
 
-/** Maximum lengths of the buyer's details, as in sql/0034_receipts.sql. */
+/** Maximum lengths of the buyer's details, as in sql/0004_money.sql. */
 export const MAX_LENGTHS: Readonly<Record<keyof BuyerDetails, number>> = {
   name: 120,
   address: 500,
