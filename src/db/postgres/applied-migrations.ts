@@ -7,7 +7,7 @@ import type { Migration } from './migration-files.ts';
 /** The newest migration of release 0.1.0. Every release has the files up to it, unchanged. */
 const FIRST_RELEASE = 7;
 
-export interface Applied {
+interface Applied {
   checksum: string;
   minRelease: string | null;
 }
