@@ -74,7 +74,7 @@ create table events_2020_01 partition of events
   views: `
 create view full_cups as select id, origin from cups where state = 'full';
 create or replace view full_cups as select id, origin, bean_id from cups where state = 'full';
-comment on view full_cups is 'cups that nobody has begun';`,
+comment on view full_cups is 'cups to sell';`,
 
   'one table in place of two': `
 alter table orders rename to sales;
