@@ -12,7 +12,7 @@ interface Applied {
   minRelease: string | null;
 }
 
-/** A build before release 0.1.0 made the database: its tables are others, and no build has both. */
+/** A build before release 0.1.0 made the database. No release has the migrations of that build. */
 export class UnreleasedSchema extends OperatorError {
   constructor() {
     super(
