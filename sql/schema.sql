@@ -5,10 +5,13 @@ CREATE OR REPLACE FUNCTION public.check_event_counter()
  LANGUAGE plpgsql
 AS $function$
 begin
-  -- The event was written in this transaction. The bound on its id excludes older partitions; a day allows for a clock that is set back.
+  -- The event was written in this transaction. The bound on its id excludes older partitions; a day
+  -- allows for a clock that is set back.
   if new.event_sequence <> old.event_sequence + 1 or not exists (select from events
-    where subscription_id = new.id and sequence = new.event_sequence and id >= first_id_at(now() - interval '1 day')) then
-    raise exception 'event sequence % of subscription % has no event', new.event_sequence, new.id using errcode = 'check_violation';
+    where subscription_id = new.id and sequence = new.event_sequence
+      and id >= first_id_at(now() - interval '1 day')) then
+    raise exception 'event sequence % of subscription % has no event',
+      new.event_sequence, new.id using errcode = 'check_violation';
   end if;
   return null;
 end
@@ -20,8 +23,10 @@ CREATE OR REPLACE FUNCTION public.check_event_sequence()
 AS $function$
 begin
   if not exists (select from subscriptions
-    where id = new.subscription_id and event_sequence = new.sequence and xmin = pg_current_xact_id()::xid) then
-    raise exception 'event sequence % of subscription % is not its counter', new.sequence, new.subscription_id using errcode = 'check_violation';
+    where id = new.subscription_id and event_sequence = new.sequence
+      and xmin = pg_current_xact_id()::xid) then
+    raise exception 'event sequence % of subscription % is not its counter',
+      new.sequence, new.subscription_id using errcode = 'check_violation';
   end if;
   return new;
 end
@@ -60,7 +65,8 @@ begin
     if month_is_used(suffix, first_id, end_id) then
       return null;
     end if;
-    -- Checked again under the lock, because a replay that read an event before the lock has now committed its delivery.
+    -- Checked again under the lock, because a replay that read an event before the lock has now
+    -- committed its delivery.
     lock table only events in access exclusive mode;
     execute format('lock table %I in access exclusive mode', 'events_' || suffix);
     if month_is_used(suffix, first_id, end_id) then
@@ -87,7 +93,8 @@ CREATE OR REPLACE FUNCTION public.first_id_at(moment timestamp with time zone)
  LANGUAGE sql
  STABLE PARALLEL SAFE STRICT
 AS $function$
-  select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::int8), 12, '0') || '70000000000000000000')::uuid
+  select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::int8), 12, '0')
+    || '70000000000000000000')::uuid
 $function$;
 
 CREATE OR REPLACE FUNCTION public.grams(text text)
@@ -104,7 +111,10 @@ CREATE OR REPLACE FUNCTION public.id_at(moment timestamp with time zone)
  LANGUAGE sql
  STABLE PARALLEL SAFE STRICT
 AS $function$
-  select (overlay(lpad(to_hex(floor(date_part('epoch', moment) * 4096000)::int8), 15, '0') placing '7' from 13 for 0) || repeat('0', 16))::uuid
+  select (overlay(
+      lpad(to_hex(floor(date_part('epoch', moment) * 4096000)::int8), 15, '0')
+      placing '7' from 13 for 0)
+    || repeat('0', 16))::uuid
 $function$;
 
 CREATE OR REPLACE FUNCTION public.keep_key_revoked()
@@ -112,7 +122,8 @@ CREATE OR REPLACE FUNCTION public.keep_key_revoked()
  LANGUAGE plpgsql
 AS $function$
 begin
-  raise exception 'a revoked API key stays revoked' using errcode = 'check_violation', table = 'api_keys', column = 'revoked_at';
+  raise exception 'a revoked API key stays revoked'
+    using errcode = 'check_violation', table = 'api_keys', column = 'revoked_at';
 end
 $function$;
 
@@ -147,22 +158,28 @@ declare
 begin
   perform pg_advisory_xact_lock(hashtext('billing partitions'));
   if not exists (select from generate_series(0, ahead) n, unnest(parents) p
-    where to_regclass(p || to_char(date_trunc('month', now() at time zone 'UTC') + n * interval '1 month', '_YYYY_MM')) is null) then
+    where to_regclass(p || to_char(date_trunc('month', now() at time zone 'UTC')
+      + n * interval '1 month', '_YYYY_MM')) is null) then
     return;
   end if;
-  -- Takes the locks of the statements below (events, then the referenced tables) in the order of the writing transactions, which lock rows of
-  -- subscriptions (exclusive mode waits for these) before they insert events. Another order could deadlock.
+  -- Takes the locks of the statements below (events, then the referenced tables) in the order of
+  -- the writing transactions, which lock rows of subscriptions (exclusive mode waits for these)
+  -- before they insert events. Another order could deadlock.
   lock table apps in share row exclusive mode;
   lock table subscriptions in exclusive mode;
   lock table only events, only deliveries, only earlier_attempts in access exclusive mode;
-  for month in select date_trunc('month', now() at time zone 'UTC') + n * interval '1 month' from generate_series(0, ahead) n loop
+  for month in select date_trunc('month', now() at time zone 'UTC') + n * interval '1 month'
+    from generate_series(0, ahead) n
+  loop
     foreach parent in array parents loop
       part := parent || to_char(month, '_YYYY_MM');
       continue when to_regclass(part) is not null;
       execute format('create table %I partition of %I for values from (%L) to (%L)', part, parent,
-        first_id_at(month at time zone 'UTC'), first_id_at((month + interval '1 month') at time zone 'UTC'));
+        first_id_at(month at time zone 'UTC'),
+        first_id_at((month + interval '1 month') at time zone 'UTC'));
       if parent = 'events' then
-        execute format('alter table %I add constraint %I unique (subscription_id, sequence)', part, 'sequence_is_unique_' || to_char(month, 'YYYY_MM'));
+        execute format('alter table %I add constraint %I unique (subscription_id, sequence)', part,
+          'sequence_is_unique_' || to_char(month, 'YYYY_MM'));
       end if;
       return next part;
     end loop;
@@ -177,7 +194,8 @@ CREATE OR REPLACE FUNCTION public.month_is_used(suffix text, first_id uuid, end_
 AS $function$
   select to_regclass('deliveries_' || suffix) is not null
     or exists (select from delivery_queue where event_id < end_id)
-    or exists (select from deliveries where replayed and event_id >= first_id and event_id < end_id)
+    or exists (select from deliveries
+      where replayed and event_id >= first_id and event_id < end_id)
 $function$;
 
 CREATE OR REPLACE FUNCTION public.oldest_writer()
@@ -187,7 +205,8 @@ CREATE OR REPLACE FUNCTION public.oldest_writer()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select least(
-    min(xact_start) filter (where backend_xid is not null or xact_start > now() - interval '10 seconds'),
+    min(xact_start) filter (where backend_xid is not null
+      or xact_start > now() - interval '10 seconds'),
     case when bool_or(query = '<insufficient privilege>') then now() - interval '1 minute' end
   )
   from pg_stat_activity
@@ -203,18 +222,24 @@ AS $function$
   with yesterday as (
     select date_trunc('day', now(), 'UTC') - interval '1 day' as start
   ), failed as (
-    select m.id as merchant_id, a.name as app_name, p.id, p.subscription_id, p.subscriber_wallet, p.amount_gross, p.failure_reason,
-      p.occurred_at
-    from yesterday, merchants m join apps a on a.merchant_id = m.id join payments p on p.app_id = a.id
-    where m.email_confirmed_at is not null and m.mails and p.status = 'failed' and p.occurred_at >= start
-      and p.occurred_at < start + interval '1 day'
-      and not exists (select from mail_addresses d where d.mailbox = mailbox_of(m.email) and d.unsubscribed_at is not null)
+    select m.id as merchant_id, a.name as app_name, p.id, p.subscription_id, p.subscriber_wallet,
+      p.amount_gross, p.failure_reason, p.occurred_at
+    from yesterday, merchants m join apps a on a.merchant_id = m.id
+      join payments p on p.app_id = a.id
+    where m.email_confirmed_at is not null and m.mails and p.status = 'failed'
+      and p.occurred_at >= start and p.occurred_at < start + interval '1 day'
+      and not exists (select from mail_addresses d
+        where d.mailbox = mailbox_of(m.email) and d.unsubscribed_at is not null)
   ), queued as (
     insert into mails (merchant_id, kind, about, day, data, open)
-    select merchant_id, 'payments_failed', merchant_id, (select (start at time zone 'UTC')::date from yesterday),
-      jsonb_build_object('appName', string_agg(distinct app_name, ', '), 'count', count(*), 'amount', sum(amount_gross)::text,
-        'payments', to_jsonb((array_agg(jsonb_build_object('customer', coalesce(s.external_id, failed.subscriber_wallet),
-          'amount', amount_gross::text, 'reason', failure_reason) order by occurred_at desc, failed.id))[1:named])), false
+    select merchant_id, 'payments_failed', merchant_id,
+      (select (start at time zone 'UTC')::date from yesterday),
+      jsonb_build_object('appName', string_agg(distinct app_name, ', '), 'count', count(*),
+        'amount', sum(amount_gross)::text,
+        'payments', to_jsonb((array_agg(
+          jsonb_build_object('customer', coalesce(s.external_id, failed.subscriber_wallet),
+            'amount', amount_gross::text, 'reason', failure_reason)
+          order by occurred_at desc, failed.id))[1:named])), false
     from failed join subscriptions s on s.id = failed.subscription_id
     group by merchant_id
     on conflict do nothing
@@ -228,7 +253,8 @@ CREATE OR REPLACE FUNCTION public.takes_event(extra_events text[], type text)
  IMMUTABLE PARALLEL SAFE
 AS $function$
   select type <> 'endpoint_disabled' and (type = any(extra_events)
-    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused', 'subscription_unpaused', 'refund_recorded'))
+    or type not in ('renewal_upcoming', 'plan_blocked', 'subscription_paused',
+      'subscription_unpaused', 'refund_recorded'))
 $function$;
 
 CREATE OR REPLACE FUNCTION public.uuid_v7()
@@ -236,7 +262,9 @@ CREATE OR REPLACE FUNCTION public.uuid_v7()
  LANGUAGE sql
  PARALLEL SAFE
 AS $function$
-  select (overlay(lpad(to_hex(floor(date_part('epoch', clock_timestamp()) * 4096000)::int8), 15, '0') placing '7' from 13 for 0)
+  select (overlay(
+      lpad(to_hex(floor(date_part('epoch', clock_timestamp()) * 4096000)::int8), 15, '0')
+      placing '7' from 13 for 0)
     || substr(gen_random_uuid()::text, 20))::uuid
 $function$;
 
@@ -265,6 +293,7 @@ create table api_keys (
   constraint api_keys_pkey PRIMARY KEY (id),
   constraint api_keys_hash_key UNIQUE (hash)
 );
+comment on table api_keys is 'keys with which a merchant''s servers use the API';
 comment on column api_keys.hash is 'SHA-256 of the key; the key itself is not stored';
 CREATE INDEX api_keys_by_merchant ON public.api_keys USING btree (merchant_id, id);
 CREATE TRIGGER key_stays_revoked BEFORE UPDATE ON public.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NOT NULL) AND (new.revoked_at IS NULL))) EXECUTE FUNCTION keep_key_revoked();
@@ -287,20 +316,20 @@ create table apps (
   name text not null,
   description text,
   website_url text,
-  return_origins text[] not null default '{}'::text[],
-  created_at timestamp with time zone not null default now(),
-  updated_at timestamp with time zone not null default now(),
-  register_unclaimed boolean not null default false,
-  one_per_customer boolean not null default true,
-  own_ids_by_subscriber boolean not null default false,
+  website_proven_at timestamp with time zone,
+  logo_version text,
   support_email text,
   support_url text,
   terms_url text,
   privacy_url text,
-  website_proven_at timestamp with time zone,
-  logo_version text,
-  sponsorship text not null default 'on'::text,
+  return_origins text[] not null default '{}'::text[],
+  register_unclaimed boolean not null default false,
+  one_per_customer boolean not null default true,
+  own_ids_by_subscriber boolean not null default false,
   plan_changes boolean not null default true,
+  sponsorship text not null default 'on'::text,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   constraint apps_logo_version_check CHECK ((logo_version ~ '^[0-9a-f]{16}$'::text)),
   constraint apps_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint apps_return_origins_check CHECK ((cardinality(return_origins) <= 10)),
@@ -309,13 +338,14 @@ create table apps (
   constraint apps_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint apps_pkey PRIMARY KEY (id)
 );
+comment on table apps is 'what a merchant sells subscriptions to: a product, with plans, pages and a webhook endpoint of its own';
+comment on column apps.website_proven_at is 'when /.well-known/billing.json at website_url named the app; null while nothing proves that the website is the merchant''s';
+comment on column apps.logo_version is 'the start of the SHA-256 of the logo in app_logos; null without a logo';
 comment on column apps.register_unclaimed is 'a subscription on chain that the service did not offer is registered too';
 comment on column apps.one_per_customer is 'a customer (external_id) has one live subscription to plans of the app';
 comment on column apps.own_ids_by_subscriber is 'a wallet may set external_id and metadata in its registration, where they are unverified';
-comment on column apps.website_proven_at is 'when /.well-known/billing.json at website_url named the app; null while nothing proves that the website is the merchant''s';
-comment on column apps.logo_version is 'the start of the SHA-256 of the logo in app_logos; null without a logo';
-comment on column apps.sponsorship is 'off: no transaction for plans of the app is sponsored';
 comment on column apps.plan_changes is 'subscribers may change to another active plan of the app; otherwise only in a checkout session';
+comment on column apps.sponsorship is 'off: no transaction for plans of the app is sponsored';
 CREATE INDEX apps_by_merchant ON public.apps USING btree (merchant_id, id);
 
 create table auth_nonces (
@@ -327,7 +357,7 @@ create table auth_nonces (
   constraint auth_nonces_role_check CHECK ((role = ANY (ARRAY['merchant'::text, 'subscriber'::text]))),
   constraint auth_nonces_pkey PRIMARY KEY (nonce)
 );
-comment on table auth_nonces is 'the sign-in that uses a nonce deletes its row, so that it works once';
+comment on table auth_nonces is 'messages that wallets were asked to sign; the sign-in that uses a nonce deletes its row, so that it works once';
 CREATE INDEX auth_nonces_by_expiry ON public.auth_nonces USING btree (expires_at);
 
 create table checkout_sessions (
@@ -336,20 +366,20 @@ create table checkout_sessions (
   plan_id uuid not null,
   external_id text,
   metadata jsonb not null default '{}'::jsonb,
+  for_wallet text,
+  allow_second boolean not null default false,
+  trial_hours integer,
   discount_percent integer,
   discount_amount bigint,
   discount_periods integer,
+  replaces uuid,
+  change_when text,
   success_url text,
   cancel_url text,
   subscriber_wallet text,
   subscription_id uuid,
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null default (now() + '24:00:00'::interval),
-  for_wallet text,
-  allow_second boolean not null default false,
-  replaces uuid,
-  change_when text,
-  trial_hours integer,
   constraint change_has_no_trial CHECK (((replaces IS NULL) OR (trial_hours IS NULL))),
   constraint checkout_sessions_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint checkout_sessions_discount_amount_check CHECK ((discount_amount > 0)),
@@ -366,12 +396,13 @@ create table checkout_sessions (
   constraint checkout_sessions_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint checkout_sessions_pkey PRIMARY KEY (id)
 );
-comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
-comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
+comment on table checkout_sessions is 'offers of a plan to one customer of a merchant; the customer''s link contains the id';
 comment on column checkout_sessions.for_wallet is 'the only wallet that can subscribe in the session; null for any';
 comment on column checkout_sessions.allow_second is 'the customer may have another live subscription';
-comment on column checkout_sessions.replaces is 'the subscription whose plan is changed in the session';
 comment on column checkout_sessions.trial_hours is 'free hours in place of those of the plan, once per wallet and app; null: those of the plan';
+comment on column checkout_sessions.replaces is 'the subscription whose plan is changed in the session';
+comment on column checkout_sessions.subscriber_wallet is 'the wallet whose transaction was sent; no other wallet can use the session';
+comment on column checkout_sessions.subscription_id is 'the subscription registered in the session; null while it is open and after it expired';
 CREATE INDEX checkout_sessions_by_app ON public.checkout_sessions USING btree (app_id, id);
 CREATE INDEX checkout_sessions_by_expiry ON public.checkout_sessions USING btree (expires_at);
 CREATE INDEX checkout_sessions_open ON public.checkout_sessions USING btree (app_id, expires_at) WHERE (subscription_id IS NULL);
@@ -399,15 +430,16 @@ create table daemons (
   name text not null,
   host text not null,
   pid integer not null,
-  started_at timestamp with time zone not null default clock_timestamp(),
-  seen_at timestamp with time zone not null default clock_timestamp(),
-  trouble text,
   release text,
   schema_version integer,
+  started_at timestamp with time zone not null default clock_timestamp(),
+  seen_at timestamp with time zone not null default clock_timestamp(),
   stopped_at timestamp with time zone,
+  trouble text,
   constraint daemons_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 comment on table daemons is 'one row per daemon, written every few seconds; of those that ended, the newest of each kind stays, and killed ones for a day';
+comment on column daemons.schema_version is 'the newest migration that its release knows';
 comment on column daemons.stopped_at is 'when the daemon stopped in order; null while it runs, and after it was killed';
 
 create table deliveries (
@@ -435,7 +467,7 @@ CASE
 END),
   constraint deliveries_pkey PRIMARY KEY (id)
 ) partition by RANGE (id);
-comment on table deliveries is 'no foreign keys: rows come from delivery_queue, which has them, and so dropping a month does not lock the referenced tables';
+comment on table deliveries is 'finished deliveries: inserted once, by the statement that deletes them from the queue, and never updated';
 comment on column deliveries.last_started_at is 'this and the next five columns: the last attempt, null if the delivery was cancelled before its next attempt; earlier ones are in earlier_attempts';
 comment on column deliveries.last_response is 'the first 4 KiB of the answer''s body, as received';
 CREATE INDEX deliveries_by_endpoint ON ONLY public.deliveries USING btree (endpoint_id, id);
@@ -459,6 +491,7 @@ create table delivery_queue (
   constraint delivery_queue_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
   constraint delivery_queue_pkey PRIMARY KEY (id)
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=20000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=20000);
+comment on table delivery_queue is 'unfinished deliveries: an event that is sent to an endpoint until it is answered with success, at most six times';
 comment on column delivery_queue.event_id is 'no foreign key, because events are dropped by the month; months with queued events are kept';
 comment on column delivery_queue.attempts is 'number of failed requests; each is in earlier_attempts';
 comment on column delivery_queue.replayed is 'queued by a replay, not by the statement that wrote the event';
@@ -481,6 +514,7 @@ create table earlier_attempts (
   constraint earlier_attempts_number_check CHECK ((number > 0)),
   constraint earlier_attempts_pkey PRIMARY KEY (delivery_id, number)
 ) partition by RANGE (delivery_id);
+comment on table earlier_attempts is 'requests after which a retry was scheduled: written by the statement that returns the delivery to the queue, dropped with the month of the delivery';
 comment on column earlier_attempts.response is 'the first 4 KiB of the answer''s body, as received';
 
 create table endpoint_health (
@@ -493,6 +527,7 @@ create table endpoint_health (
   constraint endpoint_health_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id),
   constraint endpoint_health_pkey PRIMARY KEY (endpoint_id)
 ) with (fillfactor=50);
+comment on table endpoint_health is 'the last requests of each endpoint';
 comment on column endpoint_health.failing_since is 'the first failure after the last success; null unless the last request failed';
 comment on column endpoint_health.last_error is 'HTTP status or error code (webhooks/errors.ts) of the last failure';
 CREATE INDEX endpoints_failing ON public.endpoint_health USING btree (failing_since) WHERE (failing_since IS NOT NULL);
@@ -523,20 +558,22 @@ create table events (
   sequence bigint,
   type text not null,
   body text not null,
+  traceparent text,
   queued boolean not null default false,
   created_at timestamp with time zone not null,
-  traceparent text,
   constraint events_sequence_check CHECK ((sequence > 0)),
-  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'endpoint_disabled'::text]))) NOT VALID,
-  constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))) NOT VALID,
+  constraint events_type_check CHECK ((type = ANY (ARRAY['subscription_created'::text, 'payment_success'::text, 'payment_failed'::text, 'cancel_requested'::text, 'cancel_finalized'::text, 'cancel_forced'::text, 'delegation_revoked'::text, 'subscription_resumed'::text, 'renewal_upcoming'::text, 'plan_blocked'::text, 'subscription_paused'::text, 'subscription_unpaused'::text, 'refund_recorded'::text, 'endpoint_disabled'::text]))),
+  constraint of_subscription_or_plan CHECK ((((type = ANY (ARRAY['plan_blocked'::text, 'endpoint_disabled'::text])) = (subscription_id IS NULL)) AND ((subscription_id IS NULL) = (sequence IS NULL)))),
   constraint events_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint events_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint events_pkey PRIMARY KEY (id)
 ) partition by RANGE (id);
+comment on table events is 'what happened to a subscription, a plan or an endpoint, as webhooks tell it';
+comment on column events.sequence is 'counts the events of the subscription from 1, without gaps';
 comment on column events.body is 'the exact text that every attempt and replay sends';
+comment on column events.traceparent is 'the header of the request that caused the event; null: the trace id is the event''s id';
 comment on column events.queued is 'whether the statement that wrote the event queued a delivery, because the app had an endpoint for its type';
 comment on column events.created_at is 'the time in the id, in milliseconds';
-comment on column events.traceparent is 'the header of the request that caused the event; null: the trace id is the event''s id';
 CREATE INDEX events_by_app ON ONLY public.events USING btree (app_id, id);
 CREATE TRIGGER event_takes_counter BEFORE INSERT ON public.events FOR EACH ROW WHEN ((new.subscription_id IS NOT NULL)) EXECUTE FUNCTION check_event_sequence();
 
@@ -546,7 +583,7 @@ create table fees_counted (
   constraint fees_counted_single_check CHECK (single),
   constraint fees_counted_pkey PRIMARY KEY (single)
 );
-comment on table fees_counted is 'how far keepers have added the fees of payments to merchant_fees';
+comment on table fees_counted is 'how far keepers have added the fees of payments to merchant_fees; one row';
 
 create table idempotency_keys (
   scope text not null,
@@ -561,7 +598,7 @@ create table idempotency_keys (
 comment on table idempotency_keys is 'responses to POST requests with an Idempotency-Key, kept for 24 hours; written in the transaction of the request''s changes';
 comment on column idempotency_keys.scope is 'the owner of the key: merchant:<id> or subscriber:<wallet>';
 comment on column idempotency_keys.fingerprint is 'SHA-256 of the path and the body';
-comment on column idempotency_keys.body is 'the response, encrypted because it may contain a secret that is only shown once: AES-256-GCM (domain/secrets.ts)';
+comment on column idempotency_keys.body is 'the response, encrypted because it may contain a secret that is only shown once: AES-256-GCM (domain/accounts/secrets.ts)';
 CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
 
 create table installation (
@@ -571,13 +608,13 @@ create table installation (
   program_id text not null,
   keepers text[] not null,
   treasuries text[] not null,
-  updated_at timestamp with time zone not null default now(),
   fee_bps integer,
+  window_seconds integer,
+  updated_at timestamp with time zone not null default now(),
   timeline text,
   collects_after_height bigint,
   reads_from_slot bigint not null default 0,
   history_accepted_until timestamp with time zone,
-  window_seconds integer,
   constraint installation_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint installation_keepers_check CHECK (((cardinality(keepers) >= 1) AND (cardinality(keepers) <= 4))),
   constraint installation_single_check CHECK (single),
@@ -586,13 +623,13 @@ create table installation (
   constraint installation_window_seconds_check CHECK (((window_seconds >= 0) AND (window_seconds <= 86400))),
   constraint installation_pkey PRIMARY KEY (single)
 );
-comment on table installation is 'written by the first daemon that starts; all others compare their configuration with it';
-comment on column installation.fee_bps is 'the platform fee in basis points; null until billing migrate has recorded it, for an installation older than this column';
+comment on table installation is 'the configuration that all daemons share, and what keepers know of the history of Postgres; written by the first daemon that starts; all others compare their configuration with it; one row';
+comment on column installation.fee_bps is 'the platform fee in basis points; null until billing migrate has recorded it';
+comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once; null until billing migrate has recorded it';
 comment on column installation.timeline is 'timeline of the write-ahead log when a keeper last looked: another one means that Postgres failed over and may have lost commits';
 comment on column installation.collects_after_height is 'finalized block height after which a transaction whose commit was lost can no longer land; null unless keepers wait for it';
 comment on column installation.reads_from_slot is 'slot of that height: accounts are not read from an older state';
 comment on column installation.history_accepted_until is 'chain time: payments on chain up to it that the database lacks hold collection no more';
-comment on column installation.window_seconds is 'renewals are collected at multiples of this many seconds of chain time; 0: at once; null until billing migrate has recorded it, for an installation older than this column';
 
 create table last_reconciliation (
   single boolean not null default true,
@@ -608,6 +645,7 @@ create table last_reconciliation (
   constraint last_reconciliation_unreadable_check CHECK ((unreadable >= 0)),
   constraint last_reconciliation_pkey PRIMARY KEY (single)
 );
+comment on table last_reconciliation is 'the last comparison of the books with the chain (billing reconcile) over the default range, for the metrics of the keepers; one row';
 comment on column last_reconciliation.recorded is 'recorded payments that were compared';
 comment on column last_reconciliation.on_chain is 'pulls of the keeper on chain that were compared';
 comment on column last_reconciliation.differences is 'differences that are left, without unreadable transactions';
@@ -633,13 +671,13 @@ create table mails (
   day date,
   data jsonb not null,
   open boolean not null,
+  mailbox bytea,
+  token uuid,
   state text not null default 'queued'::text,
   attempts integer not null default 0,
   due_at timestamp with time zone default now(),
   error text,
   created_at timestamp with time zone not null default now(),
-  mailbox bytea,
-  token uuid,
   constraint confirmation_has_address CHECK ((((kind = 'confirm_address'::text) = (mailbox IS NOT NULL)) AND ((mailbox IS NULL) = (token IS NULL)))),
   constraint digest_has_day CHECK (((kind = 'payments_failed'::text) = (day IS NOT NULL))),
   constraint mails_attempts_check CHECK ((attempts >= 0)),
@@ -649,12 +687,12 @@ create table mails (
   constraint mails_merchant_id_fkey FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   constraint mails_pkey PRIMARY KEY (id)
 ) with (fillfactor=80);
-comment on table mails is 'e-mails to merchants; kept for 30 days after they were sent';
+comment on table mails is 'e-mails to merchants, which dispatch sends where the operator sets SMTP_URL; kept for 30 days after they were sent';
 comment on column mails.about is 'the endpoint, the plan, or the merchant of a digest';
 comment on column mails.open is 'what it tells still holds: it is not told again';
-comment on column mails.due_at is 'next try; while one is under way, the time from which another process may try';
 comment on column mails.mailbox is 'of a confirmation: the mailbox that it is sent to';
 comment on column mails.token is 'of a confirmation: in its link';
+comment on column mails.due_at is 'next try; while one is under way, the time from which another process may try';
 CREATE INDEX mails_about ON public.mails USING btree (about, created_at);
 CREATE INDEX mails_by_age ON public.mails USING btree (created_at);
 CREATE INDEX mails_due ON public.mails USING btree (due_at) WHERE (due_at IS NOT NULL);
@@ -676,21 +714,21 @@ create table merchants (
   id uuid not null default uuid_v7(),
   wallet text not null,
   name text,
-  email text,
   tier text not null default 'free'::text,
   fee_bps integer,
-  created_at timestamp with time zone not null default now(),
-  updated_at timestamp with time zone not null default now(),
+  approved_at timestamp with time zone,
+  sponsoring_lamports bigint,
+  email text,
+  email_given_at timestamp with time zone,
+  email_confirmed_at timestamp with time zone,
   mails boolean not null default true,
   unsubscribe_token uuid not null default gen_random_uuid(),
   legal_name text,
   legal_address text,
   tax_id text,
   keep_buyer_details boolean not null default false,
-  approved_at timestamp with time zone,
-  sponsoring_lamports bigint,
-  email_confirmed_at timestamp with time zone,
-  email_given_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   constraint merchants_email_check CHECK ((length(email) <= 254)),
   constraint merchants_fee_bps_check CHECK (((fee_bps >= 0) AND (fee_bps <= 10000))),
   constraint merchants_legal_address_check CHECK (((length(legal_address) >= 1) AND (length(legal_address) <= 500))),
@@ -698,44 +736,40 @@ create table merchants (
   constraint merchants_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
   constraint merchants_tax_id_check CHECK (((length(tax_id) >= 1) AND (length(tax_id) <= 60))),
   constraint merchants_tier_check CHECK ((tier = ANY (ARRAY['free'::text, 'pro'::text]))),
-  constraint sponsoring_is_not_negative CHECK ((sponsoring_lamports >= 0)) NOT VALID,
+  constraint sponsoring_is_not_negative CHECK ((sponsoring_lamports >= 0)),
   constraint merchants_pkey PRIMARY KEY (id),
   constraint merchants_unsubscribe_token_key UNIQUE (unsubscribe_token),
   constraint merchants_wallet_key UNIQUE (wallet)
 );
+comment on table merchants is 'merchants, each a wallet that has signed in';
 comment on column merchants.fee_bps is 'null: the operator''s default, PLATFORM_FEE_BPS';
+comment on column merchants.approved_at is 'when an operator approved it (MERCHANTS=approval)';
+comment on column merchants.sponsoring_lamports is 'sponsored rent of its subscribers that may be out, as an operator vouches; null: no operator does';
+comment on column merchants.email_given_at is 'when the merchant last gave the address; links of earlier confirmations are void';
+comment on column merchants.email_confirmed_at is 'the link in the confirmation was opened; other e-mails are sent only then';
 comment on column merchants.mails is 'whether e-mails about failures are sent to the merchant';
 comment on column merchants.unsubscribe_token is 'in the link of each e-mail that ends them';
 comment on column merchants.legal_name is 'the seller on receipts, with legal_address and tax_id; null: the name of the merchant or the app';
 comment on column merchants.keep_buyer_details is 'whether the details that buyers type on receipts are stored; otherwise they are on the printed page only';
-comment on column merchants.approved_at is 'when an operator approved it (MERCHANTS=approval)';
-comment on column merchants.sponsoring_lamports is 'sponsored rent of its subscribers that may be out, as an operator vouches; null: no operator does';
-comment on column merchants.email_confirmed_at is 'the link in the confirmation was opened; other e-mails are sent only then';
-comment on column merchants.email_given_at is 'links of earlier confirmations are void; null: before addresses were confirmed';
 CREATE TRIGGER changed_email BEFORE UPDATE OF email ON public.merchants FOR EACH ROW WHEN ((new.email IS DISTINCT FROM old.email)) EXECUTE FUNCTION email_changed();
 
 create table offers (
   id uuid not null default uuid_v7(),
   wallet text not null,
-  blockhash text not null,
-  message bytea,
-  last_valid_block_height bigint not null,
   purpose text not null,
   plan_id uuid,
   subscription_pda text,
+  message bytea,
+  blockhash text not null,
+  blockhash_slot bigint not null default 0,
+  last_valid_block_height bigint not null,
   checkout_session_id uuid,
-  created_at timestamp with time zone not null default now(),
+  trial_hours integer,
   resumes boolean not null default false,
-  registered_at timestamp with time zone,
+  withdraws boolean not null default false,
   replaces uuid,
   change_when text,
-  signature text,
-  signed_blockhash text,
-  signed_at timestamp with time zone,
-  reserved_height bigint,
-  trial_hours integer,
-  look_at timestamp with time zone,
-  blockhash_slot bigint not null default 0,
+  credit_at timestamp with time zone,
   sponsor text,
   address text,
   origin text,
@@ -743,12 +777,17 @@ create table offers (
   compute_units integer,
   unit_price bigint,
   loaded_data_bytes integer,
-  withdraws boolean not null default false,
   signed bytea,
-  credit_at timestamp with time zone,
-  constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))) NOT VALID,
-  constraint change_is_whole CHECK (((replaces IS NULL) = (num_nonnulls(change_when, credit_at) = 0))) NOT VALID,
-  constraint offered_trial_hours CHECK (((trial_hours >= 0) AND (trial_hours <= 8760))) NOT VALID,
+  signed_at timestamp with time zone,
+  signature text,
+  signed_blockhash text,
+  reserved_height bigint,
+  registered_at timestamp with time zone,
+  look_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))),
+  constraint change_is_whole CHECK (((replaces IS NULL) = (num_nonnulls(change_when, credit_at) = 0))),
+  constraint offered_trial_hours CHECK (((trial_hours >= 0) AND (trial_hours <= 8760))),
   constraint offers_change_when_check CHECK ((change_when = ANY (ARRAY['now'::text, 'period_end'::text]))),
   constraint offers_compute_units_check CHECK ((compute_units > 0)),
   constraint offers_loaded_data_bytes_check CHECK ((loaded_data_bytes > 0)),
@@ -761,12 +800,12 @@ create table offers (
 CASE
     WHEN (sponsor IS NULL) THEN (num_nulls(signature, signed_blockhash, signed_at) = ANY (ARRAY[0, 3]))
     ELSE ((num_nonnulls(signature, signed_blockhash) = 0) AND ((signed IS NULL) = (signed_at IS NULL)))
-END) NOT VALID,
+END),
   constraint sponsored_is_whole CHECK (
 CASE
     WHEN (sponsor IS NULL) THEN ((num_nonnulls(address, origin, secret_hash, compute_units, unit_price, loaded_data_bytes, signed, credit_at) = 0) AND (NOT withdraws))
     ELSE ((num_nulls(message, address, compute_units, unit_price, loaded_data_bytes) = 0) AND (num_nonnulls(change_when, trial_hours, reserved_height, registered_at) = 0) AND (NOT resumes) AND (purpose <> ALL (ARRAY['publish'::text, 'pullers'::text, 'refund'::text])))
-END) NOT VALID,
+END),
   constraint subscription_named_unless_of_plan CHECK (((purpose = ANY (ARRAY['publish'::text, 'pullers'::text, 'revoke'::text])) = (subscription_pda IS NULL))),
   constraint offers_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE CASCADE,
   constraint offers_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id) ON DELETE CASCADE,
@@ -775,24 +814,24 @@ END) NOT VALID,
 );
 comment on table offers is 'unsigned transactions offered to wallets for signing, written by serve; a keeper rebuilds the message of a sponsored one and never signs stored bytes; deleted after ten minutes; after 24 hours: signed sponsored ones, a day after their transaction has ended; offers to subscribe and relayed offers to resume, once they are registered or given up, at the latest after 30 days';
 comment on column offers.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
+comment on column offers.blockhash_slot is 'slot of the answer with the blockhash';
 comment on column offers.checkout_session_id is 'the session in which the wallet subscribes';
+comment on column offers.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither';
 comment on column offers.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
-comment on column offers.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
+comment on column offers.withdraws is 'sponsored; close: revokes the approval too; revoke: closes the authority too';
 comment on column offers.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
-comment on column offers.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before, and where a sponsor pays';
-comment on column offers.signed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
-comment on column offers.signed_at is 'when the service first took a transaction that the wallet had signed for this offer';
-comment on column offers.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
-comment on column offers.trial_hours is 'free hours that the wallet was shown; 0: none; null: it showed neither, or is older than this column';
-comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no live account after 24 hours, or a registered one';
-comment on column offers.blockhash_slot is 'slot of the answer with the blockhash; 0: an older release made the offer';
+comment on column offers.credit_at is 'sponsored: chain time, later than the landing, for which the credit of the change was computed';
 comment on column offers.sponsor is 'the wallet of the keeper that pays for the transaction and sends it; null: the wallet pays, and the relay sends';
 comment on column offers.address is 'sponsored: network of the client that asked for the offer, for its budget';
 comment on column offers.origin is 'sponsored: Origin of the page that asked; only it may use the secret';
 comment on column offers.secret_hash is 'sponsored: SHA-256 of the secret that stands for the wallet; null for an offer to a signed-in wallet';
-comment on column offers.withdraws is 'sponsored; close: revokes the approval too; revoke: closes the authority too';
 comment on column offers.signed is 'sponsored: the transaction with the wallet''s signature, as the page sent it';
-comment on column offers.credit_at is 'sponsored: chain time, later than the landing, for which the credit of the change was computed';
+comment on column offers.signed_at is 'when the service first took a transaction that the wallet had signed for this offer';
+comment on column offers.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before, and where a sponsor pays';
+comment on column offers.signed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
+comment on column offers.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
+comment on column offers.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
+comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no live account after 24 hours, or a registered one';
 CREATE INDEX offers_by_age ON public.offers USING btree (created_at);
 CREATE INDEX offers_by_pda ON public.offers USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offers_by_plan ON public.offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);
@@ -805,21 +844,21 @@ CREATE INDEX offers_handed_over_by_wallet ON public.offers USING btree (wallet, 
 create table payment_attempts (
   id uuid not null default uuid_v7(),
   subscription_id uuid,
+  offer_id uuid,
+  subscription_pda text not null,
   transaction_id uuid not null,
   position integer not null default 0,
-  period_start timestamp with time zone not null,
   claim_id uuid not null,
+  period_start timestamp with time zone not null,
   amount_gross bigint not null,
   platform_fee bigint not null,
   amount_net bigint not null,
   fee_owed bigint not null default 0,
+  credit_spent bigint not null default 0,
   state text not null default 'open'::text,
   error text,
   created_at timestamp with time zone not null default now(),
   resolved_at timestamp with time zone,
-  subscription_pda text not null,
-  offer_id uuid,
-  credit_spent bigint not null default 0,
   constraint attempt_adds_up CHECK ((amount_gross = (platform_fee + amount_net))),
   constraint of_subscription_or_offer CHECK (((subscription_id IS NOT NULL) OR (offer_id IS NOT NULL))),
   constraint payment_attempts_amount_gross_check CHECK ((amount_gross > 0)),
@@ -837,11 +876,12 @@ create table payment_attempts (
   constraint one_attempt_per_position UNIQUE (transaction_id, "position")
 ) with (autovacuum_vacuum_scale_factor=0.02);
 comment on table payment_attempts is 'every payment signed by a keeper, with its transaction';
+comment on column payment_attempts.offer_id is 'the sponsored sign-up that makes the payment; it has a subscription once it is settled';
+comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
 comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
 comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
-comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
-comment on column payment_attempts.offer_id is 'the sponsored sign-up that makes the payment; it has a subscription once it is settled';
 comment on column payment_attempts.credit_spent is 'credit that pays for the period beside amount_gross; spent when the attempt lands';
+comment on column payment_attempts.state is 'unexplained: no history explains how it ended, and its period is over';
 CREATE INDEX attempts_in_vain ON public.payment_attempts USING btree (subscription_id, id) WHERE (state = ANY (ARRAY['failed'::text, 'expired'::text, 'unexplained'::text]));
 CREATE INDEX attempts_of_offers ON public.payment_attempts USING btree (offer_id) WHERE (offer_id IS NOT NULL);
 CREATE INDEX attempts_unexplained ON public.payment_attempts USING btree (resolved_at) WHERE (state = 'unexplained'::text);
@@ -856,24 +896,24 @@ create table payments (
   subscriber_wallet text not null,
   status text not null,
   source text not null default 'keeper'::text,
+  attempt integer not null default 1,
+  failure_reason text,
+  tx_signature text,
   period_start timestamp with time zone not null,
   period_end timestamp with time zone not null,
+  covers_from timestamp with time zone,
   further boolean not null default false,
   amount_gross bigint not null,
   platform_fee bigint not null,
   amount_net bigint not null,
-  amount_refunded bigint not null default 0,
   fee_owed bigint not null default 0,
-  tx_signature text,
-  failure_reason text,
-  attempt integer not null default 1,
+  credit_spent bigint not null default 0,
+  amount_refunded bigint not null default 0,
+  amount_credited bigint,
   occurred_at timestamp with time zone not null,
   created_at timestamp with time zone not null default now(),
-  credit_spent bigint not null default 0,
-  covers_from timestamp with time zone,
-  amount_credited bigint,
   constraint credit_pays_something CHECK (((source <> 'credit'::text) OR ((status = 'succeeded'::text) AND (credit_spent > 0)))),
-  constraint credited_part_was_paid CHECK ((amount_credited <= (amount_gross + credit_spent))) NOT VALID,
+  constraint credited_part_was_paid CHECK ((amount_credited <= (amount_gross + credit_spent))),
   constraint failure_has_reason CHECK (((status = 'failed'::text) = (failure_reason IS NOT NULL))),
   constraint further_is_success CHECK (((NOT further) OR (status = 'succeeded'::text))),
   constraint paid_by_cash_or_credit CHECK ((((source = 'credit'::text) = (amount_gross = 0)) AND (amount_gross >= 0))),
@@ -896,13 +936,13 @@ create table payments (
 );
 comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
 comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
-comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
-comment on column payments.amount_refunded is 'the sum of its finalized refunds';
-comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; not included in amount_gross';
-comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
-comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';
 comment on column payments.covers_from is 'start of the time that it pays for, where that is later than period_start';
+comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
+comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; not included in amount_gross';
+comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';
+comment on column payments.amount_refunded is 'the sum of its finalized refunds';
 comment on column payments.amount_credited is 'the unused part, which a change of plan has made a credit; it is not refunded; null: no change took it';
+comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
 CREATE INDEX payments_by_app_time ON public.payments USING btree (app_id, occurred_at, id);
 CREATE INDEX payments_by_subscription ON public.payments USING btree (subscription_id, occurred_at, id);
 CREATE INDEX payments_failed_on_chain ON public.payments USING btree (id) WHERE ((status = 'failed'::text) AND (tx_signature IS NOT NULL));
@@ -915,6 +955,8 @@ create table plans (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
   name text not null,
+  description text,
+  status text not null default 'pending'::text,
   plan_pda text not null,
   chain_plan_id numeric(20,0) not null,
   owner text not null,
@@ -925,20 +967,18 @@ create table plans (
   period_hours integer not null,
   ends_at timestamp with time zone,
   metadata_uri text not null default ''::text,
+  chain_created_at timestamp with time zone,
+  trial_hours integer,
   grace_hours integer,
   retry_hours integer[],
   past_due_days integer,
-  trial_hours integer,
-  chain_created_at timestamp with time zone,
-  status text not null default 'pending'::text,
-  observed_at timestamp with time zone,
+  notice_hours integer[],
   observed_slot bigint not null default 0,
+  observed_at timestamp with time zone,
+  look_at timestamp with time zone,
   collection_blocked_reason text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
-  notice_hours integer[],
-  description text,
-  look_at timestamp with time zone,
   constraint only_live_plans_are_blocked CHECK (((collection_blocked_reason IS NULL) OR (status = ANY (ARRAY['active'::text, 'sunset'::text])))),
   constraint plans_amount_check CHECK ((amount > 0)),
   constraint plans_chain_plan_id_check CHECK ((chain_plan_id >= (0)::numeric)),
@@ -955,17 +995,18 @@ create table plans (
   constraint plans_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint plans_pkey PRIMARY KEY (id)
 );
+comment on table plans is 'plans of an app; a draft (pending) until its account is seen on chain';
+comment on column plans.description is 'shown on the plan''s page instead of the app''s description';
 comment on column plans.amount is 'USDC base units (6 decimals) per period';
+comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it distinguishes a plan from one recreated at the same address';
+comment on column plans.trial_hours is 'free hours of a new subscription, once per wallet and app; null: no trial';
 comment on column plans.grace_hours is 'hours of access after paid_through while a payment is due; null: a tenth of the period, at most 72';
 comment on column plans.retry_hours is 'hours after the first failure at which a payment is retried, ascending; null: 1, 6, 24, 72, 120';
 comment on column plans.past_due_days is 'days from the first failure until an unpaid subscription expires; null: the operator''s setting';
-comment on column plans.trial_hours is 'free hours of a new subscription, once per wallet and app; null: no trial';
-comment on column plans.chain_created_at is 'created_at of the on-chain Plan account; with amount and period it distinguishes a plan from one recreated at the same address';
-comment on column plans.observed_slot is 'slot at which the plan was first seen on chain; older state, which lacks the plan, is ignored';
-comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
 comment on column plans.notice_hours is 'hours before a payment at which it is announced, descending; null: once, a quarter of the period, at most 72';
-comment on column plans.description is 'shown on the plan''s page instead of the app''s description';
+comment on column plans.observed_slot is 'slot at which the plan was first seen on chain; older state, which lacks the plan, is ignored';
 comment on column plans.look_at is 'time before which a keeper does not read the plan again, because its account could not be read; null: observed_at decides';
+comment on column plans.collection_blocked_reason is 'the reason, not caused by a subscriber, why no payment of the plan can be collected; null while they can';
 CREATE INDEX plans_blocked ON public.plans USING btree (collection_blocked_reason) WHERE (collection_blocked_reason IS NOT NULL);
 CREATE INDEX plans_by_app ON public.plans USING btree (app_id, id);
 CREATE INDEX plans_pending ON public.plans USING btree (app_id) WHERE (status = 'pending'::text);
@@ -1029,6 +1070,7 @@ create table receipt_links (
   constraint receipt_links_single_check CHECK (single),
   constraint receipt_links_pkey PRIMARY KEY (single)
 );
+comment on table receipt_links is 'what the URLs of receipts are made of; one row';
 comment on column receipt_links.key is '256 random bits, made once';
 comment on column receipt_links.public_url is 'PUBLIC_URL of serve, which it records when it starts: the base of the URLs in events';
 
@@ -1038,37 +1080,38 @@ create table refunds (
   payment_id uuid not null,
   subscription_id uuid not null,
   amount bigint not null,
-  reference text not null,
   status text not null default 'pending'::text,
+  offer_id uuid,
+  reference text not null,
+  blockhash text,
+  blockhash_slot bigint,
+  last_valid_block_height bigint,
+  look_at timestamp with time zone default now(),
   tx_signature text,
   occurred_at timestamp with time zone,
-  look_at timestamp with time zone default now(),
-  created_at timestamp with time zone not null default now(),
-  blockhash text,
-  last_valid_block_height bigint,
-  blockhash_slot bigint,
   excess bigint not null default 0,
-  offer_id uuid,
   repeats uuid,
+  created_at timestamp with time zone not null default now(),
   constraint blockhash_is_whole CHECK ((num_nulls(blockhash, last_valid_block_height, blockhash_slot) = ANY (ARRAY[0, 3]))),
-  constraint excess_is_of_transfer CHECK ((((excess >= 0) AND (excess <= amount)) AND ((excess = 0) OR (status = 'succeeded'::text)))) NOT VALID,
+  constraint excess_is_of_transfer CHECK ((((excess >= 0) AND (excess <= amount)) AND ((excess = 0) OR (status = 'succeeded'::text)))),
   constraint refunds_amount_check CHECK ((amount > 0)),
   constraint refunds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'expired'::text]))),
-  constraint repeat_is_recorded CHECK (((repeats IS NULL) OR (status = 'succeeded'::text))) NOT VALID,
+  constraint repeat_is_recorded CHECK (((repeats IS NULL) OR (status = 'succeeded'::text))),
   constraint succeeded_is_whole CHECK ((((status = 'succeeded'::text) = (tx_signature IS NOT NULL)) AND ((status = 'succeeded'::text) = (occurred_at IS NOT NULL)))),
   constraint refunds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint refunds_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES payments(id),
-  constraint refunds_repeats_fkey FOREIGN KEY (repeats) REFERENCES refunds(id) NOT VALID,
+  constraint refunds_repeats_fkey FOREIGN KEY (repeats) REFERENCES refunds(id),
   constraint refunds_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
   constraint refunds_pkey PRIMARY KEY (id)
 );
+comment on table refunds is 'refunds of payments: transfers by the merchant''s wallet, found on chain by the reference among their accounts';
+comment on column refunds.offer_id is 'the offer of its transfer, which tells whether the relay has taken it signed; the offer is deleted after ten minutes';
 comment on column refunds.reference is 'a random address among the transfer''s accounts, by which the transaction is found; a refund that repeats another one has its reference';
-comment on column refunds.occurred_at is 'block time of the transfer';
-comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded and cannot land again, or a day after the request';
 comment on column refunds.blockhash is 'the blockhash of the offered transfer';
 comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
+comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded and cannot land again, or a day after the request';
+comment on column refunds.occurred_at is 'block time of the transfer';
 comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
-comment on column refunds.offer_id is 'the offer of its transfer, which tells whether the relay has taken it signed; the offer is deleted after ten minutes';
 comment on column refunds.repeats is 'the refund whose transfer landed again, as the transaction of this row';
 CREATE INDEX refunds_by_app ON public.refunds USING btree (app_id, id);
 CREATE INDEX refunds_by_app_time ON public.refunds USING btree (app_id, occurred_at) WHERE (status = 'succeeded'::text);
@@ -1088,10 +1131,10 @@ create table replays (
   cursor uuid,
   total integer not null,
   queued integer not null default 0,
-  created_at timestamp with time zone not null default now(),
-  finished_at timestamp with time zone,
   finished_before integer not null default 0,
   worked_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  finished_at timestamp with time zone,
   constraint replays_finished_before_check CHECK ((finished_before >= 0)),
   constraint replays_queued_check CHECK ((queued >= 0)),
   constraint replays_stage_check CHECK ((stage = ANY (ARRAY['deliveries'::text, 'events'::text]))),
@@ -1128,32 +1171,32 @@ create table sponsorships (
   address text not null,
   sponsor text not null,
   merchant_id uuid,
+  merchant_is_new boolean not null default false,
   plan_id uuid,
   subscription_pda text,
   checkout_session_id uuid,
   subscription_id uuid,
+  replaces uuid,
+  credit_at timestamp with time zone,
   transaction_id uuid,
   state text not null,
   reason text,
   seen text,
+  claim_id uuid,
+  lease_until timestamp with time zone,
   reserved bigint not null default 0,
   fee bigint not null default 0,
   authority_rent bigint not null default 0,
-  subscription_rent bigint not null default 0,
   authority_returned_at timestamp with time zone,
+  subscription_rent bigint not null default 0,
   subscription_returned_at timestamp with time zone,
   checked_at timestamp with time zone not null default now(),
-  claim_id uuid,
-  lease_until timestamp with time zone,
-  created_at timestamp with time zone not null default now(),
-  ended_at timestamp with time zone,
-  replaces uuid,
-  credit_at timestamp with time zone,
   closings integer not null default 0,
   closing_fee bigint not null default 0,
   closing_at timestamp with time zone,
-  merchant_is_new boolean not null default false,
-  constraint closing_is_whole CHECK (((closings = 0) = (closing_at IS NULL))) NOT VALID,
+  created_at timestamp with time zone not null default now(),
+  ended_at timestamp with time zone,
+  constraint closing_is_whole CHECK (((closings = 0) = (closing_at IS NULL))),
   constraint open_has_no_end CHECK (((state = 'open'::text) = (ended_at IS NULL))),
   constraint refused_has_no_transaction CHECK (((state = 'refused'::text) = (transaction_id IS NULL))),
   constraint refused_or_failed_has_reason CHECK (((state = ANY (ARRAY['refused'::text, 'failed'::text])) = (reason IS NOT NULL))),
@@ -1165,7 +1208,7 @@ create table sponsorships (
   constraint sponsorships_fee_check CHECK ((fee >= 0)),
   constraint sponsorships_purpose_check CHECK ((purpose = ANY (ARRAY['subscribe'::text, 'cancel'::text, 'resume'::text, 'close'::text, 'repair'::text, 'revoke'::text]))),
   constraint sponsorships_reserved_check CHECK ((reserved >= 0)),
-  constraint sponsorships_seen_check CHECK ((seen = ANY (ARRAY['sent'::text, 'processed'::text, 'confirmed'::text]))) NOT VALID,
+  constraint sponsorships_seen_check CHECK ((seen = ANY (ARRAY['sent'::text, 'processed'::text, 'confirmed'::text]))),
   constraint sponsorships_state_check CHECK ((state = ANY (ARRAY['refused'::text, 'open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
   constraint sponsorships_subscription_rent_check CHECK ((subscription_rent >= 0)),
   constraint sponsorships_checkout_session_id_fkey FOREIGN KEY (checkout_session_id) REFERENCES checkout_sessions(id) ON DELETE SET NULL,
@@ -1179,18 +1222,18 @@ create table sponsorships (
 );
 comment on table sponsorships is 'what a keeper made of each signed offer, and what it cost; written by keepers only';
 comment on column sponsorships.address is 'network of the client, forgotten after two days';
+comment on column sponsorships.merchant_is_new is 'its merchant had not brought fees when it was signed, and shares a part of the day''s budget with other new ones';
+comment on column sponsorships.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
+comment on column sponsorships.credit_at is 'chain time for which the credit of the change was computed';
 comment on column sponsorships.seen is 'how far the open transaction has come, for the page: sent once an RPC endpoint took it, and again after a fork dropped it';
+comment on column sponsorships.lease_until is 'database time until which the keeper with this claim_id follows the transaction';
 comment on column sponsorships.reserved is 'lamports that the transaction can cost at most: fee and rent';
 comment on column sponsorships.fee is 'network fee in lamports; once the transaction landed or failed on chain it is spent';
 comment on column sponsorships.authority_rent is 'lamports for the wallet''s authority; out until authority_returned_at';
 comment on column sponsorships.checked_at is 'when the accounts of the rent were last read';
-comment on column sponsorships.lease_until is 'database time until which the keeper with this claim_id follows the transaction';
-comment on column sponsorships.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
-comment on column sponsorships.credit_at is 'chain time for which the credit of the change was computed';
 comment on column sponsorships.closings is 'transactions that keepers sent to close the subscription account and take its rent back';
 comment on column sponsorships.closing_fee is 'network fees of these transactions in lamports, whether or not they landed';
 comment on column sponsorships.closing_at is 'when a keeper last claimed the closing; no other keeper sends one until that one has expired';
-comment on column sponsorships.merchant_is_new is 'its merchant had not brought fees when it was signed, and shares a part of the day''s budget with other new ones';
 CREATE INDEX sponsorships_by_pda ON public.sponsorships USING btree (subscription_pda) WHERE (subscription_pda IS NOT NULL);
 CREATE INDEX sponsorships_by_plan ON public.sponsorships USING btree (plan_id, created_at) WHERE (plan_id IS NOT NULL);
 CREATE INDEX sponsorships_by_session ON public.sponsorships USING btree (checkout_session_id) WHERE (checkout_session_id IS NOT NULL);
@@ -1212,6 +1255,10 @@ create table subscriptions (
   subscription_pda text not null,
   subscriber_wallet text not null,
   status text not null default 'active'::text,
+  external_id text,
+  metadata jsonb not null default '{}'::jsonb,
+  own_ids_from text,
+  duplicate_of uuid,
   amount bigint not null,
   period_hours integer not null,
   trial_ends_at timestamp with time zone,
@@ -1220,68 +1267,64 @@ create table subscriptions (
   discount_periods integer,
   paused_at timestamp with time zone,
   unpaused_at timestamp with time zone,
-  paid_through timestamp with time zone,
-  next_payment_due timestamp with time zone,
-  announced_due timestamp with time zone,
-  cancel_requested_at timestamp with time zone,
-  cancel_requested_by text,
-  cancelled_at timestamp with time zone,
-  ended_at timestamp with time zone,
-  past_due_since timestamp with time zone,
-  failed_attempts integer not null default 0,
-  delegation_revoked_at timestamp with time zone,
-  end_reason text,
-  external_id text,
-  metadata jsonb not null default '{}'::jsonb,
-  event_sequence bigint not null default 0,
-  due_at timestamp with time zone,
-  notices integer not null default 0,
-  period_anchor timestamp with time zone,
-  chain_init_id bigint,
-  chain_period_start timestamp with time zone,
-  observed_slot bigint not null default 0,
-  period_pulled bigint not null default 0,
-  setbacks integer not null default 0,
-  failed_packs integer not null default 0,
-  lease_until timestamp with time zone,
-  claim_id uuid,
-  created_at timestamp with time zone not null default now(),
-  updated_at timestamp with time zone not null default now(),
-  chain_failure_period timestamp with time zone,
-  early_tries integer not null default 0,
   charged_from timestamp with time zone,
-  refunded_through timestamp with time zone,
-  reinstated_at timestamp with time zone,
-  unclaimed boolean not null default false,
-  own_ids_from text,
-  duplicate_of uuid,
-  announced_notices integer not null default 1,
   replaces uuid,
   replaced_by uuid,
   replaced_at timestamp with time zone,
   starts_at timestamp with time zone,
   credit bigint not null default 0,
+  paid_through timestamp with time zone,
+  refunded_through timestamp with time zone,
+  period_pulled bigint not null default 0,
+  next_payment_due timestamp with time zone,
+  announced_due timestamp with time zone,
+  announced_notices integer not null default 1,
+  past_due_since timestamp with time zone,
+  failed_attempts integer not null default 0,
+  chain_failure_period timestamp with time zone,
+  early_tries integer not null default 0,
+  cancel_requested_at timestamp with time zone,
+  cancel_requested_by text,
+  cancelled_at timestamp with time zone,
+  delegation_revoked_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  end_reason text,
   stopped_at timestamp with time zone,
+  reinstated_at timestamp with time zone,
   pullable boolean not null default true,
   pulled_through timestamp with time zone,
+  period_anchor timestamp with time zone,
+  chain_init_id bigint,
+  chain_period_start timestamp with time zone,
+  observed_slot bigint not null default 0,
+  unclaimed boolean not null default false,
   without_offer boolean not null default false,
+  due_at timestamp with time zone,
+  notices integer not null default 0,
+  setbacks integer not null default 0,
+  failed_packs integer not null default 0,
   failed_lookups integer not null default 0,
+  lease_until timestamp with time zone,
+  claim_id uuid,
+  event_sequence bigint not null default 0,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
   constraint discount_leaves_something CHECK ((discount_amount < amount)),
   constraint early_tries_follow_a_failure CHECK (((early_tries = 0) OR (chain_failure_period IS NOT NULL))),
   constraint ended_has_time CHECK (((status = ANY (ARRAY['cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL))),
-  constraint failed_lookups_counted CHECK ((failed_lookups >= 0)) NOT VALID,
+  constraint failed_lookups_counted CHECK ((failed_lookups >= 0)),
   constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
-  constraint live_is_not_stopped CHECK (((stopped_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])) OR (replaced_by IS NOT NULL))) NOT VALID,
+  constraint live_is_not_stopped CHECK (((stopped_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])) OR (replaced_by IS NOT NULL))),
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
   constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
-  constraint reinstated_has_ended CHECK (((reinstated_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])))) NOT VALID,
+  constraint reinstated_has_ended CHECK (((reinstated_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])))),
   constraint replaced_is_whole CHECK (((replaced_by IS NULL) = (replaced_at IS NULL))),
   constraint subscriptions_amount_check CHECK ((amount > 0)),
   constraint subscriptions_announced_notices_check CHECK ((announced_notices >= 0)),
-  constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'subscriber_here'::text, 'merchant'::text]))) NOT VALID,
+  constraint subscriptions_cancel_requested_by_check CHECK ((cancel_requested_by = ANY (ARRAY['subscriber'::text, 'subscriber_here'::text, 'merchant'::text]))),
   constraint subscriptions_credit_check CHECK ((credit >= 0)),
   constraint subscriptions_discount_amount_check CHECK ((discount_amount > 0)),
   constraint subscriptions_discount_percent_check CHECK (((discount_percent >= 1) AND (discount_percent <= 99))),
@@ -1303,43 +1346,44 @@ create table subscriptions (
   constraint subscriptions_replaces_fkey FOREIGN KEY (replaces) REFERENCES subscriptions(id),
   constraint subscriptions_pkey PRIMARY KEY (id)
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
+comment on table subscriptions is 'registrations: each has a plan, the wallet that pays and its account on chain; an account that is opened or resumed after the end has another row';
+comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
+comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
+comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
 comment on column subscriptions.amount is 'the plan''s amount: the maximum per period, enforced on chain';
 comment on column subscriptions.trial_ends_at is 'no payment is collected before this chain time; null without a trial';
 comment on column subscriptions.discount_periods is 'remaining payments that the discount reduces; null: all, 0: it is used up';
 comment on column subscriptions.paused_at is 'no payment is collected since this time; null unless paused';
 comment on column subscriptions.unpaused_at is 'chain time at which the last pause ended; only the rest of the period at that time is charged';
-comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
-comment on column subscriptions.cancel_requested_by is 'subscriber_here: the wallet cancelled through the API, and its account on chain has not shown it yet';
-comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
-comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
-comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
-comment on column subscriptions.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
-comment on column subscriptions.period_anchor is 'a period start of the on-chain account when first seen; a later start that is not whole periods away means that the account was closed and recreated';
-comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
-comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
-comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
-comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';
-comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
-comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
-comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
-comment on column subscriptions.chain_failure_period is 'start of the on-chain period whose payment last failed on chain for the subscriber''s reason; a payment of that period is simulated first and sent alone';
-comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
 comment on column subscriptions.charged_from is 'chain time from which the on-chain period that contains it is charged: of a resume or a registration inside the period, or of a late first try of its payment';
-comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
-comment on column subscriptions.reinstated_at is 'the merchant lifted the end: the wallet may register the same account again, and a keeper registers it for a wallet that cannot sign in';
-comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
-comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
-comment on column subscriptions.duplicate_of is 'the live subscription that the same customer had when this one landed';
-comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';
 comment on column subscriptions.replaces is 'the subscription that this one replaced in a change of plan';
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
+comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
+comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';
+comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
+comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';
+comment on column subscriptions.chain_failure_period is 'start of the on-chain period whose payment last failed on chain for the subscriber''s reason; a payment of that period is simulated first and sent alone';
+comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
+comment on column subscriptions.cancel_requested_by is 'subscriber_here: the wallet cancelled through the API, and its account on chain has not shown it yet';
+comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
 comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; ended_at is chain time';
+comment on column subscriptions.reinstated_at is 'the merchant lifted the end: the wallet may register the same account again, and a keeper registers it for a wallet that cannot sign in';
 comment on column subscriptions.pullable is 'false once the account of an ended subscription is gone, expired or registered anew: nothing can be pulled from it for this row';
 comment on column subscriptions.pulled_through is 'end of the last period in which another puller than a keeper pulled after the end; null: no keeper has read the account since the end. It gives no access';
+comment on column subscriptions.period_anchor is 'a period start of the on-chain account when first seen; a later start that is not whole periods away means that the account was closed and recreated';
+comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
+comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
+comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
+comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
 comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
+comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
+comment on column subscriptions.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
+comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
+comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
 comment on column subscriptions.failed_lookups is 'look-ups that did not find every payment that the account counts; from eight on the keeper stops looking';
+comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (
@@ -1392,6 +1436,7 @@ create table sweeps (
   length integer not null default 0,
   constraint sweeps_pkey PRIMARY KEY (name)
 );
+comment on table sweeps is 'the position of the sweep, which reads all subscriptions from the chain, lap after lap';
 comment on column sweeps.starts_at is 'start of this lap, in the past or future';
 comment on column sweeps.id is 'with due_at: the last subscription read in this lap';
 comment on column sweeps.taken is 'subscriptions read in this lap';
@@ -1401,19 +1446,19 @@ create table transactions (
   id uuid not null default uuid_v7(),
   signature bytea not null,
   bytes bytea,
+  blockhash_slot bigint not null default 0,
   last_valid_block_height bigint not null,
   state text not null default 'open'::text,
   created_at timestamp with time zone not null default now(),
-  blockhash_slot bigint not null default 0,
   constraint open_has_bytes CHECK (((state = 'open'::text) = (bytes IS NOT NULL))),
   constraint transactions_signature_check CHECK ((length(signature) = 64)),
   constraint transactions_state_check CHECK ((state = ANY (ARRAY['open'::text, 'landed'::text, 'failed'::text, 'expired'::text]))),
   constraint transactions_pkey PRIMARY KEY (id),
   constraint transactions_signature_key UNIQUE (signature)
 ) with (fillfactor=85, autovacuum_vacuum_scale_factor=0.02);
-comment on table transactions is 'every transaction signed by a keeper, committed before it is first sent; it contains one or more payment attempts';
+comment on table transactions is 'every transaction signed by a keeper, committed before it is first sent; it contains payment attempts, or what a wallet was offered';
 comment on column transactions.bytes is 'the signed transaction as it is sent; null once its outcome is known';
-comment on column transactions.blockhash_slot is 'slot of the answer that gave the blockhash; 0 for transactions of releases that did not store it';
+comment on column transactions.blockhash_slot is 'slot of the answer that gave the blockhash';
 
 create table unregistered_subscriptions (
   id uuid not null default uuid_v7(),
@@ -1421,8 +1466,8 @@ create table unregistered_subscriptions (
   plan_id uuid not null,
   subscription_pda text not null,
   subscriber_wallet text not null,
-  created_at timestamp with time zone not null default now(),
   look_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
   constraint unregistered_subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint unregistered_subscriptions_plan_id_fkey FOREIGN KEY (plan_id) REFERENCES plans(id),
   constraint unregistered_subscriptions_pkey PRIMARY KEY (id),
@@ -1436,21 +1481,21 @@ create table webhook_endpoints (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
   url text not null,
+  extra_events text[] not null default '{}'::text[],
+  headers bytea,
+  header_names text[] not null default '{}'::text[],
+  max_per_second integer,
+  settings_at timestamp with time zone,
   secret bytea not null,
   previous_secret bytea,
   rotated_at timestamp with time zone,
   previous_since timestamp with time zone,
   previous_until timestamp with time zone,
-  extra_events text[] not null default '{}'::text[],
-  created_at timestamp with time zone not null default now(),
-  deleted_at timestamp with time zone,
   disabled_at timestamp with time zone,
   disabled_reason text,
   enabled_at timestamp with time zone,
-  headers bytea,
-  header_names text[] not null default '{}'::text[],
-  max_per_second integer,
-  settings_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  deleted_at timestamp with time zone,
   constraint disabled_has_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
   constraint headers_have_names CHECK (((headers IS NULL) = (cardinality(header_names) = 0))),
   constraint rotation_is_whole CHECK ((((rotated_at IS NULL) = (previous_secret IS NULL)) AND ((rotated_at IS NULL) = (previous_until IS NULL)))),
@@ -1461,16 +1506,17 @@ create table webhook_endpoints (
   constraint webhook_endpoints_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint webhook_endpoints_pkey PRIMARY KEY (id)
 );
-comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/secrets.ts)';
-comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; also used for signing until previous_until';
-comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at; earlier attempts were signed with a secret that is no longer stored';
+comment on table webhook_endpoints is 'where the events of an app are sent; deleted ones are kept for their deliveries';
 comment on column webhook_endpoints.extra_events is 'opt-in event types, in addition to those that every endpoint gets (takes_event)';
-comment on column webhook_endpoints.disabled_at is 'no event is queued for the endpoint and nothing is sent to it since this time';
-comment on column webhook_endpoints.disabled_reason is 'merchant: over the API; failing: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures';
-comment on column webhook_endpoints.enabled_at is 'end of the last time that it was disabled: earlier failures do not disable it again';
 comment on column webhook_endpoints.headers is 'the merchant''s own headers as JSON, encrypted like the secret';
 comment on column webhook_endpoints.max_per_second is 'requests per second of all dispatchers together; null: no limit';
 comment on column webhook_endpoints.settings_at is 'last change of headers or max_per_second, by which dispatchers notice it';
+comment on column webhook_endpoints.secret is 'AES-256-GCM: key number, nonce, ciphertext, tag (domain/accounts/secrets.ts)';
+comment on column webhook_endpoints.previous_secret is 'the secret before rotated_at; also used for signing until previous_until';
+comment on column webhook_endpoints.previous_since is 'the rotation before rotated_at; earlier attempts were signed with a secret that is no longer stored';
+comment on column webhook_endpoints.disabled_at is 'no event is queued for the endpoint and nothing is sent to it since this time';
+comment on column webhook_endpoints.disabled_reason is 'merchant: over the API; failing: by a dispatcher, after ENDPOINT_DISABLE_DAYS of failures';
+comment on column webhook_endpoints.enabled_at is 'end of the last time that it was disabled: earlier failures do not disable it again';
 CREATE INDEX deleted_endpoints_by_app ON public.webhook_endpoints USING btree (app_id, id) WHERE (deleted_at IS NOT NULL);
 CREATE UNIQUE INDEX one_endpoint_per_app ON public.webhook_endpoints USING btree (app_id) WHERE (deleted_at IS NULL);
 
@@ -1558,55 +1604,3 @@ create view fees_brought as
           WHERE (p.status = 'succeeded'::text)) brought
   GROUP BY merchant_id;
 comment on view fees_brought is 'merchant_fees with the newer payments (100,000 at most)';
-
-create view offered_transactions as
- SELECT id,
-    wallet,
-    blockhash,
-    message,
-    last_valid_block_height,
-    purpose,
-    plan_id,
-    subscription_pda,
-    checkout_session_id,
-    created_at,
-    resumes,
-    registered_at,
-    replaces,
-    change_when,
-    signature,
-    signed_blockhash AS relayed_blockhash,
-    signed_at AS relayed_at,
-    reserved_height,
-    trial_hours,
-    look_at
-   FROM offers
-  WHERE (sponsor IS NULL);
-
-create view sponsored_offers as
- SELECT id,
-    purpose,
-    wallet,
-    sponsor,
-    plan_id,
-    subscription_pda,
-    checkout_session_id,
-    address,
-    origin,
-    secret_hash,
-    message,
-    blockhash,
-    last_valid_block_height,
-    blockhash_slot,
-    compute_units,
-    unit_price,
-    loaded_data_bytes,
-    withdraws,
-    created_at,
-    signed,
-    signed_at,
-    replaces,
-    credit_at,
-    look_at
-   FROM offers
-  WHERE (sponsor IS NOT NULL);

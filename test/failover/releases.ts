@@ -1,5 +1,5 @@
 // Two releases for an upgrade: the last one's archive and this tree, or, while there is no archive,
-// this tree or a commit, and a copy of this tree with one migration more.
+// this tree and a copy of this tree with one migration more.
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,8 +21,6 @@ const programOf = (folder: string) => join(folder, 'bin/billing.js');
 export interface ReleaseSettings {
   /** Archive of the release to upgrade from. */
   archive?: string | undefined;
-  /** Without an archive: the commit to upgrade from, this tree by default. */
-  commit?: string | undefined;
   /** Without an archive: the text of the further migration. */
   further?: string;
 }
@@ -33,29 +31,16 @@ const ONE_COLUMN =
 /** Makes them below `folder`. Throws an Error when the old one cannot be installed. */
 export async function makeReleases(
   folder: string,
-  { archive, commit, further = ONE_COLUMN }: ReleaseSettings = {},
+  { archive, further = ONE_COLUMN }: ReleaseSettings = {},
 ): Promise<Releases> {
   await mkdir(folder, { recursive: true });
-  if (archive === undefined) {
-    const old = commit === undefined ? ROOT : await buildCommit(join(folder, 'old'), commit);
-    return { old: programOf(old), new: programOf(await makeNext(join(folder, 'next'), further)) };
-  }
+  if (archive === undefined)
+    return { old: programOf(ROOT), new: programOf(await makeNext(join(folder, 'next'), further)) };
   const old = join(folder, 'old');
   await mkdir(old);
   await run('tar', ['-xzf', archive, '-C', old, '--strip-components=1']);
   await run('npm', ['ci', '--omit=dev', '--omit=optional', '--ignore-scripts'], { cwd: old });
   return { old: programOf(old), new: programOf(ROOT) };
-}
-
-/** The server of a commit, with the packages of its own lock file. */
-async function buildCommit(folder: string, commit: string): Promise<string> {
-  await mkdir(folder);
-  const archive = `${folder}.tar`;
-  await run('git', ['archive', '-o', archive, commit], { cwd: ROOT });
-  await run('tar', ['-xf', archive, '-C', folder]);
-  await run('npm', ['ci', '--ignore-scripts'], { cwd: folder, maxBuffer: 2 ** 26 });
-  await run(process.execPath, ['--import', 'tsx', 'scripts/server.ts'], { cwd: folder });
-  return folder;
 }
 
 /** A copy of this tree as the next release: one that only adds to the schema. */

@@ -8,7 +8,7 @@ const TABLES = ['subscriptions', 'payments', 'payment_attempts', 'events'];
 
 /**
  * Adds `rows` rows to each of subscriptions, payments, payment_attempts and events, in an app of
- * their own. `sql` is a superuser's. The names of the columns are those of both releases.
+ * their own. `sql` is a superuser's.
  */
 export async function addRows(sql: Sql, rows: number): Promise<void> {
   await sql.begin(async (tx) => {

@@ -6,8 +6,6 @@ import { playUpgrade, upgradeBreaches } from './upgrade.ts';
 
 const { values } = parseArgs({
   options: {
-    /** The commit to upgrade from: the last one before the migrations 0039 and above. */
-    from: { type: 'string', default: 'b049a44a' },
     rows: { type: 'string', default: '1000000' },
     rate: { type: 'string', default: '20' },
     subscribers: { type: 'string', default: '100' },
@@ -21,7 +19,6 @@ if (!(await hasDebianPostgres())) {
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => process.exit(1));
 const rows = Number(values.rows);
 const row = await playUpgrade({
-  commit: values.from,
   rows,
   rate: Number(values.rate),
   subscribers: Number(values.subscribers),

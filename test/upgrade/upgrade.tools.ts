@@ -1,9 +1,9 @@
-// The short form of `npm run upgrade`, from this tree.
+// The short form of `npm run upgrade`.
 import t from 'tap';
 import { playUpgrade, upgradeBreaches } from './upgrade.ts';
 
 void t.test('an upgrade under load loses nothing', async (t) => {
-  const settings = { rows: 5000, commit: undefined, rate: 6, subscribers: 12 };
+  const settings = { rows: 5000, rate: 6, subscribers: 12 };
   const row = await playUpgrade(settings);
   t.same(upgradeBreaches(row, settings.rows), []);
   t.ok(row.answered > 0, 'lists were read meanwhile');

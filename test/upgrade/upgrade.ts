@@ -1,5 +1,5 @@
-// An upgrade under load: from a commit to this tree with a further migration, with many rows in the
-// tables that daemons write. The load is that of `npm run failover`.
+// An upgrade under load: from this tree to this tree with a further migration, with many rows in
+// the tables that daemons write. The load is that of `npm run failover`.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePorts } from '../../src/local/sandbox/ports.ts';
@@ -15,8 +15,6 @@ const MOST_WAIT_MS = 5000;
 
 export interface UpgradeSettings {
   rows: number;
-  /** Of the release to upgrade from; this tree without it. */
-  commit: string | undefined;
   /** Payments a second, and subscribers that pay. */
   rate: number;
   subscribers: number;
@@ -73,7 +71,7 @@ async function upgrade(ground: Ground<Database>) {
 
 /** Upgrades an installation of its own. */
 export async function playUpgrade(settings: UpgradeSettings): Promise<Upgraded> {
-  const { rows, commit, rate, subscribers } = settings;
+  const { rows, rate, subscribers } = settings;
   const further = await readFile(new URL('./next.sql', import.meta.url), 'utf8');
   let upgraded: Awaited<ReturnType<typeof upgrade>> | undefined;
   const scenario = {
@@ -84,7 +82,7 @@ export async function playUpgrade(settings: UpgradeSettings): Promise<Upgraded> 
     },
   };
   const row = await play(scenario, 'one server', startOne, {
-    ...{ rate, subscribers, blockMs: 50, commit, further },
+    ...{ rate, subscribers, blockMs: 50, further },
     fill: (sql) => addRows(sql, rows),
   });
   if (upgraded === undefined) throw new Error('the upgrade did not begin');

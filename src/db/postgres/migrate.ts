@@ -1,11 +1,11 @@
 // Forward-only migrations. Each file of sql/ is applied once, under an advisory lock: in a
 // transaction of its own, or statement by statement (migration-apply.ts).
 import { setTimeout as delay } from 'node:timers/promises';
-import { compareReleases, readRelease } from '../../config/release.ts';
 import { OperatorError } from '../../errors.ts';
+import { newerVersion, readApplied } from './applied-migrations.ts';
 import type { Queryable, Sql } from './connect.ts';
 import { applyMigration, patiently, setTimeouts } from './migration-apply.ts';
-import { listMigrations, type Migration } from './migration-files.ts';
+import { listMigrations } from './migration-files.ts';
 import { type Planned, readPlanner } from './migration-plan.ts';
 import { isLost } from './outage.ts';
 import { grantRights } from './roles.ts';
@@ -15,24 +15,6 @@ import { SCHEMA } from './settings.ts';
 const ADVISORY_LOCK = 2455464n;
 /** How often a process that waits for another migration looks whether that one has ended, ms. */
 const LOOK_MS = 200;
-
-interface Applied {
-  checksum: string;
-  minRelease: string | null;
-}
-
-async function appliedVersions(sql: Queryable): Promise<Map<number, Applied>> {
-  const [found] = await sql<
-    { exists: boolean }[]
-  >`select to_regclass('schema_migrations') is not null as exists`;
-  if (found?.exists !== true) return new Map();
-  // A schema_migrations table from before release 0.1.0 has no column min_release. to_jsonb() reads
-  // the missing column as null.
-  const rows = await sql<({ version: number } & Applied)[]>`
-    select version, checksum, to_jsonb(m) ->> 'min_release' as min_release
-    from schema_migrations m order by version`;
-  return new Map(rows.map(({ version, ...applied }) => [version, applied]));
-}
 
 /**
  * Throws an OperatorError if tables cannot be created in the schema `public`. Also throws one if
@@ -66,8 +48,8 @@ async function refuseElsewhere(sql: Queryable): Promise<void> {
  * Waits while another process migrates. Then applies the pending migrations, grants the daemon
  * roles their rights, and returns the names of the applied files. If the schema is newer and allows
  * this release, does nothing. Throws an OperatorError if (1) the newer schema does not allow this
- * release, (2) an applied file has changed, (3) a table stays locked, or (4) the schema `public`
- * cannot be used.
+ * release, (2) a build before release 0.1.0 made the schema, or an applied file has changed, (3) a
+ * table stays locked, or (4) the schema `public` cannot be used.
  */
 export async function migrate(
   sql: Sql,
@@ -83,7 +65,7 @@ export async function migrate(
   };
   try {
     await setTimeouts(reserved);
-    const applied = await appliedVersions(reserved);
+    const applied = await readApplied(reserved, migrations);
     if (applied.size === 0) await refuseElsewhere(reserved);
     if (newerVersion(migrations, applied) !== undefined) {
       await giveBack();
@@ -125,7 +107,7 @@ async function lockedSession(sql: Sql) {
 /** Lists the pending migrations with what they lock and read. Changes nothing. */
 export async function planMigrations(sql: Sql): Promise<Planned[]> {
   const migrations = await listMigrations();
-  const applied = await appliedVersions(sql);
+  const applied = await readApplied(sql, migrations);
   if (applied.size === 0) await refuseElsewhere(sql);
   if (newerVersion(migrations, applied) !== undefined) return [];
   const planOf = await readPlanner(sql);
@@ -137,7 +119,8 @@ export async function planMigrations(sql: Sql): Promise<Planned[]> {
  * OperatorError if the newer schema does not allow this release.
  */
 export async function newerSchema(sql: Sql): Promise<number | undefined> {
-  return newerVersion(await listMigrations(), await appliedVersions(sql));
+  const migrations = await listMigrations();
+  return newerVersion(migrations, await readApplied(sql, migrations));
 }
 
 /**
@@ -146,7 +129,7 @@ export async function newerSchema(sql: Sql): Promise<number | undefined> {
  */
 export async function assertSchema(sql: Sql): Promise<number | undefined> {
   const migrations = await listMigrations();
-  const applied = await appliedVersions(sql);
+  const applied = await readApplied(sql, migrations);
   const newer = newerVersion(migrations, applied);
   const missing = migrations.filter(({ version }) => !applied.has(version));
   if (missing.length > 0) {
@@ -155,36 +138,6 @@ export async function assertSchema(sql: Sql): Promise<number | undefined> {
         ? 'has no schema yet'
         : `is at version ${applied.size} of ${migrations.length}`;
     throw new OperatorError(`The database ${at}. Run "billing migrate" first.`);
-  }
-  return newer;
-}
-
-/**
- * Returns the schema's version if the schema is newer than this build, otherwise undefined. Throws
- * an OperatorError (1) with exit code 1 if the newer schema does not allow this release, because a
- * restart may start a newer release; (2) with exit code 2 if an applied migration differs from this
- * build's file.
- */
-function newerVersion(
-  migrations: readonly Migration[],
-  applied: ReadonlyMap<number, Applied>,
-): number | undefined {
-  const release = readRelease();
-  let newer: number | undefined;
-  for (const [version, { checksum, minRelease }] of applied) {
-    const known = migrations.find((migration) => migration.version === version);
-    if (known === undefined) {
-      if (minRelease === null || compareReleases(release, minRelease) < 0)
-        throw new OperatorError(
-          `The database is at schema version ${version}, newer than this build's ${migrations.length}, on which release ${release} cannot run. Run the newer release of billing.`,
-        );
-      newer = version;
-    } else if (known.checksum !== checksum) {
-      throw new OperatorError(
-        `Migration ${known.name} was applied with other contents than this build's. Run the release that the database was migrated with, or restore it.`,
-        2,
-      );
-    }
   }
   return newer;
 }

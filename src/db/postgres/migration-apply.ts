@@ -70,8 +70,12 @@ async function inTransaction(
   const release = minRelease === null ? 'null' : `'${minRelease}'`;
   try {
     await sql.unsafe(`begin;
-      create table if not exists schema_migrations (version int primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
-      alter table schema_migrations add column if not exists min_release text;
+      create table if not exists schema_migrations (
+        version int primary key,
+        name text not null,
+        checksum text not null,
+        min_release text,
+        applied_at timestamptz not null default now());
       ${text};
       insert into schema_migrations (version, name, checksum, min_release) values (${version}, '${name}', '${checksum}', ${release});
       commit`);

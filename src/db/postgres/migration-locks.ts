@@ -40,7 +40,7 @@ const RULES: readonly (readonly [RegExp, LockMode])[] = [
     /^(?:drop|create(?: unique)?) index concurrently (?:if (?:not )?exists )?(?:\w+ on )?(\w+)/,
     'SHARE UPDATE EXCLUSIVE',
   ],
-  [/^drop (?:table|index) (?:if exists )?(\w+)/, 'ACCESS EXCLUSIVE'],
+  [/^drop (?:table|index|view) (?:if exists )?(\w+)/, 'ACCESS EXCLUSIVE'],
   [/^create or replace view (\w+)/, 'ACCESS EXCLUSIVE'],
   [/^create table .* partition of (\w+)/, 'ACCESS EXCLUSIVE'],
   [/^truncate (?:table )?(\w+)/, 'ACCESS EXCLUSIVE'],
@@ -87,6 +87,8 @@ export function locksOf(
     if (rule !== undefined && mode !== undefined) take(rule.exec(form)?.[1] ?? '', mode);
     const [, dropped = ''] = /^drop table (?:if exists )?(\w+)/.exec(form) ?? [];
     for (const name of references.get(dropped) ?? []) take(name, 'ACCESS EXCLUSIVE');
+    const [, parent = ''] = /^create table .* partition of (\w+)/.exec(form) ?? [];
+    for (const name of references.get(parent) ?? []) take(name, FOREIGN_KEY_LOCK);
     if (/^(alter|create)( unlogged)? table/.test(form))
       for (const [, name = ''] of form.matchAll(FOREIGN_KEY)) take(name, FOREIGN_KEY_LOCK);
   }

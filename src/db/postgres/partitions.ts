@@ -1,5 +1,5 @@
 // Monthly partitions of events, deliveries and delivery attempts. SQL functions in
-// sql/0003_webhooks.sql create and drop them.
+// sql/0006_delivering.sql create and drop them.
 import type { Queryable, Sql, Transaction } from './connect.ts';
 
 /**

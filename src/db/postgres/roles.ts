@@ -1,7 +1,6 @@
 // Database rights of each daemon and of the daily `billing reconcile`. Each daemon and `reconcile`
 // has its own role, named after the schema owner. For the owner billing_owner, the roles are
-// billing_serve, billing_keeper, billing_dispatch and billing_reconcile. The daemons of the release
-// before use the views offered_transactions and sponsored_offers (0054_offers.sql).
+// billing_serve, billing_keeper, billing_dispatch and billing_reconcile.
 import type { Queryable } from './connect.ts';
 import type { DaemonRole } from './daemon-roles.ts';
 import { daemonRoles } from './daemon-roles.ts';
@@ -29,9 +28,6 @@ interface Rights {
   update: Readonly<Record<string, readonly string[]>>;
   execute?: readonly string[];
 }
-
-/** The table of offers, and its views for the daemons of the release before. */
-const offerTables = ['offers', 'offered_transactions', 'sponsored_offers'];
 
 /** Rights that every daemon needs for the startup checks and the heartbeat. */
 const running = {
@@ -83,7 +79,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'rate_leases',
       'sample_events',
       'event_readers',
-      ...offerTables,
+      'offers',
       'checkout_sessions',
       'replays',
       'suspensions',
@@ -116,7 +112,6 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'rate_leases',
       'sample_events',
       'event_readers',
-      'offered_transactions',
       'checkout_sessions',
       'refunds',
       'replays',
@@ -125,7 +120,6 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       merchants: merchantTerms,
       api_keys: ['created_at', 'last_used_at', 'revoked_at'],
       offers: ['created_at', 'registered_at', 'look_at', ...signedColumns],
-      sponsored_offers: ['created_at', 'look_at', ...signedColumns],
     },
     delete: [
       ...running.delete,
@@ -136,7 +130,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'rate_leases',
       'sample_events',
       'event_readers',
-      ...offerTables,
+      'offers',
       'checkout_sessions',
       'unregistered_subscriptions',
       'app_logos',
@@ -162,8 +156,6 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       rate_leases: rateHolder,
       event_readers: ['id', 'app_id'],
       offers: [...offerTerms, 'look_at'],
-      offered_transactions: offerTerms,
-      sponsored_offers: [...offerTerms, 'look_at'],
       checkout_sessions: sessionTerms,
       replays: ['id', 'selection', 'until'],
       receipt_links: ['single', 'key'],
@@ -190,7 +182,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       'collection_holds',
       'suspensions',
       'admin_actions',
-      ...offerTables,
+      'offers',
       'checkout_sessions',
       'unregistered_subscriptions',
       'sponsorships',
@@ -221,7 +213,6 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       ...running.update,
       // Of an offer the keeper writes two columns, registered_at and look_at.
       offers: [...offerTerms, ...signedColumns, 'message'],
-      offered_transactions: offerTerms,
       unregistered_subscriptions: unregisteredTerms,
       checkout_sessions: sessionTerms,
       installation: installationTerms,
@@ -236,7 +227,6 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       sponsorships: sponsorshipTerms,
       merchant_fees: ['merchant_id'],
       fees_counted: ['single'],
-      sponsored_offers: [...offerTerms, ...signedColumns, 'message'],
       rate_leases: rateHolder,
     },
   },

@@ -90,7 +90,7 @@ export function endOf(
 
 /**
  * Returns the time after which the wallet must have asked for an offer that opened or resumed the
- * account; null for any time. Offers that were used before migration 0013 have no registered_at, so
+ * account; null for any time. Offers that builds before 0.1.0 used have no registered_at, so
  * offers that are older than another account's registration do not count either.
  */
 export function offersCountAfter(

@@ -10,7 +10,7 @@ import { escapeHtml } from './open-graph.ts';
 
 type ReceiptWords = Catalogue['receipts'];
 
-/** Maximum lengths of the buyer's details, as in sql/0034_receipts.sql. */
+/** Maximum lengths of the buyer's details, as in sql/0004_money.sql. */
 export const MAX_LENGTHS: Readonly<Record<keyof BuyerDetails, number>> = {
   name: 120,
   address: 500,

@@ -6,8 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pRetry from 'p-retry';
 import { makeDatabaseRoles } from '../../daemon/database-roles.ts';
+import { UnreleasedSchema } from '../../db/postgres/applied-migrations.ts';
 import { connect, type Sql } from '../../db/postgres/connect.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
+import { OperatorError } from '../../errors.ts';
 import { makeDataDir } from '../chain/disk/data-dir.ts';
 import { cheat } from './chain.ts';
 import { freePorts } from './ports.ts';
@@ -98,7 +100,7 @@ async function open(
   onStop(() => sql.end({ timeout: 1 }));
   // Each daemon connects with its own database role, as docs/operators.md describes.
   const { files } = await makeDatabaseRoles(sql, { databaseUrl: postgres.url }, directory);
-  await migrate(sql);
+  await migrateData(sql, directory);
   await chain.ready(signal);
   // The faucet creates the treasury's token account. The keeper refuses to start without this
   // account.
@@ -171,6 +173,17 @@ async function prepare(
   const keypairFile = join(directory, 'keeper.json');
   await writeFile(keypairFile, JSON.stringify([...bytesOf(keeper)]), { mode: 0o600 });
   return { directory, logDirectory, identity, keeper, treasury, keypairFile };
+}
+
+/** Migrates the database. An error about old data has the command that empties the directory. */
+async function migrateData(sql: Sql, directory: string): Promise<void> {
+  try {
+    await migrate(sql);
+  } catch (error) {
+    if (!(error instanceof UnreleasedSchema)) throw error;
+    const remedy = `"rm -r ${directory}" empties the sandbox.`;
+    throw new OperatorError(`${error.message} ${remedy}`, error.exitCode, { cause: error });
+  }
 }
 
 /** The environment variables that the daemons serve, keeper and dispatch share. */

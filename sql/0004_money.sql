@@ -1,0 +1,207 @@
+-- Payment attempts (signed by a keeper), payments (their recorded results), refunds, receipts, and
+-- the fees that merchants brought.
+
+create table payment_attempts (
+  id uuid primary key default uuid_v7(),
+  subscription_id uuid references subscriptions,
+  offer_id uuid references sponsorships,
+  subscription_pda text not null,
+  transaction_id uuid not null references transactions,
+  position int not null default 0 check (position >= 0),
+  claim_id uuid not null,
+  period_start timestamptz not null,
+  amount_gross int8 not null check (amount_gross > 0),
+  platform_fee int8 not null check (platform_fee >= 0),
+  amount_net int8 not null check (amount_net >= 0),
+  fee_owed int8 not null default 0 check (fee_owed >= 0),
+  credit_spent int8 not null default 0 check (credit_spent >= 0),
+  state text not null default 'open'
+    check (state in ('open', 'landed', 'failed', 'expired', 'unexplained')),
+  error text,
+  created_at timestamptz not null default now(),
+  resolved_at timestamptz,
+  constraint one_attempt_per_position unique (transaction_id, position),
+  constraint of_subscription_or_offer check (subscription_id is not null or offer_id is not null),
+  constraint attempt_adds_up check (amount_gross = platform_fee + amount_net),
+  constraint resolved_has_time check ((state = 'open') = (resolved_at is null))
+) with (autovacuum_vacuum_scale_factor = 0.02);
+comment on table payment_attempts is 'every payment signed by a keeper, with its transaction';
+comment on column payment_attempts.offer_id is 'the sponsored sign-up that makes the payment; it has a subscription once it is settled';
+comment on column payment_attempts.subscription_pda is 'the address that it pulls from; registrations of one address share it';
+comment on column payment_attempts.position is 'index of the payment in its transaction, from 0';
+comment on column payment_attempts.fee_owed is 'the omitted fee, because no treasury of the plan could receive it';
+comment on column payment_attempts.credit_spent is 'credit that pays for the period beside amount_gross; spent when the attempt lands';
+comment on column payment_attempts.state is 'unexplained: no history explains how it ended, and its period is over';
+-- Whichever registration signed it: a second one could pull twice in one period.
+create unique index one_open_attempt_per_address on payment_attempts (subscription_pda)
+  where state = 'open';
+create index attempts_in_vain on payment_attempts (subscription_id, id)
+  where state in ('failed', 'expired', 'unexplained');
+create index attempts_unexplained on payment_attempts (resolved_at) where state = 'unexplained';
+create index attempts_of_offers on payment_attempts (offer_id) where offer_id is not null;
+
+create table payments (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  plan_id uuid not null references plans,
+  subscription_id uuid not null references subscriptions,
+  subscription_pda text not null,
+  subscriber_wallet text not null,
+  status text not null check (status in ('succeeded', 'failed')),
+  source text not null default 'keeper' check (source in ('keeper', 'foreign', 'credit')),
+  attempt int not null default 1 check (attempt > 0),
+  failure_reason text,
+  tx_signature text,
+  period_start timestamptz not null,
+  period_end timestamptz not null,
+  covers_from timestamptz,
+  further boolean not null default false,
+  amount_gross int8 not null,
+  platform_fee int8 not null check (platform_fee >= 0),
+  amount_net int8 not null check (amount_net >= 0),
+  fee_owed int8 not null default 0 check (fee_owed >= 0),
+  credit_spent int8 not null default 0 check (credit_spent >= 0),
+  amount_refunded int8 not null default 0,
+  amount_credited int8 check (amount_credited >= 0),
+  occurred_at timestamptz not null,
+  created_at timestamptz not null default now(),
+  constraint failure_has_reason check ((status = 'failed') = (failure_reason is not null)),
+  constraint success_has_signature
+    check (status = 'failed' or (tx_signature is null) = (source = 'credit')),
+  constraint period_runs_forward check (period_end > period_start),
+  constraint further_is_success check (not further or status = 'succeeded'),
+  constraint paid_by_cash_or_credit
+    check ((source = 'credit') = (amount_gross = 0) and amount_gross >= 0),
+  constraint credit_pays_something
+    check (source <> 'credit' or (status = 'succeeded' and credit_spent > 0)),
+  constraint payment_adds_up check (amount_gross = platform_fee + amount_net),
+  constraint refunded_within_net check (amount_refunded between 0 and amount_net),
+  constraint credited_part_was_paid check (amount_credited <= amount_gross + credit_spent)
+);
+comment on table payments is 'the transactions of the API: one succeeded row per paid period, one failed row per failed attempt';
+comment on column payments.source is 'keeper or foreign: who pulled; credit: the credit of a change of plan paid the whole amount, and nothing was pulled';
+comment on column payments.covers_from is 'start of the time that it pays for, where that is later than period_start';
+comment on column payments.further is 'a pull beyond the one that paid the period: it moved USDC but pays for no other period, and has no event';
+comment on column payments.fee_owed is 'the fee that was not collected, because no treasury of the plan could receive it or another puller pulled; not included in amount_gross';
+comment on column payments.credit_spent is 'credit of a change of plan that paid for the period beside amount_gross';
+comment on column payments.amount_refunded is 'the sum of its finalized refunds';
+comment on column payments.amount_credited is 'the unused part, which a change of plan has made a credit; it is not refunded; null: no change took it';
+comment on column payments.occurred_at is 'block time of a success, chain time of the attempt for a failure';
+create unique index one_payment_per_period on payments (subscription_id, period_start)
+  where status = 'succeeded' and not further;
+-- Indexes hashes, because an index of the texts would be the largest of the table
+-- (docs/postgres-notes.md, Writing).
+create unique index one_payment_per_pull
+  on payments ((md5(tx_signature)::uuid), (md5(subscription_pda)::uuid)) where status = 'succeeded';
+-- Postgres keeps no statistics of the expression of a partial index. Without these it expects one
+-- payment in 200 per signature, and scans the table.
+create statistics payment_signatures on (md5(tx_signature)::uuid) from payments;
+create index payments_by_app_time on payments (app_id, occurred_at, id);
+create index payments_by_subscription on payments (subscription_id, occurred_at, id);
+create index payments_failed_on_chain on payments (id)
+  where status = 'failed' and tx_signature is not null;
+-- The figures of an app read which subscriptions were past due at a time. Few payments tell: those
+-- that failed, and those that succeeded after a failure.
+create index payments_troubled on payments (app_id, occurred_at, subscription_id, status)
+  where status = 'failed' or attempt > 1;
+
+create table refunds (
+  id uuid primary key default uuid_v7(),
+  app_id uuid not null references apps,
+  payment_id uuid not null references payments,
+  subscription_id uuid not null references subscriptions,
+  amount int8 not null check (amount > 0),
+  status text not null default 'pending' check (status in ('pending', 'succeeded', 'expired')),
+  -- The transfer that the merchant's wallet is offered.
+  offer_id uuid,
+  reference text not null,
+  blockhash text,
+  blockhash_slot int8,
+  last_valid_block_height int8,
+  look_at timestamptz default now(),
+  -- The transfer that landed.
+  tx_signature text,
+  occurred_at timestamptz,
+  excess int8 not null default 0,
+  repeats uuid references refunds,
+  created_at timestamptz not null default now(),
+  constraint blockhash_is_whole
+    check (num_nulls(blockhash, last_valid_block_height, blockhash_slot) in (0, 3)),
+  constraint succeeded_is_whole check ((status = 'succeeded') = (tx_signature is not null)
+    and (status = 'succeeded') = (occurred_at is not null)),
+  constraint excess_is_of_transfer
+    check (excess between 0 and amount and (excess = 0 or status = 'succeeded')),
+  constraint repeat_is_recorded check (repeats is null or status = 'succeeded')
+);
+comment on table refunds is 'refunds of payments: transfers by the merchant''s wallet, found on chain by the reference among their accounts';
+comment on column refunds.offer_id is 'the offer of its transfer, which tells whether the relay has taken it signed; the offer is deleted after ten minutes';
+comment on column refunds.reference is 'a random address among the transfer''s accounts, by which the transaction is found; a refund that repeats another one has its reference';
+comment on column refunds.blockhash is 'the blockhash of the offered transfer';
+comment on column refunds.blockhash_slot is 'slot of the answer that gave the blockhash';
+comment on column refunds.look_at is 'time of the next look-up of the transfer by a keeper; null once it is recorded and cannot land again, or a day after the request';
+comment on column refunds.occurred_at is 'block time of the transfer';
+comment on column refunds.excess is 'the part of a landed transfer beyond what was left of the payment, which amount_refunded does not count';
+comment on column refunds.repeats is 'the refund whose transfer landed again, as the transaction of this row';
+create unique index refunds_by_reference on refunds (reference) where repeats is null;
+create unique index refunds_by_repeated on refunds (repeats, tx_signature)
+  where repeats is not null;
+create index refunds_by_signature on refunds (tx_signature) where tx_signature is not null;
+create index refunds_to_look_for on refunds (look_at, id) where look_at is not null;
+create index refunds_by_payment on refunds (payment_id, id);
+create index refunds_by_subscription on refunds (subscription_id, id);
+create index refunds_by_app on refunds (app_id, id);
+create index refunds_by_app_time on refunds (app_id, occurred_at) where status = 'succeeded';
+
+-- Details hold for the payments of the subscription from `since` on, so that a new address changes
+-- no earlier receipt.
+create table receipt_details (
+  subscription_id uuid not null references subscriptions,
+  since timestamptz not null,
+  name text check (length(name) <= 120),
+  address text check (length(address) <= 500),
+  tax_id text check (length(tax_id) <= 60),
+  note text check (length(note) <= 500),
+  typed_at timestamptz not null default now(),
+  primary key (subscription_id, since)
+);
+comment on table receipt_details is 'what buyers typed on their receipts, where the merchant keeps it; all null: blank from then on';
+comment on column receipt_details.since is 'occurred_at of the first payment whose receipt shows them';
+
+-- A receipt's URL ends with an HMAC of the payment under this key, so no token is stored, a replay
+-- and a restore keep the URL, and a payment that was lost and found on chain again gets the same
+-- one. The key is in the database because the details that it guards are too.
+create table receipt_links (
+  single boolean primary key default true check (single),
+  key bytea not null check (octet_length(key) = 32),
+  public_url text
+);
+comment on table receipt_links is 'what the URLs of receipts are made of; one row';
+comment on column receipt_links.key is '256 random bits, made once';
+comment on column receipt_links.public_url is 'PUBLIC_URL of serve, which it records when it starts: the base of the URLs in events';
+insert into receipt_links (key)
+  select sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
+    || uuid_send(gen_random_uuid()));
+
+create table merchant_fees (
+  merchant_id uuid primary key references merchants,
+  fees int8 not null check (fees >= 0)
+);
+comment on table merchant_fees is 'platform fees (base units) of the payments to each merchant that were stored before fees_counted.until';
+
+create table fees_counted (
+  single boolean primary key default true check (single),
+  until timestamptz not null
+);
+comment on table fees_counted is 'how far keepers have added the fees of payments to merchant_fees; one row';
+insert into fees_counted (until) values (now());
+
+create view fees_brought as
+select merchant_id, sum(fees)::int8 as fees from (
+  select merchant_id, fees from merchant_fees
+  union all
+  select a.merchant_id, p.platform_fee from (
+    select app_id, platform_fee, status from payments
+    where id >= first_id_at((select until from fees_counted)) order by id limit 100000
+  ) as p join apps a on a.id = p.app_id where p.status = 'succeeded'
+) as brought group by merchant_id;
+comment on view fees_brought is 'merchant_fees with the newer payments (100,000 at most)';
