@@ -5,8 +5,13 @@ import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
 import { merchantOf, type Offer, paid, registered, rowsOf } from '../fixtures/shown-terms.ts';
 
-for (const by of ['its wallet, which names the offer', 'a keeper'] as const)
-  void t.test(`the change stands as it was shown, registered by ${by}`, async (t) => {
+for (const [by, isResumed] of [
+  ['its wallet, which names the offer', false],
+  ['its wallet, which names the offer', true],
+  ['a keeper', false],
+  ['a keeper', true],
+] as const)
+  void t.test(`it stands as it was shown, registered by ${by}, resumed ${isResumed}`, async (t) => {
     const scene = await startPlanChanges(t, [5, 25]);
     const { stage, buyer, ask, resume } = scene;
     const [small, large] = scene.plans as [Plan, Plan];
@@ -26,7 +31,7 @@ for (const by of ['its wallet, which names the offer', 'a keeper'] as const)
     const before = await stage.balance(buyer.wallet);
     const shown = (await ask(first, large)) as unknown as Offer & { today: string };
     await stage.land(buyer.keypair, shown.transaction);
-    await resume(first);
+    if (isResumed) await resume(first);
     if (by !== 'a keeper') {
       const { subscriptionPda, offerId } = shown;
       const of = { appId: large.appId, planId: large.id, subscriptionPda, offerId };

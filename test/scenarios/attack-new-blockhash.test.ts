@@ -73,10 +73,13 @@ void t.test('a forced end waits for a change that may still land', async (t) => 
   t.match((await sent).body.data, { status: 'confirmed' }, 'it has landed');
 });
 
-void t.test('the relay says of no transaction that it never landed, which lands then', async (t) => {
-  const { stage, subscriptionPda, relay } = await scene(t);
-  t.match((await relay()).body.data, { status: 'pending' });
-  stage.net.mineBlocks(8);
-  const { accounts } = await stage.rpc.getMultipleAccounts([subscriptionPda]);
-  t.not(accounts[0], null, 'it has landed');
-});
+void t.test(
+  'the relay says of no transaction that it never landed, which lands then',
+  async (t) => {
+    const { stage, subscriptionPda, relay } = await scene(t);
+    t.match((await relay()).body.data, { status: 'pending' });
+    stage.net.mineBlocks(8);
+    const { accounts } = await stage.rpc.getMultipleAccounts([subscriptionPda]);
+    t.not(accounts[0], null, 'it has landed');
+  },
+);

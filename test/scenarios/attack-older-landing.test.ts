@@ -36,6 +36,13 @@ async function scene(t: Test) {
   return { stage, buyer, dear, half, opening, isCharged };
 }
 
+void t.test('the wallet registers with an honest endpoint', async (t) => {
+  const { buyer, half, isCharged } = await scene(t);
+  const own = await post(buyer, half.subscriptionPda, { offerId: half.offerId });
+  t.equal(own.status, 201);
+  await isCharged(2_500_000n);
+});
+
 void t.test('an older tab sends the opening transaction to the relay again', async (t) => {
   const { buyer, dear, isCharged } = await scene(t);
   const { body } = await buyer.post<{ status: string }>('transactions', {
@@ -52,7 +59,10 @@ void t.test('the history of one of two endpoints lags behind the newest landing'
       ? (result as { signature: string }[]).filter(({ signature }) => signature === opening)
       : result,
   );
-  const honest = await startRewritingEndpoint(stage.net.rpcUrl, (_method, _params, result) => result);
+  const honest = await startRewritingEndpoint(
+    stage.net.rpcUrl,
+    (_method, _params, result) => result,
+  );
   const urls = [lagging.url, honest.url];
   const rpc = createRpc({ urls, log: pino({ enabled: false }), probeMs: Infinity });
   t.teardown(async () => {
