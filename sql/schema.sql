@@ -746,6 +746,8 @@ create table offers (
   withdraws boolean not null default false,
   signed bytea,
   credit_at timestamp with time zone,
+  signed_last_valid_block_height bigint,
+  signed_blockhash_slot bigint,
   constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))) NOT VALID,
   constraint change_is_whole CHECK (((replaces IS NULL) = (num_nonnulls(change_when, credit_at) = 0))) NOT VALID,
   constraint offered_trial_hours CHECK (((trial_hours >= 0) AND (trial_hours <= 8760))) NOT VALID,
@@ -761,6 +763,11 @@ create table offers (
 CASE
     WHEN (sponsor IS NULL) THEN (num_nulls(signature, signed_blockhash, signed_at) = ANY (ARRAY[0, 3]))
     ELSE ((num_nonnulls(signature, signed_blockhash) = 0) AND ((signed IS NULL) = (signed_at IS NULL)))
+END) NOT VALID,
+  constraint signed_lifetime_is_whole CHECK (
+CASE
+    WHEN (signature IS NULL) THEN (num_nonnulls(signed_last_valid_block_height, signed_blockhash_slot) = 0)
+    ELSE (num_nulls(signed_last_valid_block_height, signed_blockhash_slot) = ANY (ARRAY[0, 2]))
 END) NOT VALID,
   constraint sponsored_is_whole CHECK (
 CASE
@@ -793,6 +800,8 @@ comment on column offers.secret_hash is 'sponsored: SHA-256 of the secret that s
 comment on column offers.withdraws is 'sponsored; close: revokes the approval too; revoke: closes the authority too';
 comment on column offers.signed is 'sponsored: the transaction with the wallet''s signature, as the page sent it';
 comment on column offers.credit_at is 'sponsored: chain time, later than the landing, for which the credit of the change was computed';
+comment on column offers.signed_last_valid_block_height is 'last block height at which the transaction that the relay took can land; for a blockhash that the wallet chose: 150 blocks after it was taken; null: an older release took it';
+comment on column offers.signed_blockhash_slot is 'slot at which an endpoint knew its blockhash; for one that the wallet chose: the newest slot when the transaction was taken; null: an older release took it';
 CREATE INDEX offers_by_age ON public.offers USING btree (created_at);
 CREATE INDEX offers_by_pda ON public.offers USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offers_by_plan ON public.offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);

@@ -1,5 +1,5 @@
-// The relay took a transaction with a blockhash that the wallet had read from its own endpoint. Two of
-// the service's three endpoints are some blocks behind: they do not know it yet.
+// A transaction whose blockhash the wallet has read from its own endpoint. Two of the service's
+// three endpoints are some blocks behind: they do not know it yet when the relay takes it.
 import bs58 from 'bs58';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -9,8 +9,8 @@ import { startApiStage } from '../fixtures/api-stage.ts';
 import { startRewritingEndpoint } from '../fixtures/bad-endpoint.ts';
 import { merchantOf, type Offer, paid } from '../fixtures/shown-terms.ts';
 
-/** A signed change of plan. From now on the test makes the blocks. */
-async function scene(t: Test) {
+/** A signed change of plan. From now on the test makes the blocks. The leader has the fault. */
+async function scene(t: Test, fault: object = { kind: 'hold', blocks: 3, count: 100 }) {
   const stage = await startApiStage(t, { blockMs: 0, lagPort: 0 });
   stage.net.mineBlocks(60);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
@@ -52,34 +52,55 @@ async function scene(t: Test) {
     for (const one of lagging) one.close();
   });
   Object.assign(stage.api.deps.chain, rpc);
-  // The leader runs the transaction some blocks later.
-  await stage.net.rpc('localnet_setFault', { kind: 'hold', blocks: 3, count: 100 });
+  await stage.net.rpc('localnet_setFault', fault);
   const relay = () => buyer.post<{ status: string }>('transactions', { transaction, offerId });
   const isTaken = async () =>
     (await stage.sql`select 1 from offers where signed_blockhash = ${fresh}`).length > 0;
   return { stage, merchant, bought, subscriptionPda, relay, isTaken };
 }
 
-void t.test('a forced end waits for a change that may still land', async (t) => {
-  const { stage, merchant, bought, relay, isTaken } = await scene(t);
-  const sent = relay();
-  await stage.until('the relay has it', isTaken);
-  const { token, path } = merchant;
-  const body = { mode: 'force' };
-  const force = () =>
-    stage.api.call('POST', `${path}/subscriptions/${bought.id}/cancel`, { token, body });
-  t.match(await force(), { status: 409, body: { error: { code: 'CONFLICT' } } });
-  stage.mine();
-  t.match((await sent).body.data, { status: 'confirmed' }, 'it has landed');
-});
-
 void t.test(
-  'the relay says of no transaction that it never landed, which lands then',
+  'a forced end waits for a change that may still land with a newer blockhash',
   async (t) => {
-    const { stage, subscriptionPda, relay } = await scene(t);
-    t.match((await relay()).body.data, { status: 'pending' });
-    stage.net.mineBlocks(8);
-    const { accounts } = await stage.rpc.getMultipleAccounts([subscriptionPda]);
-    t.not(accounts[0], null, 'it has landed');
+    const { stage, merchant, bought, relay, isTaken } = await scene(t);
+    const sent = relay();
+    await stage.until('the relay has it', isTaken);
+    const { token, path } = merchant;
+    const body = { mode: 'force' };
+    const force = () =>
+      stage.api.call('POST', `${path}/subscriptions/${bought.id}/cancel`, { token, body });
+    t.match(await force(), { status: 409, body: { error: { code: 'CONFLICT' } } });
+    stage.mine();
+    t.match((await sent).body.data, { status: 'confirmed' }, 'it has landed');
   },
 );
+
+void t.test('the relay answers pending while a newer blockhash is valid', async (t) => {
+  const { stage, subscriptionPda, relay } = await scene(t);
+  t.match((await relay()).body.data, { status: 'pending' });
+  stage.net.mineBlocks(8);
+  const { accounts } = await stage.rpc.getMultipleAccounts([subscriptionPda]);
+  t.not(accounts[0], null, 'it has landed');
+});
+
+void t.test('a lost transaction lapses once its newer blockhash has expired', async (t) => {
+  const { stage, merchant, bought, relay } = await scene(t, { kind: 'drop', count: 1000 });
+  const { token, path } = merchant;
+  const force = () =>
+    stage.api.call('POST', `${path}/subscriptions/${bought.id}/cancel`, {
+      token,
+      body: { mode: 'force' },
+    });
+  const columns = () => stage.sql<{ height: bigint; slot: bigint }[]>`
+    select signed_last_valid_block_height as height, signed_blockhash_slot as slot
+    from offers where signature is not null`;
+  t.match((await relay()).body.data, { status: 'pending' });
+  const taken = await columns();
+  stage.net.mineBlocks(100);
+  t.match((await relay()).body.data, { status: 'pending' });
+  t.same(await columns(), taken, 'its life began when the relay took it first');
+  t.match(await force(), { status: 409 });
+  stage.net.mineBlocks(120);
+  t.match((await relay()).body.data, { status: 'lapsed' });
+  t.equal((await force()).status, 200);
+});
