@@ -34,6 +34,8 @@ create table offers (
   signed_at timestamptz,
   signature text,
   signed_blockhash text,
+  signed_last_valid_block_height int8,
+  signed_blockhash_slot int8,
   reserved_height int8,
   -- What became of it.
   registered_at timestamptz,
@@ -55,7 +57,9 @@ create table offers (
   constraint signed_is_whole check (case when sponsor is null
     then num_nulls(signature, signed_blockhash, signed_at) in (0, 3)
     else num_nonnulls(signature, signed_blockhash) = 0
-      and (signed is null) = (signed_at is null) end)
+      and (signed is null) = (signed_at is null) end),
+  constraint signed_lifetime_is_whole check (
+    num_nulls(signature, signed_last_valid_block_height, signed_blockhash_slot) in (0, 3))
 );
 comment on table offers is 'unsigned transactions offered to wallets for signing, written by serve; a keeper rebuilds the message of a sponsored one and never signs stored bytes; deleted after ten minutes; after 24 hours: signed sponsored ones, a day after their transaction has ended; offers to subscribe and relayed offers to resume, once they are registered or given up, at the latest after 30 days';
 comment on column offers.message is 'the message that the wallet signs, byte for byte; null once its blockhash has expired';
@@ -74,6 +78,8 @@ comment on column offers.signed is 'sponsored: the transaction with the wallet''
 comment on column offers.signed_at is 'when the service first took a transaction that the wallet had signed for this offer';
 comment on column offers.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before, and where a sponsor pays';
 comment on column offers.signed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
+comment on column offers.signed_last_valid_block_height is 'last block height at which the transaction that the relay took can land; for a blockhash that the wallet chose: 150 blocks after it was taken';
+comment on column offers.signed_blockhash_slot is 'slot at which an endpoint knew its blockhash; for one that the wallet chose: the newest slot when the transaction was taken';
 comment on column offers.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
 comment on column offers.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
 comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no live account after 24 hours, or a registered one';

@@ -781,6 +781,8 @@ create table offers (
   signed_at timestamp with time zone,
   signature text,
   signed_blockhash text,
+  signed_last_valid_block_height bigint,
+  signed_blockhash_slot bigint,
   reserved_height bigint,
   registered_at timestamp with time zone,
   look_at timestamp with time zone,
@@ -801,6 +803,7 @@ CASE
     WHEN (sponsor IS NULL) THEN (num_nulls(signature, signed_blockhash, signed_at) = ANY (ARRAY[0, 3]))
     ELSE ((num_nonnulls(signature, signed_blockhash) = 0) AND ((signed IS NULL) = (signed_at IS NULL)))
 END),
+  constraint signed_lifetime_is_whole CHECK ((num_nulls(signature, signed_last_valid_block_height, signed_blockhash_slot) = ANY (ARRAY[0, 3]))),
   constraint sponsored_is_whole CHECK (
 CASE
     WHEN (sponsor IS NULL) THEN ((num_nonnulls(address, origin, secret_hash, compute_units, unit_price, loaded_data_bytes, signed, credit_at) = 0) AND (NOT withdraws))
@@ -829,6 +832,8 @@ comment on column offers.signed is 'sponsored: the transaction with the wallet''
 comment on column offers.signed_at is 'when the service first took a transaction that the wallet had signed for this offer';
 comment on column offers.signature is 'the signature (Base58) of the transaction that the relay took last for this offer; null before, and where a sponsor pays';
 comment on column offers.signed_blockhash is 'the blockhash of that transaction, which a wallet may have chosen';
+comment on column offers.signed_last_valid_block_height is 'last block height at which the transaction that the relay took can land; for a blockhash that the wallet chose: 150 blocks after it was taken';
+comment on column offers.signed_blockhash_slot is 'slot at which an endpoint knew its blockhash; for one that the wallet chose: the newest slot when the transaction was taken';
 comment on column offers.reserved_height is 'last block height at which the transaction, which may have been sent, can land: until then it reserves the customer of the session; null while it was only asked for';
 comment on column offers.registered_at is 'a subscription at the address was registered since: the offer fits no other account';
 comment on column offers.look_at is 'time before which no keeper looks at the offer: reads the account at subscription_pda again, or decides about a signed sponsored one; null: no keeper has; infinity: given up, because there is no live account after 24 hours, or a registered one';

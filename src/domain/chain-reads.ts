@@ -1,9 +1,12 @@
 // The installation's on-chain addresses, and the chain reads of the API.
+import pRetry from 'p-retry';
 import { type ChainAccount, clockIn } from '../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../chain/program/addresses.ts';
-import { RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
+import { BLOCKHASH_LIFE } from '../chain/rpc/blocks.ts';
+import { EndpointFailure, RpcError, RpcUnreachable } from '../chain/rpc/errors.ts';
 import { isWitnessed, lifetimeKey, witnessExpiry } from '../chain/rpc/expiry.ts';
 import { judgeLandings, type Landing } from '../chain/rpc/landing.ts';
+import { newestSlot } from '../chain/rpc/responses.ts';
 import type { Blockhash, Lifetime, Rpc } from '../chain/rpc/rpc.ts';
 import { ServiceError } from '../errors.ts';
 
@@ -35,8 +38,11 @@ export type ChainSender = ChainReader &
     Rpc,
     | 'endpoints'
     | 'getBlockHeight'
+    | 'getHeights'
+    | 'getHistoriesEverywhere'
     | 'getLifetimesEverywhere'
     | 'getSignatureStatuses'
+    | 'getTransactionEverywhere'
     | 'sendTransaction'
     | 'simulateTransaction'
   >;
@@ -102,31 +108,82 @@ export async function reaching<T>(asked: Promise<T>): Promise<T> {
   try {
     return await asked;
   } catch (error) {
-    if (!(error instanceof RpcUnreachable || error instanceof RpcError)) throw error;
-    const refusal = new ServiceError(
-      'INTERNAL_ERROR',
-      'The Solana network cannot be reached just now; nothing was stored. Try again in a moment.',
-    );
-    refusal.cause = error;
-    throw refusal;
+    const message =
+      'The Solana network cannot be reached just now; nothing was stored. Try again in a moment.';
+    throw isOutOfReach(error) ? unavailable(message, error) : error;
   }
 }
 
-/** A transaction that the relay took, and the lifetime of its offer's blockhash. */
+const isOutOfReach = (error: unknown): error is RpcUnreachable | RpcError =>
+  error instanceof RpcUnreachable || error instanceof RpcError;
+
+/** The error that the API returns with status 503. */
+function unavailable(message: string, cause: RpcUnreachable | RpcError): ServiceError {
+  const refusal = new ServiceError('INTERNAL_ERROR', message);
+  refusal.cause = cause;
+  return refusal;
+}
+
+/**
+ * Reads the lifetime of a blockhash that a wallet has read from its own endpoint. It began at the
+ * newest block of the endpoints that respond, or before. Those of the service may be some blocks
+ * behind that of the wallet: one knows the blockhash before its height passes the last valid one.
+ * Throws INTERNAL_ERROR.
+ */
+export async function readLifetimeOfNew(
+  chain: Pick<Rpc, 'getHeights'>,
+  blockhash: string,
+): Promise<Lifetime> {
+  const heights = await reaching(chain.getHeights({ commitment: 'processed' }));
+  const lastValidBlockHeight = lastHeightOfNew(
+    newestSlot(heights.map(({ blockHeight }) => blockHeight)),
+  );
+  return { blockhash, lastValidBlockHeight, slot: newestSlot(heights.map(({ slot }) => slot)) };
+}
+
+/**
+ * The last block height at which a transaction can land whose blockhash the wallet takes at the
+ * block height `blockHeight`.
+ */
+export const lastHeightOfNew = (blockHeight: bigint): bigint => blockHeight + BLOCKHASH_LIFE;
+
+/**
+ * Repeats a read of all endpoints while it returns undefined, because too few of them have
+ * answered: one may be slow or rate limited for a moment. Gives up after about four seconds. Then
+ * throws INTERNAL_ERROR with this message, which has to say what to do.
+ */
+export async function readWitnessed<T>(
+  message: string,
+  read: () => Promise<T | undefined>,
+): Promise<T> {
+  const again = { retries: 4, minTimeout: 250, factor: 2 };
+  const ask = async () => {
+    const found = await read();
+    if (found !== undefined) return found;
+    const failure = new EndpointFailure('unreachable', 'fewer answered than have to agree');
+    throw new RpcUnreachable('a read that two have to agree on', [failure]);
+  };
+  try {
+    return await pRetry(ask, {
+      ...again,
+      shouldRetry: ({ error }) => isOutOfReach(error),
+    });
+  } catch (error) {
+    throw isOutOfReach(error) ? unavailable(message, error) : error;
+  }
+}
+
+/** A transaction that the relay took. */
 export interface Relayed {
   readonly signature: string;
-  /** The blockhash of the signed transaction. A wallet may have replaced the offer's blockhash. */
-  readonly blockhash: string;
-  readonly offer: Pick<Unsigned, 'blockhash' | 'lastValidBlockHeight'>;
+  readonly lifetime: Lifetime;
 }
 
 /** Judges the transaction (chain/rpc/landing.ts). Throws INTERNAL_ERROR. */
 export async function readLanding(
   chain: ChainSender,
-  { offer, blockhash, signature }: Relayed,
+  { signature, lifetime }: Relayed,
 ): Promise<Pick<Landing, 'verdict' | 'status'>> {
-  const lastValidBlockHeight = blockhash === offer.blockhash ? offer.lastValidBlockHeight : 0n;
-  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
   const sought = { signature, lifetime, needsTwo: true };
   const landings = await reaching(judgeLandings(chain, [sought]));
   return landings.get(sought) ?? { verdict: 'unknown', status: null };

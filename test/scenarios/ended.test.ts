@@ -187,7 +187,7 @@ const relays = (stage: ApiStage, id: string) =>
   recordRelayed(
     stage.sql,
     { id, purpose: 'subscribe', replaces: null, subscriptionPda: null },
-    { signature: id, blockhash: id },
+    { signature: id, blockhash: id, lastValidBlockHeight: 0n, slot: 0n },
   );
 
 void t.test(

@@ -173,7 +173,8 @@ void t.test('offers with different terms: what landed decides', async (t) => {
     const signature = signatureOf(bytes);
     const { offerId: id, subscriptionPda } = first;
     const offer = { id, purpose: 'subscribe', replaces: null, subscriptionPda } as const;
-    await recordRelayed(stage.sql, offer, { signature, blockhash: 'unknown' });
+    const lifetime = { blockhash: 'unknown', lastValidBlockHeight: 0n, slot: 0n };
+    await recordRelayed(stage.sql, offer, { signature, ...lifetime });
     await stage.land(buyer.keypair, first.transaction);
     await registered(stage, buyer);
     await stage.quiet();

@@ -5,6 +5,7 @@
 import { chunks } from '../../each.ts';
 import { type ChainAccount, isClosed } from '../program/accounts.ts';
 import { ACCOUNTS_AT_ONCE } from './accounts.ts';
+import { currentOf } from './expiry.ts';
 import type { Rpc } from './rpc.ts';
 
 /** What all endpoints report about accounts that are missing at one endpoint. */
@@ -13,7 +14,7 @@ export interface Absence {
   readonly absent: ReadonlySet<string>;
   /** Addresses at which some endpoints have an account and other endpoints have none. */
   readonly disputed: ReadonlySet<string>;
-  /** Number of endpoints that responded. */
+  /** Number of endpoints that responded and are not far behind (currentOf). */
   readonly witnesses: number;
 }
 
@@ -36,7 +37,7 @@ export async function witnessAbsence(
   return {
     absent: where((gone) => gone === responses.length),
     disputed: where((gone) => gone > 0 && gone < responses.length),
-    witnesses: responses.length,
+    witnesses: currentOf(responses).length,
   };
 }
 

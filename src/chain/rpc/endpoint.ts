@@ -3,6 +3,7 @@ import type { Pool } from 'undici';
 import { backoff } from '../../backoff.ts';
 import { ADDRESS_TIMEOUT_MS } from '../../sockets.ts';
 import { EndpointFailure, type EndpointFault, isUnreadable, RpcError } from './errors.ts';
+import { hostOf } from './hosts.ts';
 import {
   asFailure,
   codeOf,
@@ -54,8 +55,8 @@ export class RpcEndpoint {
   /** Scheme, host and port of the URL. */
   readonly name: string;
   /**
-   * Host and port of the URL. URLs that differ only in scheme, credentials, path or query lead to
-   * one provider and count as one witness.
+   * Host and port of the URL (hostOf). URLs that differ only in scheme, credentials, path or query
+   * lead to one provider and count as one witness.
    */
   readonly host: string;
   readonly rateLimit: RateLimit;
@@ -76,12 +77,13 @@ export class RpcEndpoint {
 
   /** Throws a TypeError unless `url` is an http or https URL. */
   constructor(url: string, { timeoutMs, rateLimit = createRateLimit() }: EndpointOptions) {
-    const { origin, hostname, port, pathname, search, username, password, protocol } = new URL(url);
+    const parsed = new URL(url);
+    const { origin, pathname, search, username, password, protocol } = parsed;
     if (protocol !== 'http:' && protocol !== 'https:')
       throw new TypeError(`an RPC URL begins with http:// or https://, not ${protocol}`);
     const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
     this.name = origin;
-    this.host = `${hostname}:${port || (protocol === 'https:' ? '443' : '80')}`;
+    this.host = hostOf(parsed);
     this.#timeoutMs = timeoutMs;
     this.#path = pathname + search;
     this.#headers = {

@@ -1,7 +1,7 @@
 // Decides when a signed transaction can never land any more. A single endpoint may lag, report
 // wrong block heights or not know the blockhash, so every endpoint is asked.
 import { newestSlot } from './responses.ts';
-import type { Lifetime, LifetimeResponse, Rpc } from './rpc.ts';
+import type { Lifetime, Rpc } from './rpc.ts';
 
 /** Evidence from the endpoints that a blockhash has expired. */
 export interface Expiry {
@@ -20,15 +20,22 @@ export const lifetimeKey = ({ blockhash, lastValidBlockHeight, slot }: Lifetime)
 
 /**
  * Maximum lag (slots) of an endpoint behind the most advanced endpoint. An endpoint with a larger
- * lag cannot show that a blockhash is still valid. The lead of an endpoint that
- * chain/rpc/trusted-slots.ts believes is smaller, so a wrong lead silences no other endpoint.
+ * lag cannot show that a blockhash is still valid, nor that one has expired: it may not know it
+ * yet. The lead of an endpoint that chain/rpc/trusted-slots.ts believes is smaller, so a wrong lead
+ * silences no other endpoint.
  */
 const MAX_BEHIND = 600n;
+
+/** Returns the responses of the endpoints that lag by at most MAX_BEHIND slots. */
+export function currentOf<T extends { readonly slot: bigint }>(responses: readonly T[]): T[] {
+  const newest = newestSlot(responses.map(({ slot }) => slot));
+  return responses.filter(({ slot }) => slot + MAX_BEHIND >= newest);
+}
 
 /**
  * Returns the expired lifetimes by `lifetimeKey`. A lifetime has expired if more endpoints report
  * that it expired than report `live` (`LifetimeResponse.ends`): one of three endpoints that reports
- * every blockhash as live does not stop all expiries. A report `live` is ignored if its endpoint
+ * every blockhash as live does not stop all expiries. The reports of an endpoint are ignored if it
  * lags by more than MAX_BEHIND slots. Throws RpcUnreachable or RpcError when no endpoint responds.
  */
 export async function witnessExpiry(
@@ -37,12 +44,11 @@ export async function witnessExpiry(
 ): Promise<ReadonlyMap<string, Expiry>> {
   const distinct = [...new Map(lifetimes.map((one) => [lifetimeKey(one), one]))];
   if (distinct.length === 0) return new Map();
-  const responses = await rpc.getLifetimesEverywhere(distinct.map(([, one]) => one));
-  const newest = newestSlot(responses.map(({ slot }) => slot));
-  const isCurrent = ({ slot }: LifetimeResponse) => slot + MAX_BEHIND >= newest;
+  const current = currentOf(await rpc.getLifetimesEverywhere(distinct.map(([, one]) => one)));
   const dead = distinct.flatMap(([key], place): [string, Expiry][] => {
-    const live = responses.filter((one) => one.ends[place] === 'live' && isCurrent(one)).length;
-    const slots = responses.map(({ ends }) => ends[place]).filter((end) => typeof end === 'bigint');
+    const told = current.map(({ ends }) => ends[place]);
+    const live = told.filter((end) => end === 'live').length;
+    const slots = told.filter((end) => typeof end === 'bigint');
     if (slots.length <= live) return [];
     const slot = slots.reduce((low, one) => (one < low ? one : low));
     return [[key, { witnesses: slots.length, slot }]];

@@ -1,5 +1,19 @@
-// Merges the answers of URLs that share host and port. They lead to one provider, so together they
-// are one witness.
+// Names the host of a URL, and merges the answers of URLs that share it. They lead to one provider,
+// so together they are one witness.
+import ipaddr from 'ipaddr.js';
+
+/** Names and addresses of this machine. */
+const LOOPBACK = /^(.*\.)?localhost$|^127(\.\d+){3}$|^0\.0\.0\.0$|^::1?$/;
+
+/**
+ * Returns host and port of a URL. One host has one form: a trailing dot of its name is left out, an
+ * IPv4 address that an IPv6 address maps is the IPv4 address, and all loopback addresses are equal.
+ */
+export function hostOf({ hostname, port, protocol }: URL): string {
+  const bare = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+  const name = ipaddr.isValid(bare) ? ipaddr.process(bare).toString() : bare;
+  return `${LOOPBACK.test(name) ? 'localhost' : name}:${port || (protocol === 'https:' ? '443' : '80')}`;
+}
 
 /** The answer of one URL. `host` is its host and port. */
 export interface Answer<T> {

@@ -149,6 +149,22 @@ async function judgeExpired<T extends Sought>(
   });
 }
 
+/**
+ * Whether a transaction that cannot have been sent more than `ageSeconds` ago has reached the chain
+ * so far. `never` takes two endpoints whose histories reach back that far (or the only one). A
+ * transaction on its way is not seen. Throws RpcUnreachable or RpcError.
+ */
+export async function judgeSent(
+  rpc: Pick<Rpc, 'getSignatureStatuses' | 'getHeights' | 'endpoints'>,
+  signature: string,
+  ageSeconds: number,
+): Promise<'sent' | 'never' | 'unknown'> {
+  const asked = { history: true, everywhere: true, ...(await recentReach(rpc, ageSeconds)) };
+  const { statuses, witnesses } = await rpc.getSignatureStatuses([signature], asked);
+  if (statuses.some((status) => status !== null)) return 'sent';
+  return isWitnessed(rpc, witnesses) ? 'never' : 'unknown';
+}
+
 /** A transaction whose signature is unknown, and that alone names the address `reference`. */
 export interface Referenced {
   readonly reference: string;
@@ -160,11 +176,24 @@ export interface Referenced {
 
 /** Maximum number of slots per second. */
 const SLOTS_PER_SECOND = 5;
-/**
- * Maximum lag (slots) behind the newest finalized slot, for a transaction whose blockhash is
- * unknown. It was offered so much earlier that it can no longer land.
- */
+/** Maximum lag (slots) behind the newest finalized slot of an endpoint whose history counts. */
 const LAG_SLOTS = 150n;
+
+/** The slots that a history must span: it has reached `minSlot`, and goes back to `since`. */
+interface Reach {
+  readonly minSlot: bigint;
+  readonly since: bigint;
+}
+
+/** What a history must span to show the last `ageSeconds`. */
+async function recentReach(rpc: Pick<Rpc, 'getHeights'>, ageSeconds: number): Promise<Reach> {
+  // These slots are checked (trusted-slots.ts), so an endpoint that names a slot in the future does
+  // not silence the others.
+  const heights = await rpc.getHeights({ commitment: 'finalized' });
+  const slot = newestSlot(heights.map((one) => one.slot));
+  const age = BigInt(Math.ceil(ageSeconds * SLOTS_PER_SECOND));
+  return { minSlot: newestSlot([slot - LAG_SLOTS]), since: newestSlot([slot - age]) };
+}
 
 /**
  * Judges a transaction whose signature is unknown, from the histories of its reference. `known` has
@@ -173,7 +202,7 @@ const LAG_SLOTS = 150n;
  * have been offered minutes ago. Throws RpcUnreachable or RpcError.
  */
 export async function judgeByReference(
-  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'getSlot' | 'endpoints'>,
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHistoriesEverywhere' | 'getHeights' | 'endpoints'>,
   sought: Referenced,
   known: ReadonlySet<string>,
 ): Promise<'dead' | 'unknown'> {
@@ -187,14 +216,10 @@ export async function judgeByReference(
 
 /** The slots that a history must span to show the transaction. Undefined while it may land. */
 async function reachOf(
-  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getSlot' | 'endpoints'>,
+  rpc: Pick<Rpc, 'getLifetimesEverywhere' | 'getHeights' | 'endpoints'>,
   { lifetime, ageSeconds }: Referenced,
-): Promise<{ minSlot: bigint; since: bigint } | undefined> {
-  if (lifetime === null) {
-    const slot = await rpc.getSlot({ commitment: 'finalized', everywhere: true });
-    const age = BigInt(Math.ceil(ageSeconds * SLOTS_PER_SECOND));
-    return { minSlot: newestSlot([slot - LAG_SLOTS]), since: newestSlot([slot - age]) };
-  }
+): Promise<Reach | undefined> {
+  if (lifetime === null) return recentReach(rpc, ageSeconds);
   const end = (await witnessExpiry(rpc, [lifetime])).get(lifetimeKey(lifetime));
   if (end === undefined || !isWitnessed(rpc, end.witnesses)) return undefined;
   return { minSlot: end.slot, since: lifetime.slot };

@@ -155,11 +155,13 @@ export interface Rpc {
     options?: { commitment?: 'confirmed' | 'finalized' },
   ): Promise<FoundTransaction>;
   /**
-   * Reads a finalized transaction from every endpoint. `copies` has each readable response; they
-   * differ if an endpoint is wrong. `witnesses` is the number of endpoints that returned one.
+   * Reads a transaction, by default a finalized one, from every endpoint. `copies` has each
+   * readable response; they differ if an endpoint is wrong. `witnesses` is the number of endpoints
+   * that returned one.
    */
   getTransactionEverywhere(
     signature: string,
+    options?: { commitment?: 'confirmed' | 'finalized' },
   ): Promise<{ copies: readonly ConfirmedTransaction[]; witnesses: number }>;
   /**
    * Lists up to 1,000 transactions of an address, newest first. `before` and `until` are signatures
@@ -177,13 +179,14 @@ export interface Rpc {
     },
   ): Promise<SignatureInfo[]>;
   /**
-   * Lists the finalized transactions of an address at every endpoint that has reached the slot
-   * `minSlot`. Returns one list per endpoint. `isWhole` is false if the list may lack transactions
-   * since the slot `since`: the endpoint does not keep these blocks, or the list is full (1,000).
+   * Lists the transactions of an address, by default the finalized ones, at every endpoint that has
+   * reached the slot `minSlot`. Returns one list per endpoint. `isWhole` is false if the list may
+   * lack transactions since the slot `since`: the endpoint does not keep these blocks, or the list
+   * is full (1,000).
    */
   getHistoriesEverywhere(
     address: string,
-    options: { minSlot: bigint; since: bigint },
+    options: { minSlot: bigint; since: bigint; commitment?: 'confirmed' | 'finalized' },
   ): Promise<{ listed: SignatureInfo[]; isWhole: boolean }[]>;
   getBalance(address: string, options?: ReadOptions): Promise<bigint>;
   getGenesisHash(): Promise<string>;

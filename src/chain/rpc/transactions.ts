@@ -96,7 +96,8 @@ export function historyMethods(
     },
     getTransaction: (signature, { commitment = 'confirmed' } = {}) =>
       firstReadable(reads, signature, commitment),
-    getTransactionEverywhere: (signature) => transactionEverywhere(reads, signature),
+    getTransactionEverywhere: (signature, { commitment = 'finalized' } = {}) =>
+      transactionEverywhere(reads, signature, commitment),
     async getSignaturesForAddress(
       address,
       { before, until, limit = 1000, commitment = 'confirmed', everywhere = false } = {},
@@ -142,11 +143,12 @@ async function firstReadable(
 async function transactionEverywhere(
   reads: Failover,
   signature: string,
+  commitment: Commitment,
 ): ReturnType<Rpc['getTransactionEverywhere']> {
   try {
     const answers = await reads.callEach('getTransaction', async (ask, host) => {
       const readWith = (version: number) =>
-        ask('getTransaction', paramsOf(signature, 'finalized', version), readableTransaction);
+        ask('getTransaction', paramsOf(signature, commitment, version), readableTransaction);
       const copy = await readWith(1).catch((error: unknown) => {
         if (error instanceof EndpointFailure && error.fault === 'refused') return readWith(0);
         throw error;
@@ -208,10 +210,10 @@ const HISTORY_LIMIT = 1000;
 async function historiesEverywhere(
   reads: Failover,
   address: string,
-  { minSlot, since }: Parameters<Rpc['getHistoriesEverywhere']>[1],
+  { minSlot, since, commitment = 'finalized' }: Parameters<Rpc['getHistoriesEverywhere']>[1],
 ): ReturnType<Rpc['getHistoriesEverywhere']> {
   const config = {
-    commitment: 'finalized',
+    commitment,
     limit: HISTORY_LIMIT,
     ...(minSlot > 0n && { minContextSlot: Number(minSlot) }),
   };

@@ -2,6 +2,7 @@
 // wallet signed. Who pays decides what follows: without a sponsor, the relay sends the transaction;
 // with one, a keeper decides about it (signed-offers.ts, sponsorships.ts).
 import type { Queryable, Transaction } from '../postgres/connect.ts';
+import type { Fragment } from '../postgres/lists.ts';
 
 /** A keeper may decide about an offer for this many minutes after the wallet has signed it. */
 export const DECISION_MINUTES = 10;
@@ -155,14 +156,29 @@ export async function reserveOffer(sql: Queryable, offerId: string, height: bigi
     where id = ${offerId}`;
 }
 
+/**
+ * SQL for the lifetime of the transaction that the relay took for the offer `alias`. An older
+ * release did not store it: then the offer's own is a lower bound.
+ */
+export const signedLifetime = (sql: Queryable, alias: Fragment) => sql`
+  ${alias}.signed_blockhash as blockhash,
+  coalesce(${alias}.signed_last_valid_block_height, ${alias}.last_valid_block_height)
+    as last_valid_block_height,
+  coalesce(${alias}.signed_blockhash_slot, ${alias}.blockhash_slot) as slot`;
+
+/** A transaction that the relay took for an offer, and its lifetime. */
+export interface RelayedTransaction extends MayLand {
+  signature: string;
+}
+
 /** Reads the transaction that the relay took for this offer. */
 export async function readRelayed(
   sql: Queryable,
   offerId: string,
-): Promise<{ signature: string; blockhash: string } | undefined> {
-  const [row] = await sql<{ signature: string; blockhash: string }[]>`
-    select signature, signed_blockhash as blockhash from offers
-    where id = ${offerId} and signature is not null`;
+): Promise<RelayedTransaction | undefined> {
+  const [row] = await sql<RelayedTransaction[]>`
+    select o.signature, ${signedLifetime(sql, sql`o`)} from offers o
+    where o.id = ${offerId} and o.signature is not null`;
   return row;
 }
 
@@ -190,7 +206,7 @@ export async function lockResumed(sql: Transaction, offer: Grounded): Promise<bo
 }
 
 /**
- * Stores the signature (Base58) and the blockhash of the transaction that the relay takes for this
+ * Stores the signature (Base58) and the lifetime of the transaction that the relay takes for this
  * offer. Call it before the transaction is first sent: an open refund ends with it
  * (countOpenRefunds). Another transaction of the same offer replaces both only if `dead` is the
  * stored signature: its transaction can no longer land. Returns `other`, without storing them, if
@@ -200,7 +216,7 @@ export async function lockResumed(sql: Transaction, offer: Grounded): Promise<bo
 export async function recordRelayed(
   sql: Queryable,
   { id, ...offer }: Pick<OfferedTransaction, 'id'> & Grounded,
-  { signature, blockhash }: { signature: string; blockhash: string },
+  { signature, blockhash, lastValidBlockHeight, slot }: RelayedTransaction,
   dead: string | null = null,
 ): Promise<'stored' | 'other' | 'ended'> {
   const ground = isGround(sql, offer);
@@ -208,6 +224,7 @@ export async function recordRelayed(
     with ground as (select from subscriptions where ${ground ?? sql`false`} for share)
     update offers
     set signature = ${signature}, signed_blockhash = ${blockhash},
+      signed_last_valid_block_height = ${lastValidBlockHeight}, signed_blockhash_slot = ${slot},
       signed_at = coalesce(signed_at, now())
     where id = ${id} and (signature is null or signature = ${signature} or signature = ${dead})
       and (${ground === undefined} or signature = ${signature} or exists (select from ground))`;

@@ -115,6 +115,8 @@ export const signedColumns = [
   'signed_at',
   'signature',
   'signed_blockhash',
+  'signed_last_valid_block_height',
+  'signed_blockhash_slot',
   'reserved_height',
 ];
 /** Every column of an unregistered subscription except look_at. */

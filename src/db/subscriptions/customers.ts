@@ -58,7 +58,8 @@ export function listReservations(
         and o.purpose = 'subscribe' and o.subscription_pda <> ${subscriptionPda}`;
   return sql<MayLand[]>`
     (select coalesce(o.signed_blockhash, o.blockhash) as blockhash,
-        o.reserved_height as last_valid_block_height, 0::int8 as slot
+        o.reserved_height as last_valid_block_height,
+        coalesce(o.signed_blockhash_slot, o.blockhash_slot) as slot
       from checkout_sessions c join offers o on o.checkout_session_id = c.id
       where ${others} and o.registered_at is null and o.reserved_height is not null
       order by greatest(o.created_at, o.signed_at) desc limit ${MAX_RESERVATIONS})

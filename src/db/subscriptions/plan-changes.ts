@@ -1,6 +1,6 @@
 // Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
 // and the offers of transactions that make the change.
-import { DECISION_MINUTES } from '../offers/offers.ts';
+import { DECISION_MINUTES, type MayLand, signedLifetime } from '../offers/offers.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
@@ -133,18 +133,13 @@ export const isChangeSigned = (sql: Queryable) => sql`(${isSignedAway(sql)}
   or exists (select ${relayedChanges(sql, sql`s.id`)} and ${isRecent(sql)}))`;
 
 /** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
-export interface SignedChange {
+export interface SignedChange extends MayLand {
   offerId: string;
   /**
    * Null if an expired blockhash is enough: no keeper has signed the sponsored transaction, or the
    * relay took it long ago. If it landed then, its registration takes over after a forced end too.
    */
   signature: string | null;
-  /** The blockhash of the signed transaction, and the blockhash of the offer. */
-  signedBlockhash: string;
-  blockhash: string;
-  /** Last block height at which a transaction with the offer's blockhash can land. */
-  lastValidBlockHeight: bigint;
 }
 
 /**
@@ -155,10 +150,10 @@ export interface SignedChange {
 export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
   return sql<SignedChange[]>`
     select r.id as offer_id, case when ${isRecent(sql)} then r.signature end as signature,
-      r.signed_blockhash, r.blockhash, r.last_valid_block_height
+      ${signedLifetime(sql, sql`r`)}
     ${relayedChanges(sql, sql`${id}::uuid`)}
     union all
-    select o.id, null, o.blockhash, o.blockhash, o.last_valid_block_height
+    select o.id, null, o.blockhash, o.last_valid_block_height, o.blockhash_slot
     from offers o
     where o.replaces = ${id} and o.signed is not null
       and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'

@@ -8,7 +8,8 @@ import { invalidField } from '../../errors.ts';
 import { textsOf } from './off-chain-message.ts';
 import { type Role, roles } from './tokens.ts';
 
-const NONCE_LIFETIME_MS = 5 * 60_000;
+/** Milliseconds for which a nonce can be used. */
+export const NONCE_LIFETIME_MS = 5 * 60_000;
 
 export interface SignInRequest {
   wallet: string;

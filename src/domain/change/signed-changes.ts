@@ -43,11 +43,9 @@ export async function readKnownChanges(
 /** Whether a signed change can no longer land. Throws as readKnownChanges does. */
 async function isDead(
   chain: ChainSender,
-  { signature, signedBlockhash: blockhash, ...offer }: SignedChange,
+  { signature, ...lifetime }: SignedChange,
 ): Promise<boolean> {
-  if (signature !== null) return hasLapsed(chain, { offer, blockhash, signature });
-  const lastValidBlockHeight = blockhash === offer.blockhash ? offer.lastValidBlockHeight : 0n;
-  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
+  if (signature !== null) return hasLapsed(chain, { signature, lifetime });
   return (await readExpired(chain, [lifetime]))(lifetime);
 }
 

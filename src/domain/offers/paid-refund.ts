@@ -1,10 +1,13 @@
 // A merchant may sign one refund twice, with another priority fee, and send the first one itself.
-// So before the relay sends a refund, it looks for a transfer that has paid this refund.
-import { paysRefund } from '../../chain/transactions/refund.ts';
+// So before the relay sends a refund, it looks for a transfer that has paid this refund. Where two
+// endpoints are configured, two have to show that there is none: one may lag or be wrong.
+import { isWitnessed } from '../../chain/rpc/expiry.ts';
+import type { Rpc } from '../../chain/rpc/rpc.ts';
+import { paysRefund, type RefundTransfer } from '../../chain/transactions/refund.ts';
 import { findRefundOfOffer } from '../../db/money/refunds.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainReader, reaching } from '../chain-reads.ts';
+import { readWitnessed } from '../chain-reads.ts';
 import type { SignedOffer } from './relay.ts';
 
 /**
@@ -13,33 +16,59 @@ import type { SignedOffer } from './relay.ts';
  */
 const MAX_READ = 10;
 
+const UNSEEN =
+  'It cannot be seen just now whether another transaction has paid this refund, so nothing was sent: too few Solana nodes answer. Try again in a moment.';
+
+type RefundReader = Pick<Rpc, 'endpoints' | 'getHistoriesEverywhere' | 'getTransactionEverywhere'>;
+
 /**
  * Throws CONFLICT if another transaction has paid the refund, or if the refund has expired. Does
- * not throw if the signed transaction itself has paid it. Throws INTERNAL_ERROR when the chain is
- * unreachable.
+ * not throw if the signed transaction itself has paid it. Throws INTERNAL_ERROR when too few
+ * endpoints answer.
  */
 export async function refusePaidRefund(
   sql: Queryable,
-  chain: Pick<ChainReader, 'getSignaturesForAddress' | 'getTransaction'>,
+  chain: RefundReader,
   { offer, signature }: Pick<SignedOffer, 'offer' | 'signature'>,
 ): Promise<void> {
   const refund = await findRefundOfOffer(sql, offer.id);
   if (refund === undefined) throw new Error(`the offer ${offer.id} has no refund`);
-  const { status, txSignature, reference, merchantWallet: merchant } = refund;
+  const { status, txSignature, merchantWallet: merchant, subscriberWallet: subscriber } = refund;
   if (txSignature === signature) return;
   if (txSignature !== null) throw paidBy(txSignature);
   if (status === 'expired')
     throw new ServiceError('CONFLICT', 'This refund has expired: ask for another one.');
-  const options = { commitment: 'confirmed', everywhere: true } as const;
-  const listed = await reaching(chain.getSignaturesForAddress(reference, options));
-  const landed = listed.filter(({ err }) => err === null).map((one) => one.signature);
-  if (landed.includes(signature)) return;
-  const parties = { ...refund, merchant, subscriber: refund.subscriberWallet };
-  for (const other of landed.slice(-MAX_READ).toReversed()) {
-    const found = await reaching(chain.getTransaction(other, { commitment: 'confirmed' }));
-    // One that cannot be read may be the transfer.
-    if ('unreadable' in found || paysRefund(found, parties)) throw paidBy(other);
+  // A refund keeps its blockhash, so no transfer of it has landed before that.
+  const sought = { transfer: { ...refund, merchant, subscriber }, since: offer.blockhashSlot };
+  const found = await readWitnessed(UNSEEN, () => findPayment(chain, sought, signature));
+  if (found !== null && found !== signature) throw paidBy(found);
+}
+
+/**
+ * Returns the signature of a transaction that has paid the refund, `own` where it is among them.
+ * Null if there is none. Undefined if that is not certain: too few endpoints have answered, or have
+ * returned a transaction that names the reference.
+ */
+async function findPayment(
+  chain: RefundReader,
+  { transfer, since }: { transfer: RefundTransfer; since: bigint },
+  own: string,
+): Promise<string | null | undefined> {
+  const options = { minSlot: since, since, commitment: 'confirmed' } as const;
+  const histories = await chain.getHistoriesEverywhere(transfer.reference, options);
+  const listed = histories.flatMap((one) => one.listed.filter(({ err }) => err === null));
+  listed.sort((a, b) => Number(a.slot - b.slot));
+  const signatures = [...new Set(listed.map((one) => one.signature))];
+  if (signatures.includes(own)) return own;
+  let isProven = isWitnessed(chain, histories.filter(({ isWhole }) => isWhole).length);
+  for (const other of signatures.slice(0, MAX_READ)) {
+    const { copies, witnesses } = await chain.getTransactionEverywhere(other, {
+      commitment: 'confirmed',
+    });
+    if (copies.some((copy) => paysRefund(copy, transfer))) return other;
+    isProven &&= isWitnessed(chain, witnesses);
   }
+  return isProven ? null : undefined;
 }
 
 const paidBy = (signature: string) =>

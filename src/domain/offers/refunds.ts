@@ -196,7 +196,7 @@ interface RecordingParts {
     | 'getTransactionEverywhere'
     | 'getLifetimesEverywhere'
     | 'getHistoriesEverywhere'
-    | 'getSlot'
+    | 'getHeights'
     | 'endpoints'
   >;
   readonly log: Pick<Log, 'warn' | 'error'>;

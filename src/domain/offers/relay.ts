@@ -3,8 +3,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
-import { BLOCKHASH_LIFE } from '../../chain/rpc/blocks.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
+import type { Lifetime } from '../../chain/rpc/rpc.ts';
 import {
   type ChangeWhen,
   findOffers,
@@ -51,6 +51,11 @@ export interface SignedOffer {
   signature: string;
   /** The blockhash of the signed transaction. A wallet may have replaced the offer's blockhash. */
   blockhash: string;
+}
+
+/** A signed transaction that the relay takes, with the lifetime of its blockhash. */
+export interface TakenOffer extends Omit<SignedOffer, 'blockhash'> {
+  lifetime: Lifetime;
 }
 
 /**
@@ -163,7 +168,7 @@ function sameEffect(a: OfferedTransaction, b: OfferedTransaction): boolean {
  */
 export async function relay(
   chain: ChainSender,
-  signed: SignedOffer,
+  signed: TakenOffer,
   beforeSend?: () => Promise<void>,
 ): Promise<RelayOutcome> {
   const { offer, bytes, signature } = signed;
@@ -209,7 +214,7 @@ function outcomeOf(
   return { status: 'failed', reason: failureOf(status.err, offer) };
 }
 
-const readEverywhere = async (chain: ChainSender, { signature }: SignedOffer) => {
+const readEverywhere = async (chain: ChainSender, { signature }: TakenOffer) => {
   const asked = { history: true, everywhere: true };
   const { statuses } = await reaching(chain.getSignatureStatuses([signature], asked));
   return statuses[0] ?? null;
@@ -218,19 +223,17 @@ const readEverywhere = async (chain: ChainSender, { signature }: SignedOffer) =>
 /**
  * Asks all endpoints what became of the transaction; undefined if they do not know it for certain.
  * They are asked only at the end of the request (`isLate`), or if the transaction was seen or has
- * probably expired. If the wallet chose another blockhash, its last height is unknown. Whether it
- * has expired is asked only at the end, because a lagging endpoint may not know a new blockhash.
+ * probably expired.
  */
 async function askAll(
   chain: ChainSender,
-  signed: SignedOffer,
+  signed: TakenOffer,
   { isLate, isSeen }: { isLate: boolean; isSeen: boolean },
 ): Promise<RelayOutcome | undefined> {
-  const { offer, blockhash } = signed;
+  const { offer, lifetime } = signed;
   const isPast = async () =>
-    blockhash === offer.blockhash &&
     (await reaching(chain.getBlockHeight({ commitment: 'finalized' }))) >
-      offer.lastValidBlockHeight;
+    lifetime.lastValidBlockHeight;
   if (isLate || (await isPast())) {
     const { verdict, status } = await readLanding(chain, signed);
     if (verdict === 'dead') return { status: 'lapsed', reason: null };
@@ -244,10 +247,7 @@ async function askAll(
  * Simulates a transaction that one endpoint does not know. A failure counts only if no endpoint
  * knows it: an earlier request may have sent it.
  */
-async function simulate(
-  chain: ChainSender,
-  signed: SignedOffer,
-): Promise<RelayOutcome | undefined> {
+async function simulate(chain: ChainSender, signed: TakenOffer): Promise<RelayOutcome | undefined> {
   const { bytes, offer } = signed;
   const { err } = await reaching(chain.simulateTransaction(bytes, { ownBlockhash: true }));
   if (err === null || err === 'BlockhashNotFound' || err === 'AlreadyProcessed') return undefined;
@@ -255,19 +255,6 @@ async function simulate(
   return status === null
     ? { status: 'failed', reason: failureOf(err, offer) }
     : outcomeOf(status, offer);
-}
-
-/**
- * The last block height at which a transaction can land whose blockhash the wallet takes at the
- * block height `blockHeight`.
- */
-export const lastHeightOfNew = (blockHeight: bigint): bigint => blockHeight + BLOCKHASH_LIFE;
-
-/**
- * The last block height at which the signed transaction can land. `blockHeight` is the present one.
- */
-export function lastHeightOf({ offer, blockhash }: SignedOffer, blockHeight: bigint): bigint {
-  return blockhash === offer.blockhash ? offer.lastValidBlockHeight : lastHeightOfNew(blockHeight);
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -6,23 +6,38 @@
 import { type Purpose, readRelayed } from '../../db/offers/offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { ServiceError } from '../../errors.ts';
-import { type ChainSender, hasLapsed } from '../chain-reads.ts';
-import type { SignedOffer } from './relay.ts';
+import { type ChainSender, hasLapsed, readLifetimeOfNew } from '../chain-reads.ts';
+import type { SignedOffer, TakenOffer } from './relay.ts';
+
+/** A signed transaction that the relay may take. */
+export interface Takeable {
+  taken: TakenOffer;
+  /** The signature of another transaction of the offer, which can no longer land; null without. */
+  dead: string | null;
+}
 
 /**
- * Returns the signature of the transaction that the relay took before for the offer, if it is
- * another one and can no longer land; null without another one. Throws CONFLICT while the other one
- * may land, and INTERNAL_ERROR when the chain is unreachable.
+ * Reads what the relay needs to take the transaction. Its lifetime is the stored one if the relay
+ * took it before. Throws CONFLICT while another transaction of the offer, which the relay took
+ * before, may land. Throws INTERNAL_ERROR when the chain is unreachable.
  */
-export async function readDeadBefore(
+export async function readTakeable(
   sql: Queryable,
   chain: ChainSender,
-  { offer, signature }: SignedOffer,
-): Promise<string | null> {
+  { blockhash, ...signed }: SignedOffer,
+): Promise<Takeable> {
+  const { offer, signature } = signed;
   const before = await readRelayed(sql, offer.id);
-  if (before === undefined || before.signature === signature) return null;
-  if (!(await hasLapsed(chain, { ...before, offer }))) throw otherMayLand();
-  return before.signature;
+  if (before?.signature === signature)
+    return { taken: { ...signed, lifetime: before }, dead: null };
+  if (before !== undefined && !(await hasLapsed(chain, { ...before, lifetime: before })))
+    throw otherMayLand();
+  const { lastValidBlockHeight, blockhashSlot: slot } = offer;
+  const lifetime =
+    blockhash === offer.blockhash
+      ? { blockhash, lastValidBlockHeight, slot }
+      : await readLifetimeOfNew(chain, blockhash);
+  return { taken: { ...signed, lifetime }, dead: before?.signature ?? null };
 }
 
 /** The error when another transaction of the same offer may still land. */

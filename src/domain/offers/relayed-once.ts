@@ -1,7 +1,7 @@
 // Relays of one process. The same signed bytes are relayed once at a time, and a failure is
 // answered again without a request to the chain: no wallet repeats one at the others' expense.
 import type { ChainSender } from '../chain-reads.ts';
-import { relay, type RelayOutcome, type SignedOffer } from './relay.ts';
+import { relay, type RelayOutcome, type TakenOffer } from './relay.ts';
 
 /**
  * Milliseconds for which a failure is stored. A transaction that failed in its simulation may
@@ -14,7 +14,7 @@ const MAX_FAILED = 10_000;
 /** Returns relay() of `chain` with these rules. */
 export function relayOnce(
   chain: ChainSender,
-): (signed: SignedOffer, beforeSend?: () => Promise<void>) => Promise<RelayOutcome> {
+): (signed: TakenOffer, beforeSend?: () => Promise<void>) => Promise<RelayOutcome> {
   const running = new Map<string, Promise<RelayOutcome>>();
   /** The oldest failure is first. */
   const failed = new Map<string, { outcome: RelayOutcome; until: number }>();

@@ -361,7 +361,12 @@ export function shareChain(rpc: Rpc): Rpc {
       one('simulateTransaction', () => rpc.simulateTransaction(...given)),
     getLifetimesEverywhere: (...given) =>
       one('getLifetimesEverywhere', () => rpc.getLifetimesEverywhere(...given)),
+    getHeights: (...given) => one('getHeights', () => rpc.getHeights(...given)),
     getTransaction: (...given) => one('getTransaction', () => rpc.getTransaction(...given)),
+    getTransactionEverywhere: (...given) =>
+      one('getTransactionEverywhere', () => rpc.getTransactionEverywhere(...given)),
+    getHistoriesEverywhere: (...given) =>
+      one('getHistoriesEverywhere', () => rpc.getHistoriesEverywhere(...given)),
     getProgramAccounts: (...given) =>
       one('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
     getSignaturesForAddress: (...given) =>

@@ -1,10 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { judgeSent } from '../../chain/rpc/landing.ts';
 import { ensureMerchant } from '../../db/accounts/merchants.ts';
 import { insertNonce, takeNonce } from '../../db/accounts/nonces.ts';
 import { readClock } from '../../db/postgres/clock.ts';
 import {
   isMessageOf,
   isSignedBy,
+  NONCE_LIFETIME_MS,
   refuseKeyless,
   rolesOf,
   signInMessage,
@@ -13,7 +15,7 @@ import {
   tokenPage,
 } from '../../domain/accounts/sign-in.ts';
 import { type Role as RoleName, roles, type Tokens } from '../../domain/accounts/tokens.ts';
-import { readBlockhash, reaching } from '../../domain/chain-reads.ts';
+import { readBlockhash, readWitnessed } from '../../domain/chain-reads.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Api, ApiDeps } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
@@ -235,6 +237,9 @@ function assertMayUseTransaction(role: RoleName): void {
     );
 }
 
+const UNSEEN =
+  'It cannot be seen just now whether the transaction was sent: too few Solana nodes answer. Try again in a moment: ask for another nonce.';
+
 /**
  * Throws UNAUTHORIZED unless the wallet signed the issued message. A wallet signs the message as
  * plain text or in the envelope of an off-chain message. A subscriber may also sign a transaction
@@ -260,11 +265,12 @@ async function assertSigned(
     );
   assertMayUseTransaction(role);
   // Anyone can read the signature of a transaction that is on chain, so such a signature proves
-  // nothing. Without the history, an endpoint knows only the last 300 slots, which are shorter than
-  // the life of a nonce. One endpoint may be behind or keep no history, so all are asked.
-  const options = { history: true, everywhere: true };
-  const { statuses } = await reaching(chain.getSignatureStatuses([signature], options));
-  if (statuses.some((status) => status !== null))
+  // nothing. One endpoint may be behind or keep no history, so two have to show that it is not.
+  const sent = await readWitnessed(UNSEEN, async () => {
+    const verdict = await judgeSent(chain, signature, NONCE_LIFETIME_MS / 1000);
+    return verdict === 'unknown' ? undefined : verdict;
+  });
+  if (sent === 'sent')
     throw new ServiceError(
       'UNAUTHORIZED',
       'The transaction was sent, so its signature is public: ask for another nonce, and only sign.',

@@ -6,12 +6,8 @@ import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
 import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
-import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/offers/relay.ts';
-import {
-  groundHasEnded,
-  otherMayLand,
-  readDeadBefore,
-} from '../../domain/offers/relayed-before.ts';
+import { findSignedOffer, type SignedOffer, type TakenOffer } from '../../domain/offers/relay.ts';
+import { groundHasEnded, otherMayLand, readTakeable } from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { takeOffer } from '../../domain/registration/one-per-customer.ts';
@@ -95,15 +91,15 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           wallet,
           ...(planId !== null && { planId }),
         });
-      const dead = await readDeadBefore(sql, deps.chain, signed);
+      const { taken, dead } = await readTakeable(sql, deps.chain, signed);
       await takeOffer(deps, signed.offer, async (tx, blockHeight) => {
         if (blockHeight !== undefined)
-          await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
-        const taken = await recordRelayed(tx, signed.offer, signed, dead);
-        if (taken === 'other') throw otherMayLand();
-        if (taken === 'ended') throw groundHasEnded(purpose);
+          await reserveOffer(tx, signed.offer.id, taken.lifetime.lastValidBlockHeight);
+        const recorded = await recordRelayed(tx, signed.offer, relayedOf(taken), dead);
+        if (recorded === 'other') throw otherMayLand();
+        if (recorded === 'ended') throw groundHasEnded(purpose);
       });
-      const result = await relay(signed);
+      const result = await relay(taken);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
       if (landed) {
@@ -120,6 +116,8 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
     },
   );
 }
+
+const relayedOf = ({ signature, lifetime }: TakenOffer) => ({ signature, ...lifetime });
 
 /**
  * Registers the relay route for merchants. The route sends a transaction that the wallet signed,
@@ -145,11 +143,11 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
     async (request) => {
       const { wallet } = merchantOf(request);
       const signed = await findSignedOffer(sql, wallet, request.body);
-      const dead = await readDeadBefore(sql, chain, signed);
+      const { taken, dead } = await readTakeable(sql, chain, signed);
       if (signed.offer.purpose === 'refund') await refusePaidRefund(sql, chain, signed);
-      const take = () => recordRelayed(sql, signed.offer, signed, dead);
+      const take = () => recordRelayed(sql, signed.offer, relayedOf(taken), dead);
       // A refund that failed in its simulation costs its wallet nothing, so it stays open.
-      const result = await relay(signed, async () => {
+      const result = await relay(taken, async () => {
         if ((await take()) !== 'stored') throw otherMayLand();
       });
       // The wallet may have sent it itself, so that the relay had nothing to send.

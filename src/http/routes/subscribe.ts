@@ -5,8 +5,9 @@ import { reserveOffer } from '../../db/offers/offers.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
+import { lastHeightOfNew } from '../../domain/chain-reads.ts';
 import { changeTransaction, sessionChange } from '../../domain/change/change.ts';
-import { lastHeightOfNew, type Offer, offerTransaction } from '../../domain/offers/relay.ts';
+import { type Offer, offerTransaction } from '../../domain/offers/relay.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { openCheckoutSession } from '../../domain/registration/checkout.ts';
 import {

@@ -1,17 +1,20 @@
 // A wrong clock of one endpoint could move a payment into the period before or after its own. The
 // program limits the sum of a period, so this is harmless if that period has no room for the
 // payment. A wrong clock could also end a wait too early. A payment that is at risk is signed only
-// if no endpoint contradicts the clock that it was decided by.
+// if no endpoint contradicts the clock that it was decided by, and not so near the start of its
+// period that a clock which none contradicts could be ahead of it. window.ts guards the end.
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { periodSeconds } from '../../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
+import { unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import type { View } from '../../domain/collecting/chain-view.ts';
 import {
   type Collectable,
   type Decision,
   keeperFailure,
+  retryAt,
 } from '../../domain/collecting/decision.ts';
 import type { Context } from '../base/context.ts';
 import { fitsBeside } from '../read/dead.ts';
@@ -19,6 +22,11 @@ import { alarm } from '../track/reports.ts';
 
 /** Maximum difference (s) between the clocks of two endpoints. */
 const MAX_SECONDS_OFF = 30;
+/**
+ * Seconds after a boundary by which it is past on the chain too: by MAX_SECONDS_OFF a clock may be
+ * ahead, and by 10 s the readings of the others may be older (times.clocks.recentMs).
+ */
+const OPENING_SECONDS = 40n;
 
 /**
  * Compares a clock with the clocks of all endpoints that respond, or with the newest block of one
@@ -34,6 +42,11 @@ export class ClockWitness {
 
   constructor(parts: Pick<Context, 'rpc' | 'log' | 'metrics' | 'times'>) {
     this.#parts = parts;
+  }
+
+  /** Whether one endpoint is configured, which none can contradict. */
+  get isAlone(): boolean {
+    return this.#parts.rpc.endpoints() === 1;
   }
 
   /**
@@ -100,9 +113,29 @@ function isAtRisk(
 }
 
 /**
- * Puts off the payments that are at risk and whose clock an endpoint contradicts. This counts as a
- * failure of the keeper. The clocks are read only for such payments. `viewOf` returns the accounts
- * that a payment was decided from.
+ * The time (Unix seconds) from which a payment is in its period on the chain, and after the trial,
+ * by any clock that is believed. Null where it cannot be too early: the account is in that period
+ * already, or its period before has no room for the payment, so the program refuses it there.
+ */
+function safeFrom(
+  { amounts: { gross }, periodStart }: Collectable,
+  { trialEndsAt }: KeeperSubscription,
+  account: SubscriptionAccount | null,
+): bigint | null {
+  const trialEnd = trialEndsAt === null ? 0n : unixSeconds(trialEndsAt);
+  if (account === null) return null;
+  const isBefore = account.periodStart + periodSeconds(account.periodHours) === periodStart;
+  const room = account.amount - (isBefore ? account.amountPulled : 0n);
+  const isFitting = account.periodStart < periodStart && gross <= room;
+  const boundary = isFitting && periodStart > trialEnd ? periodStart : trialEnd;
+  return boundary === 0n ? null : boundary + OPENING_SECONDS;
+}
+
+/**
+ * Puts off the payments that are at risk: (1) those that could land before their period or before
+ * the trial's end, for OPENING_SECONDS, unless a single endpoint is configured; (2) those whose
+ * clock an endpoint contradicts, which counts as a failure of the keeper. The clocks are read only
+ * for payments at risk. `viewOf` returns the accounts that a payment was decided from.
  */
 export async function withWitnessedClock<Row extends KeeperSubscription>(
   witness: ClockWitness,
@@ -116,6 +149,11 @@ export async function withWitnessedClock<Row extends KeeperSubscription>(
     const view = viewOf(row);
     if (collect === undefined || view instanceof Error) {
       checked.push({ row, decision });
+      continue;
+    }
+    const from = witness.isAlone ? null : safeFrom(collect, row, view.subscription);
+    if (from !== null && view.now < from) {
+      checked.push({ row, decision: { ...retryAt(update, from), ...(alert && { alert }) } });
       continue;
     }
     const latest = isAtRisk(collect, row, view.subscription)

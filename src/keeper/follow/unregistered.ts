@@ -17,7 +17,7 @@ import {
 } from '../../chain/program/layouts.ts';
 import { ACCOUNTS_AT_ONCE } from '../../chain/rpc/accounts.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
-import { isWitnessed } from '../../chain/rpc/expiry.ts';
+import { currentOf, isWitnessed } from '../../chain/rpc/expiry.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { findNewestRegistrations } from '../../db/subscriptions/account-registrations.ts';
 import { findPlansAt, listActivePlanPdas } from '../../db/subscriptions/plans.ts';
@@ -235,7 +235,7 @@ export class Unregistered {
     const others = old.filter((address) => !registered.has(address));
     for (const some of chunks(others, ACCOUNTS_AT_ONCE)) {
       const answers = await rpc.getAccountsEverywhere(some, { commitment: 'finalized' });
-      if (!isWitnessed(rpc, answers.length)) continue;
+      if (!isWitnessed(rpc, currentOf(answers).length)) continue;
       const isLive = (place: number) =>
         answers.some(
           ({ accounts }) => liveSubscriptionIn(accounts[place] ?? null, programId) !== null,

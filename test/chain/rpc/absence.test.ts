@@ -8,14 +8,17 @@ const HOUR = 60 * MINUTE;
 const account: ChainAccount = { owner: 'program', lamports: 1n, data: Buffer.alloc(1) };
 
 /** A judge over endpoints, each given by the accounts that it does not have. */
-function judging(...endpoints: ((address: string) => boolean)[]) {
+const judging = (...endpoints: ((address: string) => boolean)[]) =>
+  judgingAt(endpoints.map((isMissing) => ({ slot: 1n, isMissing })));
+
+function judgingAt(endpoints: { slot: bigint; isMissing: (address: string) => boolean }[]) {
   const time = { ms: 0 };
   const alarms: [string, number][] = [];
   const judge = createAbsenceJudge(
     {
       getAccountsEverywhere: async (addresses) =>
-        endpoints.map((isMissing) => ({
-          slot: 1n,
+        endpoints.map(({ slot, isMissing }) => ({
+          slot,
           accounts: addresses.map((address) => (isMissing(address) ? null : account)),
         })),
     },
@@ -35,6 +38,17 @@ void t.test(
     t.same(alarms, []);
   },
 );
+
+void t.test('an endpoint that is far behind is no second witness of an absence', async (t) => {
+  const [near, far] = [400n, 401n].map((behind) =>
+    judgingAt([
+      { slot: 1000n, isMissing: all },
+      { slot: 800n - behind, isMissing: all },
+    ]),
+  );
+  t.same(await near!.judge.gone(['a']), new Set(['a']), '600 slots');
+  t.same(await far!.judge.gone(['a']), new Set(), '601 slots');
+});
 
 void t.test(
   'with one endpoint, an account counts as absent after it was missing for a quarter of an hour',

@@ -183,6 +183,7 @@ void t.test('an endpoint that cannot judge does not count', async (t) => {
     ['it refuses the request', instead(rpcError(-32602, 'Invalid params'))],
     ['it is down', (_, response) => answer(response, '', 500)],
     ['it is far behind', node({ slot: 299, blockHeight: 200 })],
+    ['it is far behind and lacks the blockhash', node({ slot: 299, blockHeight: 251 })],
   ];
   const newest = node({ slot: 900 });
   for (const [what, behaviour] of cases) {

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { generateKeypair, type Keypair, signatureOf } from '../../../src/chain/keypair.ts';
 import { initAuthority } from '../../../src/chain/program/instructions.ts';
 import { addSignature, unsignedTransaction } from '../../../src/chain/transactions/message.ts';
-import { relay, type SignedOffer } from '../../../src/domain/offers/relay.ts';
+import { relay, type TakenOffer } from '../../../src/domain/offers/relay.ts';
 import { rewritingRpc } from '../../fixtures/bad-endpoint.ts';
 import { type Stage, startStage } from '../../fixtures/billing.ts';
 
@@ -41,20 +41,21 @@ const simulatesFailure: Rewrite = (method, result) =>
 const staysLow: Rewrite = (method, result) => (method === 'getBlockHeight' ? 1 : result);
 
 /** Signs a transaction of a new wallet. */
-async function signed(stage: Stage, wallet: Keypair): Promise<SignedOffer> {
+async function signed(stage: Stage, wallet: Keypair): Promise<TakenOffer> {
   const { programId, mint } = stage.net;
   const { blockhash, lastValidBlockHeight } = await stage.rpc.getLatestBlockhash();
   const instruction = initAuthority(programId, { user: wallet.address, mint });
   const unsigned = unsignedTransaction(wallet.address, [instruction], blockhash);
   const bytes = Buffer.from(addSignature(wallet, unsigned), 'base64');
-  const offer: SignedOffer['offer'] = {
+  const offer: TakenOffer['offer'] = {
     ...{ id: '', wallet: wallet.address, blockhash, lastValidBlockHeight, purpose: 'subscribe' },
     ...{ message: Buffer.alloc(0), planId: null, subscriptionPda: null, checkoutSessionId: null },
     ...{ resumes: false, replaces: null, changeWhen: null, trialHours: null },
     offeredAt: new Date(),
     blockhashSlot: 0n,
   };
-  return { offer, bytes, signature: signatureOf(bytes), blockhash };
+  const lifetime = { blockhash, lastValidBlockHeight, slot: 0n };
+  return { offer, bytes, signature: signatureOf(bytes), lifetime };
 }
 
 /** The relay's client, whose first endpoint rewrites the answers of the stage's chain. */

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { generateKeypair } from '../../../src/chain/keypair.ts';
 import { createRpc } from '../../../src/chain/rpc/client.ts';
-import type { SignedOffer } from '../../../src/domain/offers/relay.ts';
+import type { TakenOffer } from '../../../src/domain/offers/relay.ts';
 import { relayOnce } from '../../../src/domain/offers/relayed-once.ts';
 import { stopClock } from '../../fixtures/clock.ts';
 import { startRpcServer } from '../../fixtures/rpc-server.ts';
@@ -29,7 +29,7 @@ void t.test('a failure is stored for ten seconds', async (t) => {
     server.close();
   });
   const relayed = relayOnce(rpc);
-  const signed = (): SignedOffer => ({
+  const signed = (): TakenOffer => ({
     offer: {
       id: '0198c6a2-0000-7000-8000-000000000001',
       wallet: generateKeypair().address,
@@ -49,7 +49,7 @@ void t.test('a failure is stored for ten seconds', async (t) => {
     },
     bytes: randomBytes(200),
     signature: generateKeypair().address,
-    blockhash: 'hash',
+    lifetime: { blockhash: 'hash', lastValidBlockHeight: 1150n, slot: 0n },
   });
   const [one, other] = [signed(), signed()];
   const failed = { status: 'failed', reason: /too little SOL/ };
