@@ -465,7 +465,7 @@ export interface paths {
         get: operations["listAllTransactions"];
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active. A refund may take four seconds more, while too few Solana nodes answer to show that nothing has paid it: then it is 503, and nothing was sent.
          */
         post: operations["sendMerchantTransaction"];
     };

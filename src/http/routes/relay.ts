@@ -131,7 +131,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       config: { waits: 'paying' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
-        description: `${DESCRIPTION} A plan that it publishes becomes active.`,
+        description: `${DESCRIPTION} A plan that it publishes becomes active. A refund may take four seconds more, while too few Solana nodes answer to show that nothing has paid it: then it is 503, and nothing was sent.`,
         tags: ['plans'],
         body,
         response: {
