@@ -746,6 +746,7 @@ create table offers (
   withdraws boolean not null default false,
   signed bytea,
   credit_at timestamp with time zone,
+  cancels boolean,
   constraint change_is_of_signed_in_wallet CHECK (((replaces IS NULL) OR ((purpose = 'subscribe'::text) AND (secret_hash IS NULL)))) NOT VALID,
   constraint change_is_whole CHECK (((replaces IS NULL) = (num_nonnulls(change_when, credit_at) = 0))) NOT VALID,
   constraint offered_trial_hours CHECK (((trial_hours >= 0) AND (trial_hours <= 8760))) NOT VALID,
@@ -793,6 +794,7 @@ comment on column offers.secret_hash is 'sponsored: SHA-256 of the secret that s
 comment on column offers.withdraws is 'sponsored; close: revokes the approval too; revoke: closes the authority too';
 comment on column offers.signed is 'sponsored: the transaction with the wallet''s signature, as the page sent it';
 comment on column offers.credit_at is 'sponsored: chain time, later than the landing, for which the credit of the change was computed';
+comment on column offers.cancels is 'the transaction cancels the subscription that it replaces; false where that was cancelled before, and without one; null where no account is opened or resumed, and for offers of an older release';
 CREATE INDEX offers_by_age ON public.offers USING btree (created_at);
 CREATE INDEX offers_by_pda ON public.offers USING btree (subscription_pda) WHERE (purpose = 'subscribe'::text);
 CREATE INDEX offers_by_plan ON public.offers USING btree (plan_id) WHERE (plan_id IS NOT NULL);

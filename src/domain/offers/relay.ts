@@ -79,6 +79,7 @@ export async function offerTransaction(
     resumes?: boolean;
     replaces?: string | null;
     changeWhen?: ChangeWhen | null;
+    cancels?: boolean;
     trialHours?: number | null;
   },
 ): Promise<Offer> {
@@ -89,6 +90,7 @@ export async function offerTransaction(
     resumes: false,
     replaces: null,
     changeWhen: null,
+    cancels: null,
     trialHours: null,
     ...what,
     message,
