@@ -768,6 +768,7 @@ create table offers (
   resumes boolean not null default false,
   withdraws boolean not null default false,
   replaces uuid,
+  cancels boolean,
   change_when text,
   credit_at timestamp with time zone,
   sponsor text,
@@ -823,6 +824,7 @@ comment on column offers.trial_hours is 'free hours that the wallet was shown; 0
 comment on column offers.resumes is 'the transaction resumes the cancelled account of an ended subscription, instead of opening an account';
 comment on column offers.withdraws is 'sponsored; close: revokes the approval too; revoke: closes the authority too';
 comment on column offers.replaces is 'the subscription that the transaction cancels in favour of the one that it opens';
+comment on column offers.cancels is 'the transaction cancels the subscription that it replaces; false where that was cancelled before, and without one; null where no account is opened or resumed';
 comment on column offers.credit_at is 'sponsored: chain time, later than the landing, for which the credit of the change was computed';
 comment on column offers.sponsor is 'the wallet of the keeper that pays for the transaction and sends it; null: the wallet pays, and the relay sends';
 comment on column offers.address is 'sponsored: network of the client that asked for the offer, for its budget';

@@ -598,7 +598,7 @@ export interface paths {
         get?: never;
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered, with the terms of the newest transaction that opened or resumed its account.
          */
         post: operations["sendSubscriberTransaction"];
     };
@@ -5203,12 +5203,12 @@ export interface operations {
             content: {
                 "application/json": {
                     appId: string;
-                    /** The checkout session in which you subscribed; externalId and metadata are taken from it. */
+                    /** The checkout session in which you subscribed; externalId and metadata are taken from it. CONFLICT after a change of plan that was not asked for in it, and for a session with replaces without its change. */
                     checkoutSessionId?: string;
                     /** Your id of the customer, 1 to 120 characters. Several subscriptions may share it. */
                     externalId?: string;
                     metadata?: components["schemas"]["MetadataInput"];
-                    /** The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed. */
+                    /** The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed. CONFLICT if it counts only once it has landed (its checkout has expired, or it changes the plan of a subscription that runs) and the chain does not show that. */
                     offerId?: string;
                     planId: string;
                     /** Address of the account on chain, in Base58. */

@@ -334,3 +334,44 @@ for (const isFlooded of [false, true])
       if (rows.length === 3) t.equal(rows[2]?.replaces, first.id);
     },
   );
+
+void t.test(
+  'its checkout has expired, its history is flooded: naming its offer is CONFLICT',
+  async (t) => {
+    const stage = await startApiStage(t);
+    const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+    const merchant = await merchantOf(stage, plan);
+    const session = await merchant.session({ externalId: 'alice', discount: { percentOff: 50 } });
+    const buyer = await stage.buyer(plan);
+    const { offerId, transaction, subscriptionPda } = await offerOf(buyer, {
+      checkoutSessionId: session.id,
+    });
+    await stage.land(buyer.keypair, transaction);
+    await flood(stage, subscriptionPda);
+    await stage.sql`update checkout_sessions set expires_at = now() - interval '1 second'`;
+    t.equal((await post(buyer, subscriptionPda, { offerId })).status, 409);
+    t.same(await rowsOf(stage, buyer), [], 'not with dearer terms');
+  },
+);
+
+void t.test(
+  'a flooded change of plan is named an hour later: its credit is not taken as of then',
+  async (t) => {
+    const scene = await startPlanChanges(t, [5, { amount: 25, hours: 24 }]);
+    const { stage, buyer, ask } = scene;
+    const [, large] = scene.plans as [Plan, Plan];
+    const keeper = await stage.startKeeper();
+    const first = await buyer.buy();
+    await stage.quiet();
+    await keeper.stop();
+    const { offerId, transaction, subscriptionPda } = (await ask(first, large)) as unknown as Offer;
+    await stage.land(buyer.keypair, transaction);
+    await flood(stage, subscriptionPda);
+    stage.passHours(1);
+    const of = { appId: large.appId, planId: large.id, subscriptionPda, offerId };
+    const { status, body } = await buyer.post('subscriptions', of);
+    t.equal(status, 409);
+    t.match(body.error?.details, [{ path: 'offerId' }]);
+    t.match(await rowsOf(stage, buyer), [{ id: first.id, status: 'active' }]);
+  },
+);

@@ -40,6 +40,11 @@ export interface NewOffer extends Terms<Purpose> {
   resumes: boolean;
   changeWhen: ChangeWhen | null;
   /**
+   * Whether the transaction cancels the subscription that it replaces, which may be cancelled
+   * before. Null for other purposes than `subscribe`.
+   */
+  cancels: boolean | null;
+  /**
    * Hours of the trial that the wallet was shown; 0 without a trial. Null for a change of plan and
    * for other purposes than `subscribe`: then the trial of the session or the plan counts.
    */
@@ -105,14 +110,14 @@ export async function insertOffer(
   const [row] = await sql<[{ id: string }]>`
     insert into offers (id, wallet, purpose, plan_id, subscription_pda, checkout_session_id,
       message, blockhash, last_valid_block_height, blockhash_slot, replaces, resumes, change_when,
-      trial_hours, sponsor, address, origin, secret_hash, compute_units, unit_price,
+      trial_hours, cancels, sponsor, address, origin, secret_hash, compute_units, unit_price,
       loaded_data_bytes, withdraws, credit_at)
     values (coalesce(${sponsored?.id ?? null}, uuid_v7()), ${offer.wallet}, ${offer.purpose},
       ${offer.planId}, ${offer.subscriptionPda}, ${offer.checkoutSessionId}, ${offer.message},
       ${offer.blockhash}, ${offer.lastValidBlockHeight}, ${offer.blockhashSlot}, ${offer.replaces},
       ${paid?.resumes ?? false}, ${paid?.changeWhen ?? null}, ${paid?.trialHours ?? null},
-      ${sponsored?.sponsor ?? null}, ${sponsored?.address ?? null}, ${sponsored?.origin ?? null},
-      ${sponsored?.secretHash ?? null}, ${sponsored?.computeUnits ?? null},
+      ${paid?.cancels ?? null}, ${sponsored?.sponsor ?? null}, ${sponsored?.address ?? null},
+      ${sponsored?.origin ?? null}, ${sponsored?.secretHash ?? null}, ${sponsored?.computeUnits ?? null},
       ${sponsored?.unitPrice ?? null}, ${sponsored?.loadedDataBytes ?? null},
       ${sponsored?.withdraws ?? false}, ${sponsored?.creditAt ?? null})
     returning id`;
@@ -129,7 +134,7 @@ export function findOffers(
   { blockhash, offerId }: { blockhash: string; offerId?: string | undefined },
 ): Promise<OfferedTransaction[]> {
   return sql<OfferedTransaction[]>`
-    select ${sharedColumns(sql)}, o.resumes, o.change_when, o.trial_hours,
+    select ${sharedColumns(sql)}, o.resumes, o.change_when, o.cancels, o.trial_hours,
       o.created_at as offered_at
     from offers o
     where o.wallet = ${wallet} and o.sponsor is null and o.message is not null

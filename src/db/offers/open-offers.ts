@@ -70,7 +70,13 @@ export interface OpenOffer extends DiscountTerms {
   trialHours: number | null;
   replaces: string | null;
   changeWhen: ChangeWhen | null;
-  /** Whether the session expired before the relay bound it to the wallet. */
+  /** Whether the transaction resumes an account, instead of opening one. */
+  resumes: boolean;
+  /** Whether the transaction cancels the subscription `replaces`; null if that is not stored. */
+  cancels: boolean | null;
+  /** The end of the session; null without a session. */
+  expiresAt: Date | null;
+  /** Whether the session has expired. */
   isLapsed: boolean;
   /** Whether another registration has completed the session, or another wallet has it. */
   isTaken: boolean;
@@ -88,9 +94,10 @@ const MAX_OFFERS = 1000;
 export function readOpenOffers(sql: Queryable, of: OffersOf): Promise<OpenOffer[]> {
   return sql<OpenOffer[]>`
     select o.id, o.created_at as offered_at, o.blockhash, o.signature, o.checkout_session_id,
-      o.replaces, o.change_when, c.external_id, coalesce(o.trial_hours, c.trial_hours) as trial_hours,
-      c.discount_percent, c.discount_amount, c.discount_periods,
-      coalesce(c.subscriber_wallet is null and c.expires_at <= now(), false) as is_lapsed,
+      o.replaces, o.change_when, o.resumes, o.cancels, c.external_id,
+      coalesce(o.trial_hours, c.trial_hours) as trial_hours,
+      c.discount_percent, c.discount_amount, c.discount_periods, c.expires_at,
+      coalesce(c.expires_at <= now(), false) as is_lapsed,
       c.subscription_id is not null or coalesce(c.subscriber_wallet <> o.wallet, false)
         or coalesce(c.for_wallet <> o.wallet, false) as is_taken
     from offers o left join checkout_sessions c on c.id = o.checkout_session_id

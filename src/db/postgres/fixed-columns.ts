@@ -98,6 +98,7 @@ export const offerTerms = [
   'resumes',
   'replaces',
   'change_when',
+  'cancels',
   'credit_at',
   'trial_hours',
   'withdraws',

@@ -123,9 +123,9 @@ export async function claimCheckoutSession(
 
 /**
  * Completes a session; call it in the transaction that stores the subscription. Returns false if
- * the session (1) is complete with another subscription, (2) belongs to another wallet, or (3)
- * expired before a wallet claimed it. With `isOffered`, an expired one is completed too: the
- * account comes from an offer that was made while it was open.
+ * the session (1) is complete with another subscription, (2) belongs to another wallet, or (3) has
+ * expired. With `isOffered`, an expired one is completed too: the account comes from an offer that
+ * was made while it was open.
  */
 export async function completeCheckoutSession(
   sql: Queryable,
@@ -140,7 +140,7 @@ export async function completeCheckoutSession(
     update checkout_sessions set subscriber_wallet = ${wallet}, subscription_id = ${subscriptionId}
     where id = ${id} and coalesce(subscription_id, ${subscriptionId}) = ${subscriptionId}
       and coalesce(for_wallet, ${wallet}) = ${wallet}
-      and (subscriber_wallet = ${wallet}
-      or (subscriber_wallet is null and (expires_at > now() or ${isOffered})))`;
+      and coalesce(subscriber_wallet, ${wallet}) = ${wallet}
+      and (subscription_id is not null or expires_at > now() or ${isOffered})`;
   return count === 1;
 }

@@ -118,8 +118,9 @@ export async function claimRegistration(
 }
 
 /**
- * Sets the terms of a checkout session on a keeper's registration. A payment that is past due is
- * tried again at `dueAt` (chain time). Call it before claimRegistration().
+ * Sets the terms of a checkout session on a keeper's registration. What the session leaves open,
+ * ids or a discount, stays as the merchant has set it. A payment that is past due is tried again at
+ * `dueAt` (chain time). Call it before claimRegistration().
  */
 export async function setSessionTerms(
   sql: Transaction,
@@ -129,11 +130,14 @@ export async function setSessionTerms(
 ): Promise<void> {
   const { externalId = null, metadata = {}, ownIdsFrom } = given;
   const { discountPercent, discountAmount, discountPeriods } = given;
+  const ids = sql`external_id = ${externalId},
+    metadata = ${JSON.stringify(metadata)}::text::jsonb, own_ids_from = ${ownIdsFrom},`;
+  const discount = sql`discount_percent = ${discountPercent}, discount_amount = ${discountAmount},
+    discount_periods = ${discountPeriods},`;
   await sql`
-    update subscriptions s set external_id = ${externalId},
-      metadata = ${JSON.stringify(metadata)}::text::jsonb, own_ids_from = ${ownIdsFrom},
-      discount_percent = ${discountPercent}, discount_amount = ${discountAmount},
-      discount_periods = ${discountPeriods}, trial_ends_at = t.ends_at,
+    update subscriptions s set ${ownIdsFrom === null ? sql`` : ids}
+      ${discountPercent === null && discountAmount === null ? sql`` : discount}
+      trial_ends_at = t.ends_at,
       status = 'active', past_due_since = null, failed_attempts = 0,
       next_payment_due = case when s.next_payment_due is not null
         then greatest(${dueAt}, t.ends_at, s.starts_at) end,

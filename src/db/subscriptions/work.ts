@@ -140,8 +140,8 @@ export interface KeeperSubscription extends SubscriptionState {
   /** Seconds since the registration by the database's clock. */
   ageSeconds: number;
   /**
-   * Whether a keeper registered it and no offer fits. The first payment then waits for the wallet
-   * (NewRegistration.isWithoutOffer).
+   * Whether a keeper registered it, no offer fits, and its wallet has not registered it since. The
+   * first payment then waits for the wallet (NewRegistration.isWithoutOffer).
    */
   isWithoutOffer: boolean;
 }
@@ -182,7 +182,7 @@ export function readSubscriptions(
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
         s.replaced_by, s.replaced_at, s.ended_at, s.pullable, s.pulled_through,
-        s.without_offer as is_without_offer,
+        s.without_offer and s.unclaimed as is_without_offer,
       ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
       ${changeAddresses(sql)} as change_addresses,
       ${stoppedAt(sql)} as stopped_at,

@@ -12,6 +12,7 @@ import type { PaymentRow } from '../../db/money/payments.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscriptions/work.ts';
 import { coveredUntil } from '../accounts/access.ts';
 import type { NewEvent } from '../outbox/events.ts';
+import { latest } from './credit.ts';
 import { nextAttemptAt } from './dunning.ts';
 import { noteChainFailure } from './early-tries.ts';
 import { notInTrial } from './price.ts';
@@ -179,14 +180,17 @@ export function applyCancelSeen({ state, events }: SubscriptionUpdate, now: bigi
 }
 
 /**
- * Records that the subscriber resumed on chain. The next payment is due at `next`. If the payment
- * of the paid period was refunded before the resume, the period gives no access.
+ * Records that the subscriber resumed on chain. The next payment is due at `next`, but not before
+ * the end of the wait for the wallet (unclaimed.ts), which announcedDue holds since the
+ * registration. If the payment of the paid period was refunded before the resume, the period gives
+ * no access.
  */
 export function applyResume({ row, state, events }: SubscriptionUpdate, next: Date | null): void {
   state.cancelRequestedAt = null;
   state.cancelRequestedBy = null;
   if (row.isRefunded) state.refundedThrough = state.paidThrough;
-  setNextDue({ row, state }, next);
+  const waitsUntil = row.isWithoutOffer && row.paidThrough === null ? row.announcedDue : null;
+  setNextDue({ row, state }, next === null ? null : latest(next, waitsUntil));
   const extra = { nextPaymentDue: state.nextPaymentDue };
   events.push({ type: 'subscription_resumed', extra });
 }

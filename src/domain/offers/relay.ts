@@ -84,6 +84,7 @@ export async function offerTransaction(
     resumes?: boolean;
     replaces?: string | null;
     changeWhen?: ChangeWhen | null;
+    cancels?: boolean;
     trialHours?: number | null;
   },
 ): Promise<Offer> {
@@ -94,6 +95,7 @@ export async function offerTransaction(
     resumes: false,
     replaces: null,
     changeWhen: null,
+    cancels: null,
     trialHours: null,
     ...what,
     message,

@@ -22,48 +22,34 @@ interface Registered {
   readonly offersAfter: Date | null;
 }
 
-/** From when a registration is charged. */
-export interface ChargeStart {
-  /** Null if whole periods are charged. */
-  readonly chargedFrom: Date | null;
-  /**
-   * Chain time in Unix seconds at which the wallet opened or resumed the account: a change of plan
-   * takes over from then on. The time of the registration, if that is not known.
-   */
-  readonly landedAt: bigint;
-}
-
 /**
- * Returns the chain time from which the registration is charged. For an account that an offer
- * resumed, this is the time of the resume, which may lie in an earlier period; otherwise it is the
- * time of the registration. Whole periods are charged (1) if a new account is registered promptly,
- * (2) if an offer opened the account in this period. A new account that an offer opened has landed
- * at the start of the account's own period, also if a later period runs. Throws INTERNAL_ERROR when
- * the chain is unreachable.
+ * Returns the chain time from which the registration is charged; null if whole periods are charged.
+ * For an account that an offer resumed, this is the time of the resume, which may lie in an earlier
+ * period; for a cancelled one, which is yet to be resumed, it is `now`. Otherwise it is the time of
+ * the registration, and whole periods are charged (1) if a new account is registered promptly, (2)
+ * if an offer opened the account in this period. Throws INTERNAL_ERROR when the chain is
+ * unreachable.
  */
-export async function startOfCharge(sql: Queryable, registered: Registered): Promise<ChargeStart> {
+export async function startOfCharge(sql: Queryable, registered: Registered): Promise<Date | null> {
   const { account, period, now, subscriptionPda, landings, offersAfter: after } = registered;
-  const isFirst = period.start === account.periodStart;
-  const whole = { chargedFrom: null, landedAt: account.periodStart };
-  if (isPrompt(registered) && isFirst) return whole;
+  const { isRenewed } = registered;
+  if (account.expiresAt !== 0n) return timeOf(now);
   const of = { wallet: account.subscriber, subscriptionPda, after };
   const offered = await readOffered(sql, of);
-  const from = (at: bigint) => ({ chargedFrom: timeOf(at), landedAt: at });
-  if (!registered.isRenewed) {
-    const start = isPrompt(registered) ? { chargedFrom: null, landedAt: period.start } : from(now);
-    if (!offered.opening) return start;
-    return isFirst ? whole : { ...start, landedAt: account.periodStart };
-  }
   const isResumed =
-    offered.resuming || (after !== null && (await isResumeTaken(sql, { ...of, after })));
-  const landed = isResumed ? (await landings()).found[0] : undefined;
-  return from(landed?.kind === 'resumed' ? landed.at : now);
+    offered.resuming ||
+    (isRenewed && after !== null && (await isResumeTaken(sql, { ...of, after })));
+  const newest = isResumed ? (await landings()).found[0] : undefined;
+  if (isResumed && newest?.kind !== 'created') return timeOf(newest?.at ?? now);
+  if (isRenewed) return timeOf(now);
+  const isOpened = offered.opening && period.start === account.periodStart;
+  return isOpened || isPrompt(registered) ? null : timeOf(now);
 }
 
 /**
  * Whether a new account is registered so soon that its whole period is charged. If a wallet opens
  * an account with its own client, the account is registered some seconds later. Pure.
  */
-function isPrompt({ account, period, now, isRenewed }: Registered): boolean {
-  return !isRenewed && now - period.start <= promptSeconds(account.periodHours);
+function isPrompt({ account, period, now }: Registered): boolean {
+  return now - period.start <= promptSeconds(account.periodHours);
 }

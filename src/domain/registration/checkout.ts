@@ -4,7 +4,8 @@
 //   open -> complete (a subscription was registered in it)        open -> expired (after 24 hours)
 //
 // The relay binds a session to a wallet before it sends that wallet's transaction. Until then the
-// customer can switch wallets; afterwards no other wallet can subscribe in the session.
+// customer can switch wallets; afterwards no other wallet can subscribe in the session. A bound
+// session expires too. After that only a transaction that landed gives its terms.
 import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   findCheckoutSession,
@@ -29,7 +30,7 @@ export async function checkoutSessionOf(
 
 /**
  * Returns the session if `wallet` can subscribe to the plan in it. Throws as offeredCheckoutSession
- * does, and CONFLICT when the session has expired before a wallet was bound to it.
+ * does, and CONFLICT when the session has expired.
  */
 export async function openCheckoutSession(
   sql: Queryable,
@@ -41,9 +42,9 @@ export async function openCheckoutSession(
   return session;
 }
 
-/** Throws CONFLICT when the session has expired before a wallet was bound to it. */
-export function refuseExpired({ status, subscriberWallet }: CheckoutSessionRow): void {
-  if (status === 'expired' && subscriberWallet === null)
+/** Throws CONFLICT when the session has expired. */
+export function refuseExpired({ status }: CheckoutSessionRow): void {
+  if (status === 'expired')
     throw new ServiceError('CONFLICT', 'This checkout has expired. Ask for a new link.');
 }
 

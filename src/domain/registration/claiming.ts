@@ -78,10 +78,11 @@ export async function completeSession(
   registration: RegistrationToStore,
   subscriptionId: string,
 ): Promise<void> {
-  const { checkoutSessionId, subscriberWallet: wallet, hasLanded } = registration;
+  const { checkoutSessionId, subscriberWallet: wallet, hasLanded = false } = registration;
   if (checkoutSessionId === undefined) return;
-  const given = { wallet, subscriptionId, isOffered: registration.isSessionOffered === true };
-  if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && hasLanded !== true)
+  const { isSessionOffered = false } = registration;
+  const given = { wallet, subscriptionId, isOffered: isSessionOffered || hasLanded };
+  if (!(await completeCheckoutSession(sql, checkoutSessionId, given)) && !hasLanded)
     throw refusedCheckout();
 }
 

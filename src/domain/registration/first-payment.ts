@@ -10,7 +10,6 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { hadTrial } from '../../db/subscriptions/subscriptions.ts';
 import { amountToCollect, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
-import type { ChargeStart } from './charge-start.ts';
 import { readTakenOver } from './plan-credit.ts';
 
 /** Terms of a checkout session. They override the plan's terms. */
@@ -99,12 +98,16 @@ export function firstPayment(
 }
 
 /** A live account that is to be registered. */
-export interface LiveAccount extends ChargeStart {
+export interface LiveAccount {
   readonly plan: PlanRow;
   readonly wallet: string;
   readonly period: PullPeriod;
   /** Chain time in Unix seconds. */
   readonly now: bigint;
+  /** From when the registration is charged; null if whole periods are charged. */
+  readonly chargedFrom: Date | null;
+  /** Chain time in Unix seconds at which the change of plan landed that the terms make. */
+  readonly landedAt: bigint;
   /** Credit (base units) that the account's ended registration has left. */
   readonly left: bigint;
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */

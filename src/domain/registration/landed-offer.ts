@@ -1,21 +1,31 @@
 // Decides from which offer a live account comes, if offers with different terms are open for its
 // address. In this order:
 //
-//   the newest transaction that opened or resumed the account and comes from an offer -> the offer
-//     with its signature, else the one with its blockhash, else the change of plan whose old
-//     subscription it has cancelled
-//   the offer that the wallet's page names
+//   the newest transaction that opened or resumed the account -> the offer with its signature, else
+//     the one with its blockhash, else the change of plan whose old subscription it has cancelled
+//   where that says nothing, the offer that the wallet's page names
 //   the offer whose first payment is lowest, the newest of equals
+//
+// A wallet may have signed an offer with another blockhash. So where the newest transaction says
+// nothing, an older one that comes from an offer does not decide: the last two rules choose among
+// that offer and those that do what the newest transaction did, open the account or resume it.
 //
 // What the chain shows now may have changed since the transaction landed. So an offer that does not
 // fit now (its checkout session has expired or was used by another wallet, or the subscription that
 // it replaces runs) fits only if its transaction is one of those. For a keeper, this holds for each
 // change of plan: the wallet may have opened the account by other means, and a change that did not
-// land must not end the subscription that it would replace. A keeper registers nothing where such
-// an offer may have landed and the chain does not show it.
+// land must not end the subscription that it would replace. Nothing is registered where such an
+// offer may have landed and the chain does not show it: by a keeper, and by a wallet that names it.
+import { unixSeconds } from '../../chain/time.ts';
 import type { OpenOffer } from '../../db/offers/open-offers.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Landing, Landings } from './landing.ts';
+
+/**
+ * Seconds after the end of a checkout in which a transaction may land that was signed before: the
+ * life of a blockhash, with a margin for slow blocks.
+ */
+const SIGNED_LIFE_SECONDS = 120n;
 
 /** The account of a subscription that a change of plan replaces. */
 export interface ReplacedAccount {
@@ -26,46 +36,71 @@ export interface ReplacedAccount {
   readonly customer: string | null;
 }
 
+/** An offer from which the account comes. */
+export interface Origin {
+  readonly offer: OpenOffer;
+  /** Its transaction; undefined where the chain does not show it. */
+  readonly landing?: Landing;
+}
+
 interface Grounds {
   /** The accounts of the replaced subscriptions, by the subscription's id. */
   readonly replaced: ReadonlyMap<string, ReplacedAccount>;
   /** Whether a keeper registers the account, and not its wallet. */
   readonly isKeepers: boolean;
   readonly landings: () => Promise<Landings>;
-  /** The offer that the wallet's page names. */
+  /** The offer that the wallet's page names, or that of the checkout session which it names. */
   readonly named: OpenOffer | undefined;
+  /** Whether the page names the offer itself: then the wallet expects its terms. */
+  readonly isNamed: boolean;
   /** What is due at once under the offer's terms, in base units. */
-  readonly dueUnder: (offer: OpenOffer) => Promise<bigint>;
+  readonly dueUnder: (origin: Origin) => Promise<bigint>;
 }
 
 /**
  * Returns the offer from which the account comes; undefined when none fits. The chain is read only
  * if the offers have different terms, or one of them does not fit now. `offers` are sorted as
- * readOpenOffers() returns them. Throws UnknownLanding if a keeper cannot tell whether an offer
- * that does not fit now has landed, else as the grounds do.
+ * readOpenOffers() returns them. Throws UnknownLanding if (1) a keeper cannot tell whether an offer
+ * that does not fit now has landed, (2) the wallet names such an offer, and the chain does not show
+ * that another one has landed; else as the grounds do.
  */
 export async function landedOffer(
   offers: readonly OpenOffer[],
-  { replaced, isKeepers, landings, named, dueUnder }: Grounds,
-): Promise<OpenOffer | undefined> {
+  { replaced, isKeepers, landings, named, isNamed, dueUnder }: Grounds,
+): Promise<Origin | undefined> {
   const isFitting = ({ isTaken, isLapsed, replaces }: OpenOffer) =>
     !isTaken &&
     !isLapsed &&
     (replaces === null || (!isKeepers && replaced.get(replaces)?.isRunning !== true));
-  const all = newestOfEachTerms(offers.filter(isFitting));
+  const all = newestOfEachTerms(offers.filter(isFitting).map((offer) => ({ offer })));
   if (all.length <= 1 && offers.every(isFitting)) return all[0];
   const { found, isWhole } = await landings();
-  const landed = newestOfEachTerms(
-    found.map((one) => offersOf(offers, one, replaced)).find((some) => some.length > 0) ?? [],
-  );
-  if (isKeepers && landed.length === 0 && !isWhole && !offers.every(isFitting))
+  const landed = found
+    .map((landing) => offersOf(offers, landing, replaced).map((offer) => ({ offer, landing })))
+    .find((some) => some.length > 0);
+  if (landed === undefined && isKeepers && !isWhole && !offers.every(isFitting))
     throw new UnknownLanding();
-  const fitting = landed.length === 0 ? all : landed;
-  if (fitting.length <= 1) return fitting[0];
-  return (
-    fitting.find((one) => named !== undefined && hasSameTerms(one, named)) ??
-    lowest(fitting, dueUnder)
-  );
+  const fitting = landed === undefined ? all : possible(all, landed, found[0]);
+  const ofNamed = fitting.find(({ offer }) => named !== undefined && hasSameTerms(offer, named));
+  const chosen = ofNamed ?? (await lowest(fitting, dueUnder));
+  if (isNamed && ofNamed === undefined && chosen?.landing === undefined) throw new UnknownLanding();
+  return chosen;
+}
+
+/**
+ * The offers from which the account may come: those of the newest landing, or, if it comes from
+ * none, those of the newest one that does (`landed`) and the fitting ones of its own kind.
+ */
+function possible(
+  fitting: readonly Origin[],
+  landed: readonly Origin[],
+  newest: Landing | undefined,
+): Origin[] {
+  if (landed.some(({ landing }) => landing === newest)) return newestOfEachTerms(landed);
+  const isOther = ({ offer }: Origin) =>
+    offer.resumes === (newest?.kind === 'resumed') &&
+    !landed.some((one) => hasSameTerms(one.offer, offer));
+  return newestOfEachTerms([...landed, ...fitting.filter(isOther)]);
 }
 
 /**
@@ -85,17 +120,18 @@ const hasSameTerms = (a: OpenOffer, b: OpenOffer): boolean =>
   a.trialHours === b.trialHours;
 
 /** The newest offer of each set of terms, the newest first. */
-function newestOfEachTerms(offers: readonly OpenOffer[]): OpenOffer[] {
-  const newest: OpenOffer[] = [];
-  for (const offer of [...offers].sort((a, b) => (a.id < b.id ? 1 : -1)))
-    if (!newest.some((one) => hasSameTerms(one, offer))) newest.push(offer);
+function newestOfEachTerms(origins: readonly Origin[]): Origin[] {
+  const newest: Origin[] = [];
+  for (const one of [...origins].sort((a, b) => (a.offer.id < b.offer.id ? 1 : -1)))
+    if (!newest.some(({ offer }) => hasSameTerms(offer, one.offer))) newest.push(one);
   return newest;
 }
 
 /**
  * The offers from which the transaction may come: by its signature, else by its blockhash, else by
- * the subscription that it has cancelled. By the blockhash, a change of plan whose replaced
- * subscription runs now is one of them only if the transaction has cancelled that subscription.
+ * the subscription that it has cancelled. `serve` may give one blockhash to several offers: the
+ * transaction of an offer has cancelled what the offer cancels, and nothing that another replaces.
+ * Without the blockhash, the offer of a checkout session counts only if it was still open.
  */
 function offersOf(
   offers: readonly OpenOffer[],
@@ -108,32 +144,42 @@ function offersOf(
     replaces === null ? undefined : replaced.get(replaces);
   const isCancelling = (account: ReplacedAccount | undefined) =>
     account !== undefined && landing.cancels.includes(account.subscriptionPda);
-  const made = offers.filter((one) => {
+  const cancelsAny = [...replaced.values()].some(isCancelling);
+  const isPossible = (one: OpenOffer) => {
     const account = accountOf(one);
-    const isPossible = account?.isRunning !== true || isCancelling(account);
-    return one.blockhash === landing.blockhash && isPossible;
-  });
-  return made.length > 0 ? made : offers.filter((one) => isCancelling(accountOf(one)));
+    if (one.cancels !== null) return one.cancels ? isCancelling(account) : !cancelsAny;
+    return account?.isRunning !== true || isCancelling(account);
+  };
+  const made = offers.filter((one) => one.blockhash === landing.blockhash && isPossible(one));
+  if (made.length > 0) return made;
+  const wasOpen = ({ expiresAt }: OpenOffer) =>
+    expiresAt === null || landing.at <= unixSeconds(expiresAt) + SIGNED_LIFE_SECONDS;
+  return offers.filter(
+    (one) => one.cancels !== false && isCancelling(accountOf(one)) && wasOpen(one),
+  );
 }
 
 async function lowest(
-  offers: readonly OpenOffer[],
+  origins: readonly Origin[],
   dueUnder: Grounds['dueUnder'],
-): Promise<OpenOffer | undefined> {
-  const dues: { offer: OpenOffer; due: bigint }[] = [];
-  for (const offer of offers) dues.push({ offer, due: await dueUnder(offer) });
+): Promise<Origin | undefined> {
+  if (origins.length <= 1) return origins[0];
+  const dues: { origin: Origin; due: bigint }[] = [];
+  for (const origin of origins) dues.push({ origin, due: await dueUnder(origin) });
   return dues.reduce<(typeof dues)[number] | undefined>(
     (least, one) => (least === undefined || one.due < least.due ? one : least),
     undefined,
-  )?.offer;
+  )?.origin;
 }
 
-/** Thrown where the chain does not show which of the offers has opened the account. */
+/** Thrown where the chain does not show whether an offer that does not fit now has landed. */
 export class UnknownLanding extends ServiceError {
   constructor() {
+    const message = 'may not have landed: the chain does not show what has opened the account';
     super(
       'CONFLICT',
-      'An offer may have opened the account, and the chain does not show what has.',
+      `The transaction of the offer ${message}. Read the standing of the plan, which has its amount, and register without offerId to accept it.`,
+      [{ path: 'offerId', message }],
     );
   }
 }

@@ -56,7 +56,8 @@ export function landingsOf(
 }
 
 /**
- * An earlier account of the address may have transactions too. This one was opened at one of its
+ * All endpoints are asked, because one that lags would show an older landing as the newest. An
+ * earlier account of the address may have transactions too. This one was opened at one of its
  * period boundaries, and what resumed it is no older than that, or than its present period.
  */
 async function findLandings(
@@ -65,9 +66,8 @@ async function findLandings(
   { account, subscriptionPda }: Opened,
 ): Promise<Landings> {
   const { periodStart, periodHours } = account;
-  const listed = await reaching(
-    chain.getSignaturesForAddress(subscriptionPda, { limit: MAX_READ }),
-  );
+  const options = { limit: MAX_READ, everywhere: true };
+  const listed = await reaching(chain.getSignaturesForAddress(subscriptionPda, options));
   const found: Landing[] = [];
   for (const { signature } of listed.filter(({ err }) => err === null)) {
     const landing = await readLanding(chain, network, account, signature);

@@ -7,6 +7,7 @@ import type { PlanAccount, SubscriptionAccount } from '../../chain/program/layou
 import { timeOf } from '../../chain/time.ts';
 import { subscribeInstructions } from '../../chain/transactions/subscriptions.ts';
 import { walletTransaction } from '../../chain/transactions/wallet.ts';
+import { isSignupOpen } from '../../db/offers/sponsorships.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
@@ -34,7 +35,7 @@ import {
 import { pullersOf } from '../plans/plans.ts';
 import { blockedPlan, blockOf, soldPlan } from '../plans/selling.ts';
 import { isOfAccount } from './ended.ts';
-import { endedByMerchant } from './registration.ts';
+import { endedByMerchant, signupUnderWay } from './registration.ts';
 
 interface Parts {
   sql: Queryable;
@@ -49,6 +50,8 @@ interface Parts {
 export interface Opening extends Unsigned {
   subscriptionPda: string;
   resumes: boolean;
+  /** Whether the transaction cancels the replaced subscription. */
+  cancels: boolean;
   /** The block height when the transaction was built. */
   blockHeight: bigint;
   view: PlanView;
@@ -58,8 +61,9 @@ export interface Opening extends Unsigned {
  * Builds the transaction (base64) with which the wallet subscribes. The transaction also creates
  * missing accounts and a missing approval. If `replaced` is given, the transaction first cancels
  * the replaced subscription. Throws CONFLICT when (1) the plan takes no subscriptions, (2) the
- * wallet is frozen or already subscribed, (3) the merchant has ended the wallet's subscription.
- * Throws INTERNAL_ERROR when the chain is unreachable.
+ * wallet is frozen or already subscribed, (3) the merchant has ended the wallet's subscription, (4)
+ * a sponsored sign-up of the account is not settled: its terms would stand. Throws INTERNAL_ERROR
+ * when the chain is unreachable.
  */
 export async function openingTransaction(
   parts: Parts,
@@ -75,7 +79,8 @@ export async function openingTransaction(
   const opens = openingInstructions(programId, { wallet, plan, resumes }, view);
   const transaction = walletTransaction(wallet, [...cancels, ...opens], blockhash);
   const unsigned = { transaction, blockhash, lastValidBlockHeight, slot };
-  return { ...unsigned, subscriptionPda, resumes, blockHeight, view };
+  const does = { resumes, cancels: cancels.length > 0 };
+  return { ...unsigned, ...does, subscriptionPda, blockHeight, view };
 }
 
 function openingInstructions(
@@ -111,6 +116,7 @@ export async function readOpening(
   const subscriptionPda = subscriptionAddress(network.programId, plan.planPda, wallet).address;
   const { subscription: previous, now } = view;
   const resumes = previous !== null && isRunning(previous, now);
+  if (resumes && (await isSignupOpen(sql, subscriptionPda))) throw signupUnderWay();
   if (resumes)
     await checkResumable(
       sql,

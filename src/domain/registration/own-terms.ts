@@ -6,7 +6,7 @@ import type { Queryable } from '../../db/postgres/connect.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import type { OwnIds } from '../../db/subscriptions/merchant-edits.ts';
 import { isUnclaimed } from '../../db/subscriptions/unclaimed.ts';
-import { invalidField } from '../../errors.ts';
+import { invalidField, ServiceError } from '../../errors.ts';
 import { checkoutSessionOf, offeredCheckoutSession } from './checkout.ts';
 import type { RegistrationToStore } from './claiming.ts';
 
@@ -55,16 +55,32 @@ export async function ownTermsOf(
 }
 
 /**
+ * Whether the named session gives no terms where `offer` has opened or resumed the account: a
+ * change of plan has the terms of its own session alone, and a session that changes a plan gives
+ * its terms to its own change alone. The wallet was shown nothing else.
+ */
+export function isOfOther(
+  session: { readonly id: string; readonly replaces: string | null },
+  offer: Pick<OpenOffer, 'checkoutSessionId' | 'replaces'> | undefined,
+): boolean {
+  const { checkoutSessionId: own = null, replaces = null } = offer ?? {};
+  if (session.id === own) return false;
+  return session.replaces !== null || (own === null && replaces !== null);
+}
+
+/**
  * Returns what the registration takes besides the trial: from the session of the offer from which
- * the account comes, else from what the request names. Throws as offeredCheckoutSession does.
+ * the account comes, else from what the request names. Throws as offeredCheckoutSession does, and
+ * CONFLICT where the named session gives no terms to what landed.
  */
 export async function takenTerms(
   sql: Queryable,
   { session: named, ids = {}, isDone = false }: OwnTerms,
-  offer: Pick<OpenOffer, 'checkoutSessionId'> | undefined,
+  offer: Pick<OpenOffer, 'checkoutSessionId' | 'replaces'> | undefined,
   parties: { planId: string; wallet: string },
 ): Promise<Partial<RegistrationToStore>> {
   if (isDone) return {};
+  if (named !== undefined && isOfOther(named, offer)) throw otherCheckout();
   const id = offer?.checkoutSessionId ?? named?.id;
   if (id === undefined) return ids;
   const session = named?.id === id ? named : await offeredCheckoutSession(sql, id, parties);
@@ -76,4 +92,14 @@ export async function takenTerms(
     return { externalId: null, metadata: {}, ownIdsFrom: null, ...ids, ...terms };
   const metadata = JSON.parse(session.metadata) as Record<string, string>;
   return { externalId, metadata, ownIdsFrom: 'checkout', ...terms };
+}
+
+/** The error when the named session gives no terms to what landed. */
+function otherCheckout(): ServiceError {
+  const message = 'is not the checkout of the transaction that landed';
+  return new ServiceError(
+    'CONFLICT',
+    `The session ${message}. Register without it, for the amount that the standing of the plan shows.`,
+    [{ path: 'checkoutSessionId', message }],
+  );
 }

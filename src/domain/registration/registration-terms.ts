@@ -5,10 +5,13 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { PullPeriod } from '../../chain/program/period.ts';
 import { type OffersOf, type OpenOffer, readOpenOffers } from '../../db/offers/open-offers.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
+import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
 import { readNewestReplaced, type ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { takerOf } from '../../db/subscriptions/subscriptions.ts';
+import { ServiceError } from '../../errors.ts';
 import type { ChainReader, Network } from '../chain-reads.ts';
+import { promptSeconds } from '../collecting/late.ts';
 import { startOfCharge } from './charge-start.ts';
 import {
   dueAtOnce,
@@ -17,8 +20,9 @@ import {
   PUBLIC_TERMS,
   type SessionTerms,
 } from './first-payment.ts';
-import { landedOffer, type ReplacedAccount } from './landed-offer.ts';
+import { landedOffer, type Origin, type ReplacedAccount, UnknownLanding } from './landed-offer.ts';
 import { landingsOf, NOT_LANDED } from './landing.ts';
+import { isOfOther } from './own-terms.ts';
 
 const NO_CHANGE = { replaces: null, changeWhen: null, offeredAt: null } as const;
 
@@ -40,10 +44,15 @@ interface SeenAccount {
   readonly minimum: bigint;
 }
 
+/** A checkout session that the wallet's own registration, or its page, names. */
+export type NamedSession = SessionTerms & Pick<CheckoutSessionRow, 'id' | 'replaces'>;
+
 /** What the wallet's own registration names. */
 interface Named {
-  readonly session?: (SessionTerms & { readonly id: string }) | undefined;
+  readonly session?: NamedSession | undefined;
   readonly offerId?: string | undefined;
+  /** The signature of the transaction that the relay has seen land. */
+  readonly relayed?: string | undefined;
 }
 
 export interface RegistrationTerms {
@@ -103,42 +112,74 @@ interface Offered {
 
 /**
  * Returns the terms under which the account is registered. Throws INTERNAL_ERROR when the chain is
- * unreachable, PaymentUnderWay, and as landedOffer() does.
+ * unreachable, PaymentUnderWay, UnlistedLanding, and as landedOffer() does.
  */
 export async function registrationTerms(
   { sql, chain, network }: { sql: Queryable; chain: ChainReader; network: Network },
   { plan, left = 0n, minimum, ...seen }: SeenAccount,
   { offers, replaced, isKeepers }: Offered,
-  { session, offerId }: Named,
+  { session, offerId, relayed }: Named,
 ): Promise<RegistrationTerms> {
   const { subscriptionPda, account, period, now } = seen;
   const { subscriber: wallet } = account;
-  const landings =
-    account.expiresAt === 0n
-      ? landingsOf(chain, network, { account, subscriptionPda })
-      : () => Promise.resolve(NOT_LANDED);
-  const start = await startOfCharge(sql, { ...seen, landings });
-  const live = { plan, wallet, period, now, left, minimum, ...start };
-  const termsOf = (offer: OpenOffer): LiveTerms => {
+  const read = landingsOf(chain, network, { account, subscriptionPda });
+  const landings = async () => {
+    if (account.expiresAt !== 0n) return NOT_LANDED;
+    const all = await read();
+    if (relayed !== undefined && !all.found.some(({ signature }) => signature === relayed))
+      throw new UnlistedLanding();
+    return all;
+  };
+  const chargedFrom = await startOfCharge(sql, { ...seen, landings });
+  const live = { plan, wallet, period, now, left, minimum, chargedFrom };
+  const termsOf = (offer: OpenOffer | undefined): LiveTerms => {
+    const given = session === undefined || isOfOther(session, offer) ? PUBLIC_TERMS : session;
+    if (offer === undefined) return { ...given, ...NO_CHANGE };
     const { replaces, changeWhen, offeredAt } = offer;
-    const trialHours = session?.trialHours ?? offer.trialHours;
-    const given: SessionTerms =
-      offer.checkoutSessionId === null ? { ...(session ?? PUBLIC_TERMS), trialHours } : offer;
+    const trialHours = given.trialHours ?? offer.trialHours;
+    const terms: SessionTerms = offer.checkoutSessionId === null ? { ...given, trialHours } : offer;
     const kept = replaces === null ? null : (replaced.get(replaces)?.customer ?? null);
-    const externalId = given.externalId ?? kept;
-    return { ...given, externalId, replaces, changeWhen, offeredAt };
+    const externalId = terms.externalId ?? kept;
+    return { ...terms, externalId, replaces, changeWhen, offeredAt };
   };
   const named =
     offers.find(({ id }) => id === offerId) ??
     offers.find(({ checkoutSessionId: id }) => id !== null && id === session?.id);
-  const offer = await landedOffer(offers, {
+  const isNamed = named !== undefined && named.id === offerId;
+  const liveAt = async (origin: Origin | undefined): Promise<LiveAccount> => {
+    if ((origin?.offer.replaces ?? null) === null) return { ...live, landedAt: now };
+    const landing = origin?.landing ?? (await landings()).found[0];
+    return { ...live, landedAt: landing?.at ?? unlistedAt(account, now, { isNamed }) };
+  };
+  const origin = await landedOffer(offers, {
     replaced,
     isKeepers,
     landings,
     named,
-    dueUnder: (one) => dueAtOnce(sql, live, termsOf(one)),
+    isNamed,
+    dueUnder: async (one) => dueAtOnce(sql, await liveAt(one), termsOf(one.offer)),
   });
-  const terms =
-    offer === undefined ? { ...(session ?? PUBLIC_TERMS), ...NO_CHANGE } : termsOf(offer);
-  return { live, offer, terms };
+  const offer = origin?.offer;
+  return { live: await liveAt(origin), offer, terms: termsOf(offer) };
+}
+
+/**
+ * The time at which a change of plan takes over whose landing the history does not list: the time
+ * of the registration, so that a wallet gains nothing by hiding it. Throws UnknownLanding if the
+ * wallet names the offer and the account is not new: its credit would be less than what was shown.
+ */
+function unlistedAt(
+  { periodStart, periodHours }: SubscriptionAccount,
+  now: bigint,
+  { isNamed }: { isNamed: boolean },
+): bigint {
+  if (isNamed && now - periodStart > promptSeconds(periodHours)) throw new UnknownLanding();
+  return now;
+}
+
+/** Thrown while the history of the account does not list what the relay has seen land. */
+export class UnlistedLanding extends ServiceError {
+  constructor() {
+    super('NOT_FOUND', 'The history of the account does not list the transaction yet.');
+  }
 }

@@ -65,10 +65,11 @@ export interface RegistrationRequest {
   checkoutSessionId?: string | undefined;
   /** The offer that the wallet's page names. */
   offerId?: string | undefined;
-  /** The offer whose transaction has landed, if the caller knows it. */
-  landed?:
-    | Pick<OpenOffer, 'checkoutSessionId' | 'replaces' | 'changeWhen' | 'offeredAt' | 'trialHours'>
-    | undefined;
+  /**
+   * The offer and the signature of the transaction that the relay has seen land. It decides only
+   * as the newest one that opened or resumed the account.
+   */
+  relayed?: { readonly offerId: string; readonly signature: string };
   /** The open offers at the address, if the caller has read them (readOpenOffers). */
   offers?: readonly OpenOffer[];
   /** Whether a keeper or an operator registers the account, and not its wallet. */
@@ -89,7 +90,8 @@ export type CheckedRegistration = RegistrationToStore & {
 /**
  * Checks the request against the chain and returns the registration to store. Throws NOT_FOUND for
  * a missing app, plan or account, FORBIDDEN for another wallet's subscription, VALIDATION_ERROR for
- * any other mismatch, and INTERNAL_ERROR when the chain is unreachable.
+ * any other mismatch, CONFLICT for terms that the chain does not show to have landed, and
+ * INTERNAL_ERROR when the chain is unreachable.
  */
 export async function checkRegistration(
   sql: Sql,
@@ -97,7 +99,7 @@ export async function checkRegistration(
   network: Network,
   request: RegistrationRequest,
 ): Promise<CheckedRegistration> {
-  const { subscriptionPda, wallet, landed, isKeepers = false, minimum = 0n } = request;
+  const { subscriptionPda, wallet, isKeepers = false, minimum = 0n } = request;
   const app = await findApp(sql, request.appId);
   if (app === undefined) throw new ServiceError('NOT_FOUND', `There is no app ${request.appId}.`);
   const found = await findPlan(sql, request.planId);
@@ -106,27 +108,22 @@ export async function checkRegistration(
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
   const own = await ownTermsOf(sql, app, request);
-  const of = { wallet, subscriptionPda };
-  const open =
-    landed === undefined
-      ? (request.offers ?? (await readUsableOffers(sql, { ...of, after: null })))
-      : [landed];
-  const replaced = await readReplacedBy(sql, open);
+  const offersAfter = async (after: Date | null) =>
+    request.offers ?? readUsableOffers(sql, { wallet, subscriptionPda, after });
+  const replaced = await readReplacedBy(sql, await offersAfter(null));
   const seen = await readLive(chain, network, plan, request, replaced);
   const { account, period, slot, now } = seen;
   const earlier = await findNewestRegistration(sql, subscriptionPda);
   const isSame = earlier !== undefined && isOfAccount(earlier, account);
   const after = offersCountAfter(earlier, account);
-  const offers =
-    landed === undefined ? (request.offers ?? (await readUsableOffers(sql, { ...of, after }))) : [];
+  const offers = await offersAfter(after);
   if (!isSame || !isOpen(earlier)) checkNamed(request, offers);
-  const { live, terms, ...chosen } = await registrationTerms(
+  const { live, terms, offer } = await registrationTerms(
     { sql, chain, network },
     { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after, minimum },
     { offers, replaced: seen.replaced, isKeepers },
-    { session: own.session, offerId: request.offerId },
+    { session: own.session, offerId: request.offerId, relayed: request.relayed?.signature },
   );
-  const offer = landed ?? chosen.offer;
   const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
   if (own.session !== undefined && !isSessionOffered) refuseExpired(own.session);
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
@@ -144,7 +141,7 @@ export async function checkRegistration(
     initId: account.initId,
     periodStart: timeOf(account.periodStart),
     ...taken,
-    trialHours: landed?.trialHours ?? terms.trialHours,
+    trialHours: terms.trialHours,
     isTrialShown: isTrialShown(request, offer),
     isSessionOffered,
     dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
@@ -185,11 +182,13 @@ async function readLive(
 
 /**
  * Throws VALIDATION_ERROR if the request names an offer that is no open offer to the wallet for
- * this address.
+ * this address, and CONFLICT if the relayed one is none: its registration has ended.
  */
-function checkNamed({ offerId }: RegistrationRequest, offers: readonly OpenOffer[]): void {
-  if (offerId !== undefined && !offers.some(({ id }) => id === offerId))
+function checkNamed({ offerId, relayed }: RegistrationRequest, offers: readonly OpenOffer[]): void {
+  const isOpenOffer = (named: string) => offers.some(({ id }) => id === named);
+  if (offerId !== undefined && !isOpenOffer(offerId))
     throw invalidField('offerId', 'is no open offer to your wallet for this subscription');
+  if (relayed !== undefined && !isOpenOffer(relayed.offerId)) throw onlyByItsWallet();
 }
 
 /**
@@ -379,7 +378,8 @@ export class JudgedBefore extends ServiceError {
 const isOpen = ({ status }: Pick<EarlierRegistration, 'status'>): boolean =>
   status === 'active' || status === 'past_due';
 
-function signupUnderWay(): ServiceError {
+/** The error while a sponsored sign-up of the address is open. */
+export function signupUnderWay(): ServiceError {
   return new ServiceError(
     'CONFLICT',
     'A sponsored transaction opens this subscription: it is registered with its payment.',

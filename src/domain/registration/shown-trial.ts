@@ -15,10 +15,10 @@ import { ServiceError } from '../../errors.ts';
  * place. If the wallet itself registers without naming the offer, it accepts what `standing` shows.
  */
 export function isTrialShown(
-  { offerId, offers, landed }: { offerId?: unknown; offers?: unknown; landed?: unknown },
+  { offerId, offers, relayed }: { offerId?: unknown; offers?: unknown; relayed?: unknown },
   offer: Pick<OpenOffer, 'trialHours'> | undefined,
 ): boolean {
-  const isNamed = offerId !== undefined || offers !== undefined || landed !== undefined;
+  const isNamed = offerId !== undefined || offers !== undefined || relayed !== undefined;
   return isNamed && (offer?.trialHours ?? 0) > 0;
 }
 

@@ -12,6 +12,8 @@
 //     registration may set the terms of its checkout session before the first payment (claiming.ts)
 //   otherwise -> in the merchant's list until it is registered or no longer live
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
+import type { Rpc } from '../../chain/rpc/rpc.ts';
+import { timeOf } from '../../chain/time.ts';
 import { findApp } from '../../db/accounts/apps.ts';
 import { isResumeTaken, readOpenOffers } from '../../db/offers/open-offers.ts';
 import { isSignupOpen } from '../../db/offers/sponsorships.ts';
@@ -21,7 +23,7 @@ import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { lockRegistrations } from '../../db/subscriptions/subscriptions.ts';
 import { deleteUnregistered, insertUnregistered } from '../../db/subscriptions/unregistered.ts';
 import { ServiceError } from '../../errors.ts';
-import type { ChainReader, Network } from '../chain-reads.ts';
+import { type ChainReader, type Network, reaching } from '../chain-reads.ts';
 import { endOf, offersCountAfter, stands } from './ended.ts';
 import { firstPayment, trialOf } from './first-payment.ts';
 import { areOfTwoCustomers, UnknownLanding } from './landed-offer.ts';
@@ -30,7 +32,7 @@ import { checkRegistration, JudgedBefore, storeRegistration } from './registrati
 
 interface Parts {
   sql: Sql;
-  chain: ChainReader;
+  chain: ChainReader & Pick<Rpc, 'getTimesEverywhere'>;
   network: Network;
   /** Minimum amount to collect (PLAN_MINIMUM_AMOUNT). */
   minimum: bigint;
@@ -101,7 +103,8 @@ export async function registerSeen(
     // asked the service for anything.
     const isWithoutOffer = due !== null && ended === undefined;
     if (isWithoutOffer && due > (await publiclyShown(sql, plan, wallet))) return await leave();
-    const keepers = { isUnclaimed: true, isWithoutOffer, judged };
+    const dueAt = isWithoutOffer ? await latestTime(chain, registration.dueAt) : registration.dueAt;
+    const keepers = { isUnclaimed: true, isWithoutOffer, judged, dueAt };
     await sql.begin((tx) => storeRegistration(tx, { ...registration, ...keepers }));
     return 'registered';
   } catch (error) {
@@ -110,6 +113,15 @@ export async function registerSeen(
     if (error.code === 'NOT_FOUND' || isEarly) return 'absent';
     return await leave({ isUnclear: error instanceof UnknownLanding });
   }
+}
+
+/**
+ * The latest of `read` and the clocks of all endpoints. The wait for the wallet begins then: by a
+ * clock that is behind, it would be too short by every other clock.
+ */
+async function latestTime(chain: Pick<Rpc, 'getTimesEverywhere'>, read: Date): Promise<Date> {
+  const times = await reaching(chain.getTimesEverywhere());
+  return times.map(timeOf).reduce((latest, one) => (one > latest ? one : latest), read);
 }
 
 /** What the plan's public terms show to the wallet as due at once, in base units. */

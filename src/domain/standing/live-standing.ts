@@ -12,7 +12,6 @@ import {
   dueAtOnce,
   type LiveTerms,
   type RunningPeriod,
-  type SessionTerms,
   takenOverBy,
   trialEndOf,
   trialOf,
@@ -21,6 +20,7 @@ import type { ReplacedAccount } from '../registration/landed-offer.ts';
 import { PaymentUnderWay } from '../registration/plan-credit.ts';
 import {
   accountsOf,
+  type NamedSession,
   readReplacedBy,
   readUsableOffers,
   registrationTerms,
@@ -63,7 +63,7 @@ export async function readLiveStanding(
   parts: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
   { onPlan, ...live }: Live,
-  session: (SessionTerms & { readonly id: string }) | undefined,
+  session: NamedSession | undefined,
 ): Promise<LiveStanding | undefined> {
   const { sql } = parts;
   const { account, now, subscriptionPda } = live;

@@ -18,8 +18,8 @@ import {
   type LiveTerms,
   type RunningPeriod,
   runningPeriod,
-  type SessionTerms,
 } from '../registration/first-payment.ts';
+import type { NamedSession } from '../registration/registration-terms.ts';
 import { type LiveStanding, readLiveStanding } from './live-standing.ts';
 
 export interface Dues {
@@ -65,7 +65,7 @@ interface Seen {
 export async function readDues(
   parts: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
-  session: (SessionTerms & { readonly id: string }) | undefined,
+  session: NamedSession | undefined,
   seen: Seen,
 ): Promise<Dues> {
   const { account, onPlan, now, minimum } = seen;
@@ -114,7 +114,7 @@ const paidRunning = (running: RunningPeriod | null, left: Remainder | undefined)
 async function liveStanding(
   parts: { sql: Queryable; chain: ChainReader; network: Network },
   plan: PlanRow,
-  session: (SessionTerms & { readonly id: string }) | undefined,
+  session: NamedSession | undefined,
   { earlier, account, subscriptionPda, onPlan, now, left, minimum }: Seen & { left: bigint },
 ): Promise<LiveStanding | undefined> {
   if (account === null) return undefined;

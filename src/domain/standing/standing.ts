@@ -24,7 +24,8 @@ import { pullersOf } from '../plans/plans.ts';
 import { blockOf } from '../plans/selling.ts';
 import type { BlockReason } from '../reasons.ts';
 import { isOfAccount } from '../registration/ended.ts';
-import { type SessionTerms, trialOf } from '../registration/first-payment.ts';
+import { trialOf } from '../registration/first-payment.ts';
+import type { NamedSession } from '../registration/registration-terms.ts';
 import { type Dues, readDues } from './standing-dues.ts';
 
 /**
@@ -102,7 +103,7 @@ export async function readStanding(
   { sql, chain, network, planMinimumAmount: minimum }: Parts,
   plan: PlanRow,
   wallet: string,
-  session?: SessionTerms & { readonly id: string },
+  session?: NamedSession,
 ): Promise<Standing> {
   const { programId } = network;
   const names = { programId, mint: plan.mint };

@@ -157,7 +157,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       await refuseSuspended(sql, { wallet, planId: plan.id });
       const unsigned = await changeTransaction(deps, change, deps.planMinimumAmount);
       const { opening, amounts } = unsigned;
-      const { subscriptionPda, resumes } = opening;
+      const { subscriptionPda, resumes, cancels } = opening;
       const from = addressSubject(request.ip);
       const { made, ...unsponsored } = await askChange(deps, isAsked, change, {
         opening,
@@ -166,7 +166,7 @@ function changeRoute(api: Api, deps: ApiDeps): void {
       });
       if (made !== undefined) return ok({ ...made, subscriptionPda });
       const what = { wallet, purpose: 'subscribe', planId: plan.id, subscriptionPda } as const;
-      const replacing = { resumes, replaces: old.id, changeWhen: when };
+      const replacing = { resumes, cancels, replaces: old.id, changeWhen: when };
       const offer = await offerTransaction(sql, opening, { ...what, ...replacing });
       return ok({
         ...offer,

@@ -11,6 +11,7 @@ import { groundHasEnded, otherMayLand, readTakeable } from '../../domain/offers/
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { takeOffer } from '../../domain/registration/one-per-customer.ts';
+import { UnlistedLanding } from '../../domain/registration/registration-terms.ts';
 import { checkRegistration, storeRegistration } from '../../domain/registration/registration.ts';
 import { ServiceError } from '../../errors.ts';
 import { assertReachesPlan } from '../door/bound.ts';
@@ -66,7 +67,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       config: { openToSuspended: true, waits: 'paying' },
       schema: {
         summary: 'Send a transaction signed by your wallet',
-        description: `${DESCRIPTION} A subscription that it creates is registered.`,
+        description: `${DESCRIPTION} A subscription that it creates is registered, with the terms of the newest transaction that opened or resumed its account.`,
         tags: ['subscriber'],
         security: [{ walletJwt: [] }],
         body,
@@ -167,10 +168,11 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
 /**
  * Returns the subscription that a confirmed transaction created or changed. A subscription that the
  * transaction created is registered first, unless its registration has ended since the wallet asked
- * for the transaction. Returns undefined for any other transaction.
+ * for the transaction. Where the account's history does not list the transaction in time, a keeper
+ * registers it. Returns undefined for any other transaction.
  */
-async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: SignedOffer) {
-  const { purpose, planId, subscriptionPda, wallet, checkoutSessionId } = offer;
+async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer, signature }: SignedOffer) {
+  const { purpose, planId, subscriptionPda, wallet } = offer;
   if (subscriptionPda === null || planId === null) return undefined;
   const found = async () => {
     const id = await findLiveRegistration(sql, subscriptionPda);
@@ -189,8 +191,7 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
           planId,
           subscriptionPda,
           wallet,
-          landed: offer,
-          ...(checkoutSessionId !== null && { checkoutSessionId }),
+          relayed: { offerId: offer.id, signature },
         }),
       { retries: 4, minTimeout: 200, shouldRetry: ({ error }) => isAbsent(error) },
     );
@@ -198,7 +199,8 @@ async function subscriptionOf({ sql, chain, network }: ApiDeps, { offer }: Signe
     const id = await sql.begin((tx) => storeRegistration(tx, { ...registration, askedAt }));
     return await findSubscription(sql, id);
   } catch (error) {
-    if (error instanceof ServiceError && error.code === 'CONFLICT') return found();
+    const isConflict = error instanceof ServiceError && error.code === 'CONFLICT';
+    if (isConflict || error instanceof UnlistedLanding) return found();
     throw error;
   }
 }

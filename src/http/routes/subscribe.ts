@@ -191,9 +191,10 @@ async function offerOpening(
     trialHours: number;
   },
 ): Promise<Offer> {
-  const { subscriptionPda, resumes, blockHeight } = opening;
+  const { subscriptionPda, resumes, cancels, blockHeight } = opening;
   const purpose = 'subscribe';
-  const what = { wallet, purpose, planId, subscriptionPda, resumes, trialHours } as const;
+  const does = { purpose, resumes, cancels } as const;
+  const what = { wallet, planId, subscriptionPda, ...does, trialHours };
   const reservations = await readReservations(parts, session, subscriptionPda);
   return parts.sql.begin(async (tx) => {
     if (session === undefined) return offerTransaction(tx, opening, what);
@@ -229,7 +230,7 @@ async function changeInSession(
     changeTransaction(deps, change, deps.planMinimumAmount),
     readStanding(deps, plan, wallet, session),
   ]);
-  const { subscriptionPda, resumes } = opening;
+  const { subscriptionPda, resumes, cancels } = opening;
   const { made, ...unsponsored } = await askChange(deps, isAsked, change, { opening, from, shown });
   if (made !== undefined) {
     const { transaction, offerId, minContextSlot, sponsored: pays, notSponsored, ...view } = made;
@@ -243,6 +244,7 @@ async function changeInSession(
     planId: plan.id,
     subscriptionPda,
     resumes,
+    cancels,
     checkoutSessionId: session.id,
     replaces: old.id,
     changeWhen: when,

@@ -95,12 +95,12 @@ function registerRoute(api: Api, deps: ApiDeps): void {
             checkoutSessionId: Type.Optional({
               ...Id,
               description:
-                'The checkout session in which you subscribed; externalId and metadata are taken from it.',
+                'The checkout session in which you subscribed; externalId and metadata are taken from it. CONFLICT after a change of plan that was not asked for in it, and for a session with replaces without its change.',
             }),
             offerId: Type.Optional({
               ...Id,
               description:
-                'The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed.',
+                'The open offer whose transaction you sent. It decides between offers of different terms where the chain does not show which of them landed. CONFLICT if it counts only once it has landed (its checkout has expired, or it changes the plan of a subscription that runs) and the chain does not show that.',
             }),
           },
           { additionalProperties: false },
@@ -276,7 +276,7 @@ function signingRoutes(api: Api, deps: ApiDeps): void {
           // for a sponsor.
           const isAsked = request.body?.sponsored === true;
           const unsponsored = { notSponsored: isAsked ? notSponsored('running') : null };
-          const shown = { resumes: opening.resumes, trialHours: trialHours ?? 0 };
+          const shown = { resumes: opening.resumes, cancels: false, trialHours: trialHours ?? 0 };
           const how = { ...what, purpose: 'subscribe', ...shown } as const;
           const offer = await offerTransaction(sql, opening, how);
           return ok({ ...offer, ...paidByWallet(unsponsored) });

@@ -50,7 +50,7 @@ async function signed(stage: Stage, wallet: Keypair): Promise<TakenOffer> {
   const offer: TakenOffer['offer'] = {
     ...{ id: '', wallet: wallet.address, blockhash, lastValidBlockHeight, purpose: 'subscribe' },
     ...{ message: Buffer.alloc(0), planId: null, subscriptionPda: null, checkoutSessionId: null },
-    ...{ resumes: false, replaces: null, changeWhen: null, trialHours: null },
+    ...{ resumes: false, replaces: null, changeWhen: null, cancels: null, trialHours: null },
     offeredAt: new Date(),
     blockhashSlot: 0n,
   };

@@ -43,6 +43,7 @@ void t.test('a failure is stored for ten seconds', async (t) => {
       resumes: false,
       replaces: null,
       changeWhen: null,
+      cancels: null,
       trialHours: null,
       blockhashSlot: 0n,
       offeredAt: new Date(),

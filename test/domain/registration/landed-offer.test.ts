@@ -7,7 +7,7 @@ import type { Landing } from '../../../src/domain/registration/landing.ts';
 const offer = (id: string, more: Partial<OpenOffer> = {}): OpenOffer => ({
   ...{ id, blockhash: `hash of ${id}`, signature: null, checkoutSessionId: null },
   ...{ externalId: null, trialHours: null, replaces: null, changeWhen: null, isLapsed: false },
-  isTaken: false,
+  ...{ isTaken: false, resumes: false, cancels: null, expiresAt: null },
   ...{ discountPercent: null, discountAmount: null, discountPeriods: null },
   offeredAt: new Date(0),
   ...more,
@@ -35,12 +35,14 @@ async function found(
     landing,
     isWhole = landing !== undefined,
     named,
+    isNamed = false,
     isRunning = false,
     isKeepers = false,
   }: {
     landing?: Landing | readonly Landing[];
     isWhole?: boolean;
     named?: OpenOffer;
+    isNamed?: boolean;
     isRunning?: boolean;
     isKeepers?: boolean;
   } = {},
@@ -54,9 +56,10 @@ async function found(
       return Promise.resolve({ found: landing === undefined ? [] : [landing].flat(), isWhole });
     },
     named,
-    dueUnder: ({ id }) => Promise.resolve(dues.get(id) ?? 0n),
+    isNamed,
+    dueUnder: ({ offer: { id } }) => Promise.resolve(dues.get(id) ?? 0n),
   });
-  return { id: chosen?.id, reads };
+  return { id: chosen?.offer.id, reads };
 }
 
 void t.test('the chain is read only for offers with different terms', async (t) => {
@@ -153,6 +156,71 @@ void t.test(
         await t.rejects(found(offers, { ...part, landing: landed({ kind: 'resumed' }) }), unknown);
       }
     t.equal((await found([plain, most], part)).id, most.id, 'all of them fit');
+  },
+);
+
+void t.test(
+  'one blockhash for several offers: what the landing has cancelled decides',
+  async (t) => {
+    const same = { blockhash: 'same' };
+    const change = { ...now, ...same, cancels: true };
+    const plainOne = { ...plain, ...same, cancels: false };
+    const landing = landed(same);
+    const cancelling = landed({ ...same, cancels: ['address of old'] });
+    for (const isKeepers of [true, false]) {
+      t.equal((await found([change, plainOne], { isKeepers, landing })).id, plain.id);
+      t.equal((await found([change, plainOne], { isKeepers, landing: cancelling })).id, now.id);
+    }
+    const cancelledBefore = { ...now, ...same, cancels: false };
+    const running = { isRunning: true, isKeepers: true };
+    t.equal((await found([cancelledBefore], { ...running, landing })).id, now.id, 'resumed since');
+    t.equal((await found([cancelledBefore], { ...running, landing: cancelling })).id, undefined);
+  },
+);
+
+void t.test(
+  'by what it has cancelled, a landing counts until soon after its checkout',
+  async (t) => {
+    const expiresAt = new Date(1_000_000);
+    const change = { ...now, cancels: true, checkoutSessionId: 'half', isLapsed: true, expiresAt };
+    const at = (seconds: bigint) =>
+      found([change], { landing: landed({ at: seconds, cancels: ['address of old'] }) });
+    t.equal((await at(1_060n)).id, now.id);
+    t.equal((await at(1_121n)).id, undefined);
+    const made = landed({ at: 9_000n, cancels: ['address of old'], blockhash: change.blockhash });
+    t.equal((await found([change], { landing: made })).id, now.id, 'its blockhash');
+  },
+);
+
+void t.test(
+  'the newest landing comes from no offer: an older one does not decide alone',
+  async (t) => {
+    const newest = landed({ signature: 'newest', kind: 'resumed' });
+    const landing = [newest, landed({ blockhash: plain.blockhash })];
+    const resuming = { ...half, resumes: true };
+    const dearer = { ...plain, id: '6', checkoutSessionId: 'dearer', resumes: true };
+    dues.set(dearer.id, 20n);
+    t.equal((await found([plain, resuming], { landing, isKeepers: true })).id, half.id, 'lowest');
+    t.equal((await found([plain, dearer], { landing, isKeepers: true })).id, plain.id, 'lowest');
+    t.equal((await found([plain, dearer], { landing, named: dearer })).id, dearer.id, 'named');
+    t.equal((await found([plain, half], { landing })).id, plain.id, 'half opens an account');
+  },
+);
+
+void t.test(
+  'the wallet names an offer that does not fit: it counts only if it landed',
+  async (t) => {
+    const lapsed = { ...half, isLapsed: true };
+    const names = { named: lapsed, isNamed: true };
+    for (const offers of [[lapsed], [lapsed, plain]])
+      for (const landing of [undefined, landed({})])
+        await t.rejects(found(offers, { ...names, ...(landing && { landing }) }), {
+          code: 'CONFLICT',
+        });
+    const other = landed({ blockhash: plain.blockhash });
+    t.equal((await found([lapsed, plain], { ...names, landing: other })).id, plain.id);
+    const own = landed({ blockhash: lapsed.blockhash });
+    t.equal((await found([lapsed, plain], { ...names, landing: own })).id, half.id);
   },
 );
 
