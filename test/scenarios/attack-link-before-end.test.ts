@@ -1,0 +1,35 @@
+// A forced end waits for the lock of its subscription, and a checkout session is created meanwhile:
+// before the end, so it does not lift it.
+import { setTimeout as pause } from 'node:timers/promises';
+import t from 'tap';
+import { startApiStage } from '../fixtures/api-stage.ts';
+import { merchantOf } from '../fixtures/shown-terms.ts';
+
+void t.test('a link from before the forced end does not lift it', async (t) => {
+  const stage = await startApiStage(t);
+  const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });
+  const merchant = await merchantOf(stage, plan);
+  const keeper = await stage.startKeeper();
+  const buyer = await stage.buyer(plan);
+  const first = await buyer.buy();
+  await stage.quiet();
+  await keeper.stop();
+  const path = `${merchant.path}/subscriptions/${first.id}/cancel`;
+  const force = () =>
+    stage.api.call('POST', path, { token: merchant.token, body: { mode: 'force' } });
+  let forcing: ReturnType<typeof force> | undefined;
+  await stage.sql.begin(async (tx) => {
+    await tx`select from subscriptions where id = ${first.id} for update`;
+    forcing = force();
+    await pause(500);
+    await merchant.session({ subscriberWallet: buyer.wallet });
+    await pause(100);
+  });
+  t.equal((await forcing)?.status, 200);
+  const [order] = await stage.sql<{ before: boolean }[]>`
+    select c.created_at < s.stopped_at as before from checkout_sessions c, subscriptions s`;
+  t.same(order, { before: true }, 'the link is older than the end');
+  const standing = await buyer.get(`plans/${plan.id}/standing`);
+  t.match(standing.body.data, { endedByMerchant: true });
+  t.equal((await buyer.register(first.pda)).status, 409);
+});

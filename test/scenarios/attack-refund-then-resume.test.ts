@@ -1,0 +1,60 @@
+// A refund of the whole running period lands, and the wallet resumes, or registers the account
+// again, before a keeper has recorded the refund. The period was refunded by then, so it gives no
+// access.
+import t, { type Test } from 'tap';
+import { startPlanChanges } from '../fixtures/plan-changes.ts';
+
+/** A paid subscription without a keeper, and a function that refunds its payment on chain. */
+async function begin(t: Test) {
+  const scene = await startPlanChanges(t, [10]);
+  const { stage, plans, buyer } = scene;
+  const plan = plans[0]!;
+  const { token } = await stage.seller(plan);
+  const keeper = await stage.startKeeper();
+  const first = await buyer.buy();
+  await stage.quiet();
+  const refund = async () => {
+    const [{ id }] = await stage.sql<[{ id: string }]>`select id from payments`;
+    stage.net.fund(plan.merchant.address, { usdc: 50_000_000n, lamports: 1_000_000_000n });
+    const path = `/merchant/apps/${plan.appId}/transactions/${id}/refunds`;
+    const asked = await stage.api.call<{ transaction: string }>('POST', path, { token, body: {} });
+    await stage.land(plan.merchant, asked.body.data.transaction);
+    stage.net.passSeconds(5);
+  };
+  /** A keeper reads the account first, and records the refund after that. */
+  const read = async () => {
+    // As a notice does.
+    await stage.sql`update subscriptions set due_at = created_at`;
+    await stage.parts().collect();
+    await stage.startKeeper();
+    stage.net.mineBlocks(60);
+    await stage.until('the refund is recorded', async () => {
+      const [row] = await stage.sql`select 1 from refunds where status = 'succeeded'`;
+      return row !== undefined;
+    });
+    await stage.quiet();
+    return scene.access(plan);
+  };
+  return { ...scene, keeper, first, refund, read };
+}
+
+void t.test('resumed', async (t) => {
+  const { stage, buyer, keeper, first, refund, read } = await begin(t);
+  await buyer.cancel(first);
+  await stage.until('cancelled', async () => (await stage.row(first)).cancelRequestedAt !== null);
+  await stage.quiet();
+  await keeper.stop();
+  await refund();
+  const { body } = await buyer.post<{ transaction: string }>(`subscriptions/${first.id}/resume`);
+  await stage.land(buyer.keypair, body.data.transaction);
+  t.match(await read(), { hasAccess: false, reason: 'refunded' });
+});
+
+void t.test('registered again', async (t) => {
+  const { keeper, first, refund, read, forceAndReinstate, register } = await begin(t);
+  await keeper.stop();
+  await refund();
+  await forceAndReinstate(first);
+  t.equal((await register(first)).status, 201);
+  t.match(await read(), { hasAccess: false, reason: 'refunded' });
+});
