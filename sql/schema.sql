@@ -1266,6 +1266,7 @@ create table subscriptions (
   pulled_through timestamp with time zone,
   without_offer boolean not null default false,
   failed_lookups integer not null default 0,
+  resumed_at timestamp with time zone,
   constraint cancel_request_is_whole CHECK (((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL))),
   constraint cancelled_has_time CHECK (((status = 'cancelled'::text) = (cancelled_at IS NOT NULL))),
   constraint discount_is_whole CHECK (((num_nonnulls(discount_percent, discount_amount) <= 1) AND ((discount_periods IS NULL) OR (num_nonnulls(discount_percent, discount_amount) = 1)))),
@@ -1325,7 +1326,7 @@ comment on column subscriptions.lease_until is 'database time until which the ke
 comment on column subscriptions.chain_failure_period is 'start of the on-chain period whose payment last failed on chain for the subscriber''s reason; a payment of that period is simulated first and sent alone';
 comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
 comment on column subscriptions.charged_from is 'chain time from which the on-chain period that contains it is charged: of a resume or a registration inside the period, or of a late first try of its payment';
-comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
+comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded in full before the wallet resumed, or became credit: that period gives no access';
 comment on column subscriptions.reinstated_at is 'the merchant lifted the end: the wallet may register the same account again, and a keeper registers it for a wallet that cannot sign in';
 comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
 comment on column subscriptions.own_ids_from is 'who set external_id and metadata last; null without either';
@@ -1335,11 +1336,12 @@ comment on column subscriptions.replaces is 'the subscription that this one repl
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
-comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; ended_at is chain time';
+comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; of one that was replaced after its end: when it was replaced; ended_at is chain time';
 comment on column subscriptions.pullable is 'false once the account of an ended subscription is gone, expired or registered anew: nothing can be pulled from it for this row';
 comment on column subscriptions.pulled_through is 'end of the last period in which another puller than a keeper pulled after the end; null: no keeper has read the account since the end. It gives no access';
 comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
 comment on column subscriptions.failed_lookups is 'look-ups that did not find every payment that the account counts; from eight on the keeper stops looking';
+comment on column subscriptions.resumed_at is 'chain time at which a keeper last saw the wallet''s resume, else that of the registration; null: registered by an older release, and not resumed since';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
 CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (

@@ -184,11 +184,7 @@ async function stopOf(stage: ApiStage, { id }: Subscription): Promise<Date | nul
 
 /** The relay takes the transaction of this offer, as an older release did after the end too. */
 const relays = (stage: ApiStage, id: string) =>
-  recordRelayed(
-    stage.sql,
-    { id, purpose: 'subscribe', replaces: null, subscriptionPda: null },
-    { signature: id, blockhash: id },
-  );
+  recordRelayed(stage.sql, { id }, { signature: id, blockhash: id });
 
 void t.test(
   'no end is undone: by a start, by the rule, or by the offers from before the end that an upgrade left open',
@@ -277,12 +273,13 @@ void t.test(
         ...{ appId, planId, subscriptionPda: first.pda, wallet: buyer.wallet },
       });
       const account = (await stage.onChain(first))!;
-      const newest = { id: first.id, stoppedAt: (await stopOf(stage, first))! };
+      const newest = { id: first.id, stoppedAt: (await stopOf(stage, first))!, replacedBy: null };
       const others = [
         undefined,
         { newest: undefined, account },
         { newest: { ...newest, id: ends.merchant.first.id }, account },
         { newest: { ...newest, stoppedAt: null }, account },
+        { newest: { ...newest, replacedBy: ends.replaced.first.id }, account },
         { newest, account: { ...account, initId: account.initId + 1n } },
       ];
       for (const judged of others)

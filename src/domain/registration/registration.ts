@@ -1,12 +1,7 @@
 // Registration stores a subscription. The chain must show a live subscription of this wallet to
 // this plan, with the plan's terms.
 import { planIn, subscriptionIn } from '../../chain/program/accounts.ts';
-import { subscriptionAddress } from '../../chain/program/addresses.ts';
-import {
-  ChainDataError,
-  type PlanAccount,
-  type SubscriptionAccount,
-} from '../../chain/program/layouts.ts';
+import { ChainDataError } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { findApp } from '../../db/accounts/apps.ts';
@@ -21,8 +16,8 @@ import {
 import { lockCustomer } from '../../db/subscriptions/customers.ts';
 import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import { endRefundedAccess } from '../../db/subscriptions/refunded.ts';
 import {
-  endRefundedAccess,
   endReplacedRegistration,
   insertRegistration,
   lockRegistrations,
@@ -32,12 +27,12 @@ import { invalidField, ServiceError } from '../../errors.ts';
 import { lockSuspended } from '../accounts/suspended.ts';
 import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
 import { appendEvents } from '../outbox/events.ts';
-import { observePlan, partiesOf, planFaults } from '../plans/plans.ts';
-import { OWN_PLAN_FAULT } from '../plans/selling.ts';
+import { observePlan } from '../plans/plans.ts';
 import { refuseExpired } from './checkout.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
 import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
 import { dueAtOnce } from './first-payment.ts';
+import { judgeRegistration, refuseClosed } from './judged-account.ts';
 import { keptIds } from './kept-ids.ts';
 import { noteDuplicate } from './one-per-customer.ts';
 import { ownTermsOf, takenTerms } from './own-terms.ts';
@@ -112,7 +107,10 @@ export async function checkRegistration(
       ? (request.offers ?? (await readUsableOffers(sql, { ...of, after: null })))
       : [landed];
   const replaced = await readReplacedBy(sql, open);
-  const seen = await readLive(chain, network, plan, request, replaced);
+  const seen = await readLive(chain, network, plan, request, {
+    replaced,
+    isOffered: open.length > 0,
+  });
   const { account, period, slot, now } = seen;
   const earlier = await findNewestRegistration(sql, subscriptionPda);
   const isSame = earlier !== undefined && isOfAccount(earlier, account);
@@ -127,6 +125,7 @@ export async function checkRegistration(
     { session: own.session, offerId: request.offerId },
   );
   const offer = landed ?? chosen.offer;
+  refuseClosed(plan, { isOffered: offer !== undefined });
   const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
   if (own.session !== undefined && !isSessionOffered) refuseExpired(own.session);
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
@@ -147,6 +146,7 @@ export async function checkRegistration(
     trialHours: landed?.trialHours ?? terms.trialHours,
     isTrialShown: isTrialShown(request, offer),
     isSessionOffered,
+    isOffered: offer !== undefined,
     dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
@@ -154,7 +154,7 @@ export async function checkRegistration(
   if (row === undefined || when === null) return registration;
   const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
   const kept = keptIds(row, taken);
-  return { ...registration, ...kept, allowSecond: true, change };
+  return { ...registration, ...kept, change };
 }
 
 /**
@@ -166,7 +166,7 @@ async function readLive(
   network: Network,
   plan: PlanRow,
   request: RegistrationRequest,
-  replaced: ReadonlyMap<string, ReplacedRow>,
+  { replaced, isOffered }: { replaced: ReadonlyMap<string, ReplacedRow>; isOffered: boolean },
 ) {
   const { accounts, slot, now } = await readAccounts(chain, [
     request.subscriptionPda,
@@ -176,7 +176,7 @@ async function readLive(
   const decoded = (place: number) =>
     decoding(() => subscriptionIn(accounts[place] ?? null, network.programId));
   const onPlan = decoding(() => planIn(accounts[1] ?? null, network.programId));
-  const given = { subscription: decoded(0), plan: onPlan, now };
+  const given = { subscription: decoded(0), plan: onPlan, now, isOffered };
   const account = judgeRegistration(request, plan, network, given);
   const period = pullPeriod(account, onPlan, now);
   const runs = (place: number) => decoded(place + 2)?.expiresAt === 0n;
@@ -190,50 +190,6 @@ async function readLive(
 function checkNamed({ offerId }: RegistrationRequest, offers: readonly OpenOffer[]): void {
   if (offerId !== undefined && !offers.some(({ id }) => id === offerId))
     throw invalidField('offerId', 'is no open offer to your wallet for this subscription');
-}
-
-/**
- * Validates the accounts and returns the subscription account. `seen.now` is chain time in Unix
- * seconds. Throws as `checkRegistration` does.
- */
-function judgeRegistration(
-  { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
-  plan: PlanRow,
-  network: Network,
-  seen: { subscription: SubscriptionAccount | null; plan: PlanAccount | null; now: bigint },
-): SubscriptionAccount {
-  const { subscription } = seen;
-  if (subscription === null)
-    throw new ServiceError('NOT_FOUND', `There is no subscription at ${subscriptionPda} on chain.`);
-  if (subscription.subscriber !== wallet)
-    throw new ServiceError('FORBIDDEN', 'This subscription belongs to another wallet.');
-  if (
-    subscriptionPda !== subscriptionAddress(network.programId, plan.planPda, wallet).address ||
-    subscription.plan !== plan.planPda
-  ) {
-    throw invalidField('subscriptionPda', 'is not the address of your subscription to this plan');
-  }
-  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
-  if (plan.status !== 'active') {
-    const why = {
-      pending: 'is not published on chain yet',
-      sunset: 'takes no new subscriptions',
-      ended: 'has ended',
-    }[plan.status];
-    throw invalidField('planId', why);
-  }
-  if (seen.plan === null || planFaults(plan, seen.plan, partiesOf(plan, network)).length > 0)
-    throw invalidField('planId', 'is not on chain with its terms any more');
-  if (seen.plan.endTs !== 0n && seen.now >= seen.plan.endTs)
-    throw invalidField('planId', 'has ended');
-  const sameTerms =
-    subscription.amount === plan.amount &&
-    subscription.periodHours === BigInt(plan.periodHours) &&
-    plan.chainCreatedAt !== null &&
-    subscription.planCreatedAt === unixSeconds(plan.chainCreatedAt);
-  if (!sameTerms) throw invalidField('subscriptionPda', 'has other terms than the plan');
-  if (subscription.expiresAt !== 0n) throw invalidField('subscriptionPda', 'is cancelled on chain');
-  return subscription;
 }
 
 /**
@@ -274,7 +230,8 @@ export async function storeRegistration(
       await endOffers(sql, registration.subscriptionPda);
       await deleteUnregistered(sql, [registration.subscriptionPda]);
     }
-    const { allowSecond = false } = registration;
+    // What replaces the customer's subscription is no second one.
+    const allowSecond = registration.allowSecond === true || taken !== undefined;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
     const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);

@@ -5,13 +5,15 @@ import { readAskedAt } from '../../db/offers/open-offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
+import { checkGround, lockGround, readGround } from '../../domain/offers/ground.ts';
 import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
-import { findSignedOffer, lastHeightOf, type SignedOffer } from '../../domain/offers/relay.ts';
 import {
-  groundHasEnded,
-  otherMayLand,
-  readDeadBefore,
-} from '../../domain/offers/relayed-before.ts';
+  findSignedOffer,
+  hasLanded,
+  lastHeightOf,
+  type SignedOffer,
+} from '../../domain/offers/relay.ts';
+import { otherMayLand, readDeadBefore } from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { takeOffer } from '../../domain/registration/one-per-customer.ts';
@@ -52,7 +54,7 @@ const outcome = {
 };
 const DESCRIPTION =
   'Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. ' +
-  'While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. ' +
+  'While another transaction of the same offer may land, it is CONFLICT; so is, unless it has landed already, what asking for it again would refuse by now (such as a change of a subscription that has ended or was replaced), and a refund that another transaction has paid. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
 /**
@@ -95,14 +97,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           wallet,
           ...(planId !== null && { planId }),
         });
-      const dead = await readDeadBefore(sql, deps.chain, signed);
-      await takeOffer(deps, signed.offer, async (tx, blockHeight) => {
-        if (blockHeight !== undefined)
-          await reserveOffer(tx, signed.offer.id, lastHeightOf(signed, blockHeight));
-        const taken = await recordRelayed(tx, signed.offer, signed, dead);
-        if (taken === 'other') throw otherMayLand();
-        if (taken === 'ended') throw groundHasEnded(purpose);
-      });
+      await takeSigned(deps, signed);
       const result = await relay(signed);
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
@@ -119,6 +114,31 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
       });
     },
   );
+}
+
+/**
+ * Stores that the signed transaction is taken, before it is first sent. Throws as asking for its
+ * offer would by now (ground.ts), and CONFLICT while another transaction of the offer may land. A
+ * transaction that has landed already is not refused, and not stored as taken now.
+ */
+async function takeSigned(deps: ApiDeps, signed: SignedOffer): Promise<void> {
+  const { sql, chain } = deps;
+  const { offer } = signed;
+  try {
+    const dead = await readDeadBefore(sql, chain, signed);
+    const known = await readGround(deps, offer);
+    await takeOffer(deps, offer, async (tx, blockHeight) => {
+      await lockGround(tx, offer);
+      if (blockHeight !== undefined)
+        await reserveOffer(tx, offer.id, lastHeightOf(signed, blockHeight));
+      const taken = await recordRelayed(tx, offer, signed, dead);
+      if (taken === 'other') throw otherMayLand();
+      if (taken === 'new') await checkGround(tx, offer, known);
+    });
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'CONFLICT') throw error;
+    if (!(await hasLanded(chain, signed))) throw error;
+  }
 }
 
 /**
@@ -150,7 +170,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const take = () => recordRelayed(sql, signed.offer, signed, dead);
       // A refund that failed in its simulation costs its wallet nothing, so it stays open.
       const result = await relay(signed, async () => {
-        if ((await take()) !== 'stored') throw otherMayLand();
+        if ((await take()) === 'other') throw otherMayLand();
       });
       // The wallet may have sent it itself, so that the relay had nothing to send.
       if (result.status === 'confirmed' || result.status === 'pending') await take();

@@ -5,7 +5,7 @@ import type { Plan } from '../fixtures/billing.ts';
 import { startPlanChanges } from '../fixtures/plan-changes.ts';
 import { merchantOf } from '../fixtures/shown-terms.ts';
 
-void t.test('a change that takes over nothing is a duplicate', async (t) => {
+void t.test('a second change that takes over nothing is registered as a duplicate', async (t) => {
   const { stage, plans, buyer, ask, newest } = await startPlanChanges(t, [100, 150, 120]);
   const [plan, one, other] = plans as [Plan, Plan, Plan];
   const merchant = await merchantOf(stage, plan);
@@ -33,6 +33,12 @@ void t.test('a change that takes over nothing is a duplicate', async (t) => {
   const rows = await stage.sql<{ externalId: string | null; duplicateOf: string | null }[]>`
     select external_id, duplicate_of from subscriptions
     where id in (${second.id}, ${third.id}) order by id`;
-  t.match(rows.map(({ externalId }) => externalId), ['alice', 'alice']);
-  t.ok(rows.some(({ duplicateOf }) => duplicateOf !== null), 'one is the duplicate of the other');
+  t.match(
+    rows.map(({ externalId }) => externalId),
+    ['alice', 'alice'],
+  );
+  t.ok(
+    rows.some(({ duplicateOf }) => duplicateOf !== null),
+    'one is the duplicate of the other',
+  );
 });
