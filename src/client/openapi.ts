@@ -5005,6 +5005,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** With closeAuthority: credit of the wallet’s subscriptions that is lost with them, in base units. Absent if there is none. */
+                            credit?: string;
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             notSponsored: components["schemas"]["NotSponsored"] | null;

@@ -166,3 +166,11 @@ export async function readRemainder(
 export async function clearCredit(sql: Transaction, id: string): Promise<void> {
   await sql`update subscriptions set credit = 0, updated_at = now() where id = ${id}`;
 }
+
+/** Returns the credit (base units) that the wallet's registrations have left, live or ended. */
+export async function sumCreditOf(sql: Queryable, wallet: string): Promise<bigint> {
+  const [row] = await sql<[{ credit: bigint }]>`
+    select coalesce(sum(credit), 0)::int8 as credit from subscriptions
+    where subscriber_wallet = ${wallet}`;
+  return row.credit;
+}

@@ -149,8 +149,8 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   hasLanded?: boolean;
   /**
-   * Whether the account comes from an offer of the service. An offer is made only while its plan is
-   * sold, so the registration is stored although the plan was sunset since.
+   * Whether the account comes from a change of plan or a transaction that the relay sent. Both were
+   * begun while the plan was sold, so the registration is stored although it was sunset since.
    */
   isOffered?: boolean;
   /**

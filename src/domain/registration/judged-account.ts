@@ -17,8 +17,9 @@ interface SeenAccounts {
 }
 
 /**
- * Throws VALIDATION_ERROR if the plan's record takes no subscriptions. An offer is made only while
- * the plan is sold, so what the service has offered is registered after a sunset too.
+ * Throws VALIDATION_ERROR if the plan's record takes no subscriptions. `isOffered`: the account
+ * comes from a change of plan, or from a transaction that the relay sent. Both are offered and
+ * taken only while the plan is sold, so they are registered after a sunset too.
  */
 export function refuseClosed(
   { status }: Pick<PlanRow, 'status'>,
@@ -35,8 +36,7 @@ export function refuseClosed(
 
 /**
  * Validates the accounts and returns the subscription account. `seen.now` is chain time in Unix
- * seconds. `isOffered` is true if the service has offered to subscribe at this address: then the
- * plan may have been sunset since. Throws as `checkRegistration` does.
+ * seconds. `isOffered`: see refuseClosed(). Throws as `checkRegistration` does.
  */
 export function judgeRegistration(
   { wallet, subscriptionPda }: { wallet: string; subscriptionPda: string },

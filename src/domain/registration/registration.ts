@@ -109,7 +109,7 @@ export async function checkRegistration(
   const replaced = await readReplacedBy(sql, open);
   const seen = await readLive(chain, network, plan, request, {
     replaced,
-    isOffered: open.length > 0,
+    isOffered: landed !== undefined || open.some(({ replaces }) => replaces !== null),
   });
   const { account, period, slot, now } = seen;
   const earlier = await findNewestRegistration(sql, subscriptionPda);
@@ -125,7 +125,8 @@ export async function checkRegistration(
     { session: own.session, offerId: request.offerId },
   );
   const offer = landed ?? chosen.offer;
-  refuseClosed(plan, { isOffered: offer !== undefined });
+  const isOffered = landed !== undefined || (offer?.replaces ?? null) !== null;
+  refuseClosed(plan, { isOffered });
   const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
   if (own.session !== undefined && !isSessionOffered) refuseExpired(own.session);
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
@@ -146,7 +147,7 @@ export async function checkRegistration(
     trialHours: landed?.trialHours ?? terms.trialHours,
     isTrialShown: isTrialShown(request, offer),
     isSessionOffered,
-    isOffered: offer !== undefined,
+    isOffered,
     dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
