@@ -131,7 +131,6 @@ export async function checkRegistration(
   if (own.session !== undefined && !isSessionOffered) refuseExpired(own.session);
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
   const { chargedFrom, landedAt: at } = live;
-  const isUnoffered = offer === undefined && own.session === undefined;
   const registration = {
     appId: app.id,
     planId: plan.id,
@@ -148,7 +147,7 @@ export async function checkRegistration(
     isTrialShown: isTrialShown(request, offer),
     isSessionOffered,
     isOffered,
-    dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
+    dueWithoutOffer: (offer ?? own.session) ? null : await dueAtOnce(sql, live, terms),
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
   const row = id === null ? undefined : replaced.get(id);
