@@ -1281,6 +1281,7 @@ create table subscriptions (
   starts_at timestamp with time zone,
   credit bigint not null default 0,
   paid_through timestamp with time zone,
+  resumed_at timestamp with time zone,
   refunded_through timestamp with time zone,
   period_pulled bigint not null default 0,
   next_payment_due timestamp with time zone,
@@ -1367,7 +1368,8 @@ comment on column subscriptions.replaces is 'the subscription that this one repl
 comment on column subscriptions.replaced_at is 'chain time at which replaced_by takes over; access lasts until then and for the grace';
 comment on column subscriptions.starts_at is 'the first payment is deferred to this chain time, the end of what was paid to the replaced subscription';
 comment on column subscriptions.credit is 'base units of the replaced subscription that are not spent yet; the next payments spend them';
-comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded before the wallet resumed: that period gives no access';
+comment on column subscriptions.resumed_at is 'chain time at which a keeper last saw the wallet''s resume, else that of the registration';
+comment on column subscriptions.refunded_through is 'end of a paid period whose payment was refunded in full before the wallet resumed, or became credit: that period gives no access';
 comment on column subscriptions.period_pulled is 'base units known to be pulled in the period that paid_through ends; more on chain means a further pull';
 comment on column subscriptions.announced_due is 'the next_payment_due of the last renewal_upcoming event, so that each due time is announced once';
 comment on column subscriptions.announced_notices is 'how many of the plan''s notices of announced_due were sent';
@@ -1375,7 +1377,7 @@ comment on column subscriptions.chain_failure_period is 'start of the on-chain p
 comment on column subscriptions.early_tries is 'payments of chain_failure_period that a top-up made due before their scheduled retry; at most two';
 comment on column subscriptions.cancel_requested_by is 'subscriber_here: the wallet cancelled through the API, and its account on chain has not shown it yet';
 comment on column subscriptions.ended_at is 'chain time at which it was cancelled or expired; no later write changes it';
-comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; ended_at is chain time';
+comment on column subscriptions.stopped_at is 'when the registration ended or a change of plan replaced it, whichever was first, by the database''s clock; of one that was replaced after its end: when it was replaced; ended_at is chain time';
 comment on column subscriptions.reinstated_at is 'the merchant lifted the end: the wallet may register the same account again, and a keeper registers it for a wallet that cannot sign in';
 comment on column subscriptions.pullable is 'false once the account of an ended subscription is gone, expired or registered anew: nothing can be pulled from it for this row';
 comment on column subscriptions.pulled_through is 'end of the last period in which another puller than a keeper pulled after the end; null: no keeper has read the account since the end. It gives no access';

@@ -317,7 +317,7 @@ export interface paths {
         get?: never;
         /**
          * Lift a force-cancel
-         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its externalId or wallet does the same. For a wallet off the curve, which cannot sign in, it lifts any end while the account is live: a keeper then registers it.
+         * The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its wallet, or for its externalId unless the wallet has set that, does the same. For a wallet off the curve, which cannot sign in, it lifts any end while the account is live: a keeper then registers it.
          */
         post: operations["createReinstatement"];
     };
@@ -465,7 +465,7 @@ export interface paths {
         get: operations["listAllTransactions"];
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active. A refund may take four seconds more, while too few Solana nodes answer to show that nothing has paid it: then it is 503, and nothing was sent.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is, unless it has landed already, what asking for it again would refuse by now (such as a change of a subscription that has ended or was replaced), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A plan that it publishes becomes active. A refund may take four seconds more, while too few Solana nodes answer to show that nothing has paid it: then it is 503, and nothing was sent.
          */
         post: operations["sendMerchantTransaction"];
     };
@@ -598,7 +598,7 @@ export interface paths {
         get?: never;
         /**
          * Send a transaction signed by your wallet
-         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered, with the terms of the newest transaction that opened or resumed its account.
+         * Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. While another transaction of the same offer may land, it is CONFLICT; so is, unless it has landed already, what asking for it again would refuse by now (such as a change of a subscription that has ended or was replaced), and a refund that another transaction has paid. Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest. A subscription that it creates is registered, with the terms of the newest transaction that opened or resumed its account.
          */
         post: operations["sendSubscriberTransaction"];
     };
@@ -5005,6 +5005,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         data: {
+                            /** With closeAuthority: credit of the wallet’s subscriptions that is lost with them, in base units. Absent if there is none. */
+                            credit?: string;
                             /** The option minContextSlot of a wallet that sends the transaction itself: the slot of its blockhash. */
                             minContextSlot: number;
                             notSponsored: components["schemas"]["NotSponsored"] | null;

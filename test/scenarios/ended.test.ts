@@ -186,7 +186,7 @@ async function stopOf(stage: ApiStage, { id }: Subscription): Promise<Date | nul
 const relays = (stage: ApiStage, id: string) =>
   recordRelayed(
     stage.sql,
-    { id, purpose: 'subscribe', replaces: null, subscriptionPda: null },
+    { id },
     { signature: id, blockhash: id, lastValidBlockHeight: 0n, slot: 0n },
   );
 
@@ -277,12 +277,13 @@ void t.test(
         ...{ appId, planId, subscriptionPda: first.pda, wallet: buyer.wallet },
       });
       const account = (await stage.onChain(first))!;
-      const newest = { id: first.id, stoppedAt: (await stopOf(stage, first))! };
+      const newest = { id: first.id, stoppedAt: (await stopOf(stage, first))!, replacedBy: null };
       const others = [
         undefined,
         { newest: undefined, account },
         { newest: { ...newest, id: ends.merchant.first.id }, account },
         { newest: { ...newest, stoppedAt: null }, account },
+        { newest: { ...newest, replacedBy: ends.replaced.first.id }, account },
         { newest, account: { ...account, initId: account.initId + 1n } },
       ];
       for (const judged of others)

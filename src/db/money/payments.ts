@@ -3,7 +3,7 @@
 import type { Queryable } from '../postgres/connect.ts';
 import { among, type Fragment, type Page, type Span } from '../postgres/lists.ts';
 import { subscriptionsOf } from '../subscriptions/customers.ts';
-import { isRefundedInFull } from '../subscriptions/subscriptions.ts';
+import { isRefundedInFull } from '../subscriptions/refunded.ts';
 
 export interface PaymentRow {
   appId: string;

@@ -187,55 +187,31 @@ export async function readRelayed(
   return row;
 }
 
-type Grounded = Pick<Terms<Purpose>, 'purpose' | 'replaces' | 'subscriptionPda'>;
-
-/**
- * SQL condition: the subscription is live that a change of plan replaces, or that a `resume`
- * continues. Undefined for an offer that needs none.
- */
-function isGround(sql: Queryable, { purpose, replaces, subscriptionPda }: Grounded) {
-  const isLive = sql`status in ('active', 'past_due')`;
-  if (replaces !== null) return sql`id = ${replaces} and ${isLive}`;
-  if (purpose !== 'resume') return undefined;
-  return sql`subscription_pda = ${subscriptionPda} and ${isLive} and replaced_by is null`;
-}
-
-/**
- * Tells whether the subscription of a `resume` offer is live and not replaced. Locks it against its
- * end until the transaction ends.
- */
-export async function lockResumed(sql: Transaction, offer: Grounded): Promise<boolean> {
-  const ground = isGround(sql, offer);
-  if (ground === undefined) return true;
-  return (await sql`select from subscriptions where ${ground} for share`).length > 0;
-}
-
 /**
  * Stores the signature (Base58) and the lifetime of the transaction that the relay takes for this
  * offer. Call it before the transaction is first sent: an open refund ends with it
  * (countOpenRefunds). Another transaction of the same offer replaces both only if `dead` is the
  * stored signature: its transaction can no longer land. Returns `other`, without storing them, if
- * it may, and `ended` if the subscription that the offer changes or resumes has ended. The lock on
- * that subscription orders this against its end (lockSignedChanges).
+ * it may, and `known` if they are stored already.
  */
 export async function recordRelayed(
   sql: Queryable,
-  { id, ...offer }: Pick<OfferedTransaction, 'id'> & Grounded,
+  { id }: Pick<OfferedTransaction, 'id'>,
   { signature, blockhash, lastValidBlockHeight, slot }: RelayedTransaction,
   dead: string | null = null,
-): Promise<'stored' | 'other' | 'ended'> {
-  const ground = isGround(sql, offer);
-  const { count } = await sql`
-    with ground as (select from subscriptions where ${ground ?? sql`false`} for share)
-    update offers
+): Promise<'new' | 'known' | 'other'> {
+  const [row] = await sql<{ isNew: boolean }[]>`
+    with before as (select id, signature from offers where id = ${id} for no key update)
+    update offers o
     set signature = ${signature}, signed_blockhash = ${blockhash},
       signed_last_valid_block_height = ${lastValidBlockHeight}, signed_blockhash_slot = ${slot},
-      signed_at = coalesce(signed_at, now())
-    where id = ${id} and (signature is null or signature = ${signature} or signature = ${dead})
-      and (${ground === undefined} or signature = ${signature} or exists (select from ground))`;
-  if (count === 1) return 'stored';
-  const stored = (await readRelayed(sql, id))?.signature;
-  return stored === undefined || stored === dead ? 'ended' : 'other';
+      signed_at = coalesce(o.signed_at, now())
+    from before
+    where o.id = before.id and (before.signature is null or before.signature = ${signature}
+      or before.signature = ${dead})
+    returning before.signature is distinct from ${signature} as is_new`;
+  if (row === undefined) return 'other';
+  return row.isNew ? 'new' : 'known';
 }
 
 /**

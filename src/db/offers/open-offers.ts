@@ -1,5 +1,6 @@
 // The offers to subscribe from which a live account may come.
 import type { Queryable } from '../postgres/connect.ts';
+import type { Fragment } from '../postgres/lists.ts';
 import type { ChangeWhen } from './offers.ts';
 import type { DiscountTerms } from './terms.ts';
 
@@ -20,19 +21,16 @@ const isOpenOffer = (
   { wallet, subscriptionPda, after }: OffersOf,
 ) => sql`(o.subscription_pda = ${subscriptionPda} and o.wallet = ${wallet}
   and o.sponsor is null and o.purpose = 'subscribe' and o.registered_at is null
-  and (${after}::timestamptz is null or ${askedAt(sql)} > ${after}))`;
+  and (${after}::timestamptz is null or ${isAfter(sql, sql`o.created_at`, after)}))`;
 
-/**
- * SQL for the time at which the wallet asked for the subscribe offer `o`, or, if it resumes an
- * account, handed it over.
- */
-const askedAt = (sql: Queryable) =>
-  sql`greatest(o.created_at, case when o.resumes then o.signed_at end)`;
+/** SQL condition: the column's time is after `after`, which JavaScript cuts to milliseconds. */
+const isAfter = (sql: Queryable, column: Fragment, after: Date | null) =>
+  sql`date_trunc('milliseconds', ${column}) > ${after}`;
 
-/** Reads when the wallet asked for this subscribe offer, or handed it over if it resumes. */
+/** Reads when the wallet asked for this subscribe offer. */
 export async function readAskedAt(sql: Queryable, offerId: string): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date }[]>`
-    select ${askedAt(sql)} as at from offers o where o.id = ${offerId}`;
+    select o.created_at as at from offers o where o.id = ${offerId}`;
   return row?.at;
 }
 
@@ -47,7 +45,7 @@ export async function isResumeTaken(
   const [row] = await sql<[{ taken: boolean }]>`
     select exists (select from offers o where o.wallet = ${wallet}
       and o.subscription_pda = ${subscriptionPda} and o.purpose = 'resume'
-      and o.signed_at > ${after}
+      and ${isAfter(sql, sql`o.signed_at`, after)}
       and (o.sponsor is null or exists (select from sponsorships s where s.offer_id = o.id))) as taken`;
   return row.taken;
 }

@@ -148,6 +148,7 @@ export const rights: Readonly<Record<DaemonRole, Rights>> = {
       subscriptions: [
         ...subscriptionTerms,
         ...['charged_from', 'paid_through', 'period_pulled', 'pullable', 'pulled_through'],
+        'resumed_at',
       ],
       webhook_endpoints: ['id', 'app_id', 'url'],
       delivery_queue: ['id', 'endpoint_id', 'event_id', 'event_type'],

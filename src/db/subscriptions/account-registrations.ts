@@ -12,7 +12,7 @@ export interface EarlierRegistration {
   /**
    * True if the merchant force-cancelled the registration and has not allowed a new one since. To
    * allow it, the merchant reinstates the registration, or creates a checkout session of its plan
-   * for the registration's externalId or wallet.
+   * for the registration's externalId, unless its wallet has set that, or for its wallet.
    */
   isBarred: boolean;
   /** The subscription that replaced this registration in a change of plan. */
@@ -23,8 +23,9 @@ export interface EarlierRegistration {
   subscriberWallet: string;
   createdAt: Date;
   /**
-   * The database's time at which the registration ended or was replaced, whichever was first. Null
-   * while it is live and not replaced.
+   * The database's time at which the registration ended or was replaced, whichever was first. Of
+   * one that was replaced after its end: when it was replaced. Null while it is live and not
+   * replaced.
    */
   stoppedAt: Date | null;
   /** Time at which the merchant lifted the end. */
@@ -39,14 +40,20 @@ export const stoppedAt = (sql: Queryable) => sql`
   case when s.status in ('cancelled', 'expired') or s.replaced_by is not null
     then coalesce(s.stopped_at, s.updated_at) end`;
 
-/** The columns of an EarlierRegistration, selected from `subscriptions s`. */
+/**
+ * The columns of an EarlierRegistration, selected from `subscriptions s`. cancelled_at is cut to
+ * milliseconds, so a session counts from the next millisecond on. An id that the wallet has set
+ * names no customer.
+ */
 const earlierColumns = (sql: Queryable) => sql`
   s.id, s.status, s.period_hours, s.chain_init_id, s.chain_period_start, s.replaced_by,
     s.subscriber_wallet, s.created_at, ${stoppedAt(sql)} as stopped_at, s.reinstated_at,
   coalesce(s.end_reason = 'forced', false) and s.reinstated_at is null and not exists (
     select from checkout_sessions c where c.app_id = s.app_id and c.plan_id = s.plan_id
-      and c.id >= id_at(s.cancelled_at) and c.created_at > s.cancelled_at
-      and (c.external_id = s.external_id or c.for_wallet = s.subscriber_wallet)
+      and c.id >= id_at(s.cancelled_at)
+      and date_trunc('milliseconds', c.created_at) > s.cancelled_at
+      and ((c.external_id = s.external_id and s.own_ids_from in ('checkout', 'merchant'))
+        or c.for_wallet = s.subscriber_wallet)
   ) as is_barred`;
 
 /**
@@ -158,4 +165,12 @@ export async function readRemainder(
 /** Sets the credit of an ended registration to 0, because the next registration has it. */
 export async function clearCredit(sql: Transaction, id: string): Promise<void> {
   await sql`update subscriptions set credit = 0, updated_at = now() where id = ${id}`;
+}
+
+/** Returns the credit (base units) that the wallet's registrations have left, live or ended. */
+export async function sumCreditOf(sql: Queryable, wallet: string): Promise<bigint> {
+  const [row] = await sql<[{ credit: bigint }]>`
+    select coalesce(sum(credit), 0)::int8 as credit from subscriptions
+    where subscriber_wallet = ${wallet}`;
+  return row.credit;
 }

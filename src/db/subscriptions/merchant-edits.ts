@@ -90,7 +90,8 @@ export async function requestCancellation(
 
 /**
  * Ends the subscription now and makes it due, so that a keeper reads its account at once: pulls
- * that it finds later were made after the end. `chainNow` is the chain's time if it was read.
+ * that it finds later were made after the end. `chainNow` is the chain's time if it was read. The
+ * caller holds the row's lock, so that cancelled_at is the time of the end and not of a wait.
  * Returns undefined when the subscription has already ended.
  */
 export async function forceCancellation(
@@ -99,7 +100,8 @@ export async function forceCancellation(
   chainNow: Date | null,
 ): Promise<{ cancelledAt: Date } | undefined> {
   const [row] = await sql<{ cancelledAt: Date }[]>`
-    update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
+    update subscriptions set status = 'cancelled',
+      cancelled_at = date_trunc('milliseconds', clock_timestamp()),
       cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
       cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
         past_due_since = null,

@@ -1,11 +1,11 @@
-// Change of plan: the subscription that is replaced, the payments whose unused parts become credit,
-// and the offers of transactions that make the change.
-import { DECISION_MINUTES, type MayLand, signedLifetime } from '../offers/offers.ts';
+// Change of plan: the subscription that is replaced, and the payments whose unused parts become
+// credit. change-offers.ts has the offers of transactions that make the change.
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
 import type { OwnIdsSource } from './merchant-edits.ts';
-import { isRefundedInFull, type SubscriptionStatus } from './subscriptions.ts';
+import { isRefundedInFull } from './refunded.ts';
+import type { SubscriptionStatus } from './subscriptions.ts';
 
 /** A subscription that a change of plan is to replace or has replaced. */
 export interface ReplacedRow {
@@ -19,7 +19,7 @@ export interface ReplacedRow {
   refundedThrough: Date | null;
   /** Chain time of the end; null while the subscription is live. */
   endedAt: Date | null;
-  /** The database's time of the end or the replacement; null before. */
+  /** The database's time of the end, or of the replacement (stoppedAt); null before. */
   stoppedAt: Date | null;
   /** The newer registration of the account, which has taken over what this one had left. */
   renewedBy: string | null;
@@ -101,115 +101,6 @@ export async function hasOpenChange(
   const [row] = await sql<{ found: boolean }[]>`
     select ${hasSponsoredChange(sql, sql`s.subscriber_wallet`, except)} as found
     from subscriptions s where s.id = ${subscriptionId}`;
-  return row?.found === true;
-}
-
-/**
- * SQL condition: the wallet has signed a sponsored transaction that replaces the subscription `s`,
- * and the transaction may still land.
- */
-const isSignedAway = (sql: Queryable) => sql`(
-  exists (select from sponsorships o where o.replaces = s.id and o.state = 'open')
-  or exists (select from offers o where o.replaces = s.id
-    and o.signed is not null and o.signed_at > now() - interval '2 minutes'
-    and not exists (select from sponsorships d where d.offer_id = o.id)))`;
-
-/**
- * SQL for the changes of plan of the subscription `id` that the relay took and that are not
- * registered.
- */
-const relayedChanges = (sql: Queryable, id: Fragment) => sql`
-  from offers r where r.replaces = ${id} and r.signed_blockhash is not null
-    and r.registered_at is null`;
-
-/** SQL condition: the blockhash of the relayed change `r` expires about now, or has recently. */
-const isRecent = (sql: Queryable) => sql`r.created_at > now() - interval '15 minutes'`;
-
-/**
- * SQL condition: a change of plan of the subscription `s` that its wallet has signed, for
- * sponsoring or for the relay, may still land, while the chain does not stand still.
- */
-export const isChangeSigned = (sql: Queryable) => sql`(${isSignedAway(sql)}
-  or exists (select ${relayedChanges(sql, sql`s.id`)} and ${isRecent(sql)}))`;
-
-/** A change of plan that its wallet has signed. Its lifetime tells whether it may still land. */
-export interface SignedChange extends MayLand {
-  offerId: string;
-  /**
-   * Null if an expired blockhash is enough: no keeper has signed the sponsored transaction, or the
-   * relay took it long ago. If it landed then, its registration takes over after a forced end too.
-   */
-  signature: string | null;
-}
-
-/**
- * Lists the changes of plan of this subscription that the wallet has handed over for sponsoring or
- * that the relay took, and that are neither registered nor decided. Of a relayed one only the chain
- * shows that it can no longer land: the chain may stand still for long.
- */
-export function listSignedChanges(sql: Queryable, id: string): Promise<SignedChange[]> {
-  return sql<SignedChange[]>`
-    select r.id as offer_id, case when ${isRecent(sql)} then r.signature end as signature,
-      ${signedLifetime(sql, sql`r`)}
-    ${relayedChanges(sql, sql`${id}::uuid`)}
-    union all
-    select o.id, null, o.blockhash, o.last_valid_block_height, o.blockhash_slot
-    from offers o
-    where o.replaces = ${id} and o.signed is not null
-      and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute'
-      and not exists (select from sponsorships d where d.offer_id = o.id)`;
-}
-
-/** Whether the wallet has an unregistered offer, signed or not, that replaces this subscription. */
-export async function hasOfferedChange(sql: Queryable, id: string): Promise<boolean> {
-  const rows = await sql`
-    select 1 from offers
-    where replaces = ${id} and sponsor is null and registered_at is null limit 1`;
-  return rows.length > 0;
-}
-
-/**
- * Locks the subscription. Returns whether a change of plan that its wallet has signed may still
- * replace it: a sponsored one that is sent, or one of listSignedChanges() that is not among `dead`.
- */
-export async function lockSignedChanges(
-  sql: Transaction,
-  id: string,
-  dead: ReadonlySet<string>,
-): Promise<boolean> {
-  await sql`select from subscriptions where id = ${id} for no key update`;
-  const sent = await sql`
-    select 1 from sponsorships where replaces = ${id} and state = 'open' limit 1`;
-  if (sent.length > 0) return true;
-  return (await listSignedChanges(sql, id)).some(({ offerId }) => !dead.has(offerId));
-}
-
-/** SQL condition: an offered, signed or sent transaction may replace the subscription `s`. */
-export const isChanging = (sql: Queryable) => sql`(
-  exists (select from offers o where o.replaces = s.id and o.sponsor is null
-    and o.registered_at is null and o.created_at > now() - interval '15 minutes')
-  or ${isSignedAway(sql)})`;
-
-/**
- * SQL for the addresses of the accounts that unregistered changes of plan of the subscription `s`
- * open or resume. If one of these accounts is live, its change has landed, and a keeper registers
- * it soon. Leaves out accounts that no keeper registers: those in the merchant's list, those of
- * plans that take no new subscriptions, and those of offers that are more than 24 hours old.
- */
-export const changeAddresses = (sql: Queryable) => sql`array(
-  select distinct o.subscription_pda from offers o join plans new on new.id = o.plan_id
-  where o.replaces = s.id and o.purpose = 'subscribe' and new.status = 'active'
-    and o.created_at > now() - interval '24 hours'
-    and case when o.sponsor is null
-      then o.registered_at is null and o.look_at is distinct from 'infinity'
-      else exists (select from sponsorships d where d.offer_id = o.id and d.state = 'open') end
-    and not exists (
-      select from unregistered_subscriptions u where u.subscription_pda = o.subscription_pda))`;
-
-/** Whether a sponsored change of plan of this subscription is under way. */
-export async function isBeingReplaced(sql: Queryable, id: string): Promise<boolean> {
-  const [row] = await sql<{ found: boolean }[]>`
-    select ${isSignedAway(sql)} as found from subscriptions s where s.id = ${id}`;
   return row?.found === true;
 }
 
@@ -326,7 +217,8 @@ export async function markReplaced(
 
 /**
  * Marks a subscription as replaced that has ended since the change of plan landed. Sets its credit
- * to 0. Its status and the reason of its end stay.
+ * to 0. Its status and the reason of its end stay. It stops anew: what its wallet has asked for
+ * between the end and the replacement does not count.
  */
 export async function markReplacedAfterEnd(
   sql: Transaction,
@@ -335,7 +227,7 @@ export async function markReplacedAfterEnd(
 ): Promise<void> {
   await sql`
     update subscriptions set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
-      updated_at = now()
+      stopped_at = clock_timestamp(), updated_at = now()
     where id = ${id} and status in ('cancelled', 'expired') and replaced_by is null`;
 }
 

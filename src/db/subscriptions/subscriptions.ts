@@ -149,6 +149,11 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
    */
   hasLanded?: boolean;
   /**
+   * Whether the account comes from a change of plan or a transaction that the relay sent. Both were
+   * begun while the plan was sold, so the registration is stored although it was sunset since.
+   */
+  isOffered?: boolean;
+  /**
    * Set if the account of a sponsored sign-up is gone. The registration is then stored as ended at
    * `dueAt`. Its id is as old as the signature of the sponsor, so that the registrations of later
    * accounts at the address stay newer.
@@ -210,44 +215,18 @@ export async function endReplacedRegistration(
   return row;
 }
 
-/**
- * SQL condition: the payment with this table alias was refunded in full. If a credit paid a part of
- * the price, the condition is false, because credit is never refunded.
- */
-export const isRefundedInFull = (sql: Queryable, payment: 'p' | 'paid') => {
-  const of = sql(payment);
-  return sql`(${of}.amount_net > 0 and ${of}.credit_spent = 0
-    and ${of}.amount_refunded >= ${of}.amount_net)`;
-};
-
-/** SQL condition: the payment of the last paid period of `subscriptions s` was refunded in full. */
-export const isRefunded = (sql: Queryable) => sql`exists (
-  select from payments paid where paid.subscription_id = s.id and paid.status = 'succeeded'
-    and paid.period_end = s.paid_through and not paid.further
-    and ${isRefundedInFull(sql, 'paid')})`;
-
 /** Serializes registrations of an address until the transaction ends. */
 export async function lockRegistrations(sql: Transaction, subscriptionPda: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${subscriptionPda}, 0))`;
 }
 
 /**
- * Sets refunded_through of an ended registration if its last paid period was refunded, so that this
- * period gives no access. Called when the wallet has resumed the account.
- */
-export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
-  await sql`
-    update subscriptions s set refunded_through = paid_through, updated_at = now()
-    where id = ${id} and paid_through is not null and ${isRefunded(sql)}`;
-}
-
-/**
  * Stores a registration with the plan's terms and returns its id. Returns undefined if the plan is
- * not active and `hasLanded` is not set. Adds a trial if neither the wallet nor the customer has
- * had one in the app; the caller holds the lock of the customer. Trial and isWithoutOffer do not
- * delay due_at, so that a keeper reads the account at once. The payment for which isWithoutOffer
- * waits is not announced, because it is no renewal. If the address has a live registration, throws
- * a PostgresError for the constraint one_live_registration_per_pda.
+ * not active, unless `hasLanded` or `isOffered` is set. Adds a trial if neither the wallet nor the
+ * customer has had one in the app; the caller holds the lock of the customer. Trial and
+ * isWithoutOffer do not delay due_at, so that a keeper reads the account at once. The payment for
+ * which isWithoutOffer waits is not announced, because it is no renewal. If the address has a live
+ * registration, throws a PostgresError for the constraint one_live_registration_per_pda.
  */
 export async function insertRegistration(
   sql: Queryable,
@@ -264,6 +243,7 @@ export async function insertRegistration(
   } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
+  const { isOffered = false } = registration;
   const { takes, trialHours = null, isWithoutOffer = false, gone } = registration;
   const [isLive, endedAt] = gone === undefined ? [true, null] : [false, dueAt];
   const { replaces = null, credit = 0n, startsAt = null } = takes ?? {};
@@ -277,7 +257,7 @@ export async function insertRegistration(
       observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
         credit, starts_at, paid_through, period_pulled, without_offer, announced_due,
-        announced_notices, status, cancelled_at, ended_at, stopped_at)
+        announced_notices, status, cancelled_at, ended_at, stopped_at, resumed_at)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
       trial.ends_at, case when ${isLive} then greatest(${due}, trial.ends_at,
@@ -290,14 +270,15 @@ export async function insertRegistration(
       ${isWithoutOffer}, case when ${isWithoutOffer} then ${due}::timestamptz end,
       case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end,
       case when ${isLive} then 'active' else 'cancelled' end, ${endedAt}::timestamptz,
-      ${endedAt}::timestamptz, case when ${isLive} then null else clock_timestamp() end
+      ${endedAt}::timestamptz, case when ${isLive} then null else clock_timestamp() end,
+      ${dueAt}::timestamptz
     from plans, coalesce(${idSince(sql, gone?.signedAt)}, uuid_v7()) as new_id, lateral (
       select ${trialFrom}::timestamptz + nullif(coalesce(${trialHours}::int, trial_hours), 0)
         * interval '1 hour' as ends_at
       where not exists (${trialsOf(sql, sql`plans.app_id`, taker)})
       union all select null limit 1
     ) as trial
-    where id = ${planId} and (status = 'active' or ${hasLanded})
+    where id = ${planId} and (status = 'active' or ${hasLanded} or (status = 'sunset' and ${isOffered}))
     returning id`;
   return row?.id;
 }

@@ -2,10 +2,11 @@
 // leases.ts has the leases.
 import type { Queryable } from '../postgres/connect.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
+import { changeAddresses, isChangeSigned, isChanging } from './change-offers.ts';
 import { claimsTable, type ClaimKey } from './leases.ts';
 import type { CancelRequester } from './merchant-edits.ts';
-import { changeAddresses, isChangeSigned, isChanging } from './plan-changes.ts';
-import { isRefunded, type SubscriptionStatus } from './subscriptions.ts';
+import { isRefunded } from './refunded.ts';
+import type { SubscriptionStatus } from './subscriptions.ts';
 
 /** The columns that the keeper writes. All times are chain time. */
 export interface SubscriptionState {
@@ -305,6 +306,8 @@ export async function writeStates(
       early_tries = v.early_tries, refunded_through = v.refunded_through,
         charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
         pulled_through = v.pulled_through,
+      resumed_at = case when s.cancel_requested_at is not null and v.cancel_requested_at is null
+        then ${chainNow}::timestamptz else s.resumed_at end,
       lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
         claim_id = case when v.keeps_lease then s.claim_id end,
       event_sequence = s.event_sequence + v.with_event::int,

@@ -4,12 +4,12 @@ import { subscriptionIn } from '../../chain/program/accounts.ts';
 import { isOnCurve } from '../../chain/program/addresses.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
+import { lockSignedChanges } from '../../db/subscriptions/change-offers.ts';
 import {
   forceCancellation,
   reinstateSubscription,
   requestCancellation,
 } from '../../db/subscriptions/merchant-edits.ts';
-import { lockSignedChanges } from '../../db/subscriptions/plan-changes.ts';
 import type { SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';

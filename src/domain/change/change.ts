@@ -2,6 +2,7 @@
 // subscription takes over.
 import { periodSeconds, pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { type AppRow, findApp } from '../../db/accounts/apps.ts';
 import type { ChangeWhen } from '../../db/offers/offers.ts';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
@@ -70,7 +71,10 @@ export interface ChangeAmounts {
  */
 export function checkChange({ old, plan, session, isOfMerchant = false }: ChangeRequest): void {
   if (old.status === 'cancelled' || old.status === 'expired')
-    throw new ServiceError('CONFLICT', `The subscription is ${old.status}: subscribe again.`);
+    throw new ServiceError(
+      'CONFLICT',
+      `The subscription has ended (${old.status}): subscribe again.`,
+    );
   if (old.replacedBy !== null)
     throw new ServiceError(
       'CONFLICT',
@@ -80,6 +84,34 @@ export function checkChange({ old, plan, session, isOfMerchant = false }: Change
     throw new ServiceError('CONFLICT', 'The merchant has cancelled this subscription.');
   if (plan.appId !== old.appId) throw invalidField('planId', 'is a plan of another app');
   if (plan.id === old.planId) throw invalidField('planId', 'is the plan of this subscription');
+}
+
+/** Throws CONFLICT if subscribers of the app cannot change the plan themselves. */
+export function refuseOwnChange(app: Pick<AppRow, 'planChanges'> | undefined): void {
+  if (app?.planChanges !== true)
+    throw new ServiceError('CONFLICT', 'The merchant of this app changes plans by a link only.');
+}
+
+/**
+ * Reads the change of plan of an offer again. Throws as asking for it would, and CONFLICT when the
+ * session makes another change.
+ */
+export async function readOfferedChange(
+  sql: Queryable,
+  { replaces, when, wallet }: { replaces: string; when: ChangeWhen; wallet: string },
+  plan: PlanRow,
+  session: CheckoutSessionRow | null,
+): Promise<ChangeRequest> {
+  const old = await findSubscription(sql, replaces);
+  const oldPlan = old && (await findPlan(sql, old.planId));
+  const isOther =
+    session !== null && (session.replaces !== replaces || session.changeWhen !== when);
+  if (oldPlan === undefined || old?.subscriberWallet !== wallet || isOther)
+    throw new ServiceError('CONFLICT', 'The offer makes no change of plan of this wallet.');
+  if (session === null) refuseOwnChange(await findApp(sql, old.appId));
+  const request = { old, oldPlan, plan, when, ...(session !== null && { session }) };
+  checkChange(request);
+  return request;
 }
 
 /**

@@ -7,15 +7,16 @@ import { timeOf } from '../../chain/time.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import {
   hasOfferedChange,
+  keyOf,
   listSignedChanges,
   type SignedChange,
-} from '../../db/subscriptions/plan-changes.ts';
+} from '../../db/subscriptions/change-offers.ts';
 import { ServiceError } from '../../errors.ts';
 import { type ChainSender, hasLapsed, readAccounts, readExpired } from '../chain-reads.ts';
 
 /** What is known about the changes of plan before the transaction of a forced end. */
 export interface KnownChanges {
-  /** Offers of signed changes whose transactions can no longer land. */
+  /** Signed transactions that can no longer land (keyOf). */
   readonly dead: ReadonlySet<string>;
   /** Chain time; null if it was not read. */
   readonly chainNow: Date | null;
@@ -35,9 +36,33 @@ export async function readKnownChanges(
 ): Promise<KnownChanges> {
   const signed = await listSignedChanges(sql, subscriptionId);
   if (signed.length === 0 && !(await hasOfferedChange(sql, subscriptionId))) return NO_CHANGES;
+  return { dead: await readDead(chain, signed), chainNow: await readTime(chain) };
+}
+
+/**
+ * Reads which signed changes of plan of the subscription can no longer land, without the offer
+ * `except`. Throws INTERNAL_ERROR when the chain is unreachable and there are any.
+ */
+export async function readDeadChanges(
+  sql: Queryable,
+  chain: ChainSender,
+  { subscriptionId, except }: { subscriptionId: string; except: string },
+): Promise<ReadonlySet<string>> {
+  const signed = await listSignedChanges(sql, subscriptionId);
+  return readDead(
+    chain,
+    signed.filter(({ offerId }) => offerId !== except),
+  );
+}
+
+/** Returns those of the signed changes that can no longer land (keyOf). Throws as isDead does. */
+async function readDead(
+  chain: ChainSender,
+  signed: readonly SignedChange[],
+): Promise<ReadonlySet<string>> {
   const dead = new Set<string>();
-  for (const one of signed) if (await isDead(chain, one)) dead.add(one.offerId);
-  return { dead, chainNow: await readTime(chain) };
+  for (const one of signed) if (await isDead(chain, one)) dead.add(keyOf(one));
+  return dead;
 }
 
 /** Whether a signed change can no longer land. Throws as readKnownChanges does. */

@@ -13,6 +13,7 @@ import { insertPayments } from '../../db/money/payments.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { ClaimKey } from '../../db/subscriptions/leases.ts';
 import { lockClaimed } from '../../db/subscriptions/leases.ts';
+import { endRefundedAccess } from '../../db/subscriptions/refunded.ts';
 import {
   type KeeperSubscriptionForEvents,
   readSubscriptions,
@@ -180,6 +181,8 @@ export async function writeAssessments<A extends ClaimedAssessment>(
           chainNow,
           LEASE_SECONDS,
         );
+  for (const { row, update } of touched)
+    if (update.state.refundedThrough !== row.refundedThrough) await endRefundedAccess(tx, row.id);
   return {
     written: current,
     changed: claimed.filter((one) => !isCurrent.has(one)),

@@ -5,7 +5,6 @@ import {
   findSponsoredOffer,
   listUndecided,
   lockHandOvers,
-  lockResumed,
   type SponsoredOffer,
   storeSigned,
 } from '../../db/offers/offers.ts';
@@ -13,11 +12,11 @@ import { readSponsoredProgress, type SponsoredProgress } from '../../db/offers/s
 import type { Sql } from '../../db/postgres/connect.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import { isOpenToSuspended, refuseSuspended } from '../accounts/suspended.ts';
-import { readExpired } from '../chain-reads.ts';
+import { type ChainSender, type Network, readExpired } from '../chain-reads.ts';
 import { type OfferTaker, takeOffer } from '../registration/one-per-customer.ts';
+import { checkGround, lockGround, readGround } from './ground.ts';
 import { isLimit, type Refusal, refusals } from './limits.ts';
 import { hashSecret } from './offer.ts';
-import { groundHasEnded } from './relayed-before.ts';
 
 /**
  * The holder of an offer: a signed-in wallet, or a page with the offer's secret. `origins` are the
@@ -53,10 +52,10 @@ function isHeldBy({ wallet, secretHash, origin }: SponsoredOffer, holder: OfferH
  * owner can make this call, because nobody else knows the wallet's signature yet. Throws
  * VALIDATION_ERROR if the transaction is not the offered one, and CONFLICT (1) as takeOffer() does,
  * (2) while no keeper has decided about another signed offer of the wallet that can still land,
- * (3) if it resumes a subscription that has ended.
+ * (3) as checkGround() does.
  */
 export async function handOver(
-  parts: { sql: Sql; chain: OfferTaker },
+  parts: { sql: Sql; chain: OfferTaker & ChainSender; network: Network },
   offer: SponsoredOffer,
   transaction: string,
 ): Promise<boolean> {
@@ -78,11 +77,13 @@ export async function handOver(
   const checkoutSessionId = purpose === 'subscribe' ? offer.checkoutSessionId : null;
   // An offer whose blockhash has expired does not count. One that is handed over meanwhile does.
   const isDead = await readExpired(parts.chain, await listUndecided(sql, offer));
+  const grounded = groundedOf(offer);
+  const known = await readGround(parts, grounded);
   return takeOffer(parts, { ...offer, checkoutSessionId }, async (tx) => {
     await lockHandOvers(tx, wallet);
+    await lockGround(tx, grounded);
     const isStored = await storeSigned(tx, offer.id, bytes);
-    if (isStored && purpose === 'resume' && !(await lockResumed(tx, offer)))
-      throw groundHasEnded(purpose);
+    if (isStored) await checkGround(tx, grounded, known);
     if (isStored && !(await listUndecided(tx, offer)).every(isDead))
       throw new ServiceError(
         'CONFLICT',
@@ -91,6 +92,14 @@ export async function handOver(
     return isStored;
   });
 }
+
+/** A sponsored transaction resumes no account in order to subscribe, and changes a plan at once. */
+const groundedOf = (offer: SponsoredOffer) => ({
+  ...offer,
+  resumes: false,
+  changeWhen: offer.replaces === null ? null : ('now' as const),
+  offeredAt: offer.createdAt,
+});
 
 /**
  * - `offered`: the wallet has not signed.

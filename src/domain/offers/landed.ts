@@ -141,7 +141,7 @@ export async function registrationOf(
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
   const { offerId, createdAt: offeredAt } = one;
   const change = { id: replaces, when: 'now', at, offeredAt, offerId } as const;
-  return { ...registration, ...keptIds(replaced, registration), allowSecond: true, change };
+  return { ...registration, ...keptIds(replaced, registration), change };
 }
 
 /** The account that a transaction opened, and its payment. */

@@ -38,6 +38,7 @@ import {
 } from '../../db/money/refunds.ts';
 import type { Sql, Transaction } from '../../db/postgres/connect.ts';
 import type { Notifier } from '../../db/postgres/notify.ts';
+import { endRefundedPeriod } from '../../db/subscriptions/refunded.ts';
 import { invalidField, ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { type ChainReader, readAccounts, readBlockhash } from '../chain-reads.ts';
@@ -330,6 +331,7 @@ async function record(
     const recorded = await (isRepeat ? recordRepeat : recordRefund)(tx, of, transfer);
     if (recorded === undefined) return undefined;
     const { id, subscriptionId, transactionId, amount } = recorded;
+    await endRefundedPeriod(tx, transactionId, transfer.occurredAt);
     const extra = { refundId: id, transactionId, amount, txSignature };
     const queued = await appendEvents(tx, [{ subscriptionId, type: 'refund_recorded', extra }]);
     return { recorded, queued };

@@ -216,6 +216,15 @@ function outcomeOf(
   return { status: 'failed', reason: failureOf(status.err, offer) };
 }
 
+/** Whether the chain shows the transaction as confirmed. Throws INTERNAL_ERROR. */
+export async function hasLanded(
+  chain: ChainSender,
+  { signature, offer }: SignedOffer,
+): Promise<boolean> {
+  const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
+  return outcomeOf(statuses[0] ?? null, offer)?.status === 'confirmed';
+}
+
 const readEverywhere = async (chain: ChainSender, { signature }: TakenOffer) => {
   const asked = { history: true, everywhere: true };
   const { statuses } = await reaching(chain.getSignatureStatuses([signature], asked));

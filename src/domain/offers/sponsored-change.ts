@@ -4,14 +4,12 @@
 // with the smaller credit of a later time. If the transaction lands before that time, the credit is
 // larger than assumed. The new subscription keeps the difference.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { findApp } from '../../db/accounts/apps.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { CheckoutSessionRow } from '../../db/subscriptions/checkout-sessions.ts';
-import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
-import { findSubscription } from '../../db/subscriptions/subscriptions.ts';
+import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Replaced } from '../actions/wallet-view.ts';
-import { type ChangeRequest, checkChange, replacedOf } from '../change/change.ts';
+import { type ChangeRequest, readOfferedChange, replacedOf } from '../change/change.ts';
 import { readTakenOver } from '../registration/plan-credit.ts';
 import type { Refusal } from './limits.ts';
 
@@ -87,21 +85,9 @@ export async function findSignedChange(
   plan: PlanRow | null,
   session: CheckoutSessionRow | null,
 ): Promise<ChangeRequest | undefined> {
-  if (session !== null && (session.replaces !== replaces || session.changeWhen !== 'now'))
-    return undefined;
-  const old = await findSubscription(sql, replaces);
-  const oldPlan = old && (await findPlan(sql, old.planId));
-  if (plan === null || oldPlan === undefined || old?.subscriberWallet !== wallet) return undefined;
-  const app = await findApp(sql, old.appId);
-  if (session === null && app?.planChanges !== true) return undefined;
-  const request: ChangeRequest = {
-    ...{ old, oldPlan, plan },
-    when: 'now',
-    ...(session !== null && { session }),
-  };
+  if (plan === null) return undefined;
   try {
-    checkChange(request);
-    return request;
+    return await readOfferedChange(sql, { replaces, when: 'now', wallet }, plan, session);
   } catch (error) {
     if (error instanceof ServiceError) return undefined;
     throw error;

@@ -15,6 +15,12 @@ import {
 } from '../chain-reads.ts';
 import { countUsers, isLastUser } from './approval.ts';
 
+/** Throws CONFLICT if the merchant has cancelled: a resume on chain does not undo that. */
+export function refuseMerchantsCancel(row: Pick<SubscriptionRow, 'cancelRequestedBy'>): void {
+  if (row.cancelRequestedBy === 'merchant')
+    throw new ServiceError('CONFLICT', 'The merchant has cancelled this subscription.');
+}
+
 /**
  * Builds the transaction for a subscription of the wallet. Closing also revokes the approval if no
  * other account uses it. Throws CONFLICT with the obstacle (actions.ts). Throws CONFLICT for a
@@ -26,8 +32,7 @@ export async function subscriptionTransaction(
   network: Network,
   { purpose, plan, row }: { purpose: Action['purpose']; plan: PlanRow; row: SubscriptionRow },
 ): Promise<Unsigned> {
-  if (purpose === 'resume' && row.cancelRequestedBy === 'merchant')
-    throw new ServiceError('CONFLICT', 'The merchant has cancelled this subscription.');
+  if (purpose === 'resume') refuseMerchantsCancel(row);
   const { subscriberWallet: wallet, subscriptionPda: except } = row;
   const names = { programId: network.programId, mint: plan.mint };
   const view = await reaching(readWalletView(chain, names, { wallet, plan }));

@@ -38,6 +38,12 @@ export const blockedPlan = (reason: string) =>
     `The plan takes no subscriptions at the moment, because its payments cannot be collected (${reason}).`,
   );
 
+/** Returns the error if the plan's record is closed to new subscriptions. */
+export const closedPlan = ({ status }: Pick<PlanRow, 'status'>): ServiceError | undefined =>
+  status === 'active'
+    ? undefined
+    : conflict(`The plan is ${status}: it takes no new subscriptions.`);
+
 /**
  * Returns the plan's account, or the error if the plan is not sold to this wallet: its record or
  * its account is closed to new subscriptions, the account has other terms than the record, or the
@@ -49,8 +55,8 @@ export function soldPlan(
   keepers: readonly string[],
   { plan: onChain, now }: Pick<ChainView, 'plan' | 'now'>,
 ): PlanAccount | ServiceError {
-  if (plan.status !== 'active')
-    return conflict(`The plan is ${plan.status}: it takes no new subscriptions.`);
+  const closed = closedPlan(plan);
+  if (closed !== undefined) return closed;
   if (wallet === plan.owner) return invalidField('planId', OWN_PLAN_FAULT);
   const parties = { ...plan, pullers: [plan.puller, ...keepers] };
   if (

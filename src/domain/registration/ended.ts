@@ -8,9 +8,8 @@
 //   a change of plan has replaced it                          -> in the merchant's list
 //   otherwise                                                 -> only its wallet can register it
 //
-// "After" is by the database's clock. An offer to subscribe counts if it was made after the end, an
-// offer to resume also if its wallet handed it over after the end. A registration may end while a
-// keeper judges, so the decision is stored only if it still stands.
+// "After" is by the database's clock. An offer to subscribe counts if it was made after the end. A
+// registration may end while a keeper judges, so the decision is stored only if it still stands.
 import { isOnCurve } from '../../chain/program/addresses.ts';
 import type { AccountIdentity, SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { isSameAccount, periodSeconds } from '../../chain/program/period.ts';
@@ -35,7 +34,7 @@ export interface Ended {
 /** What a keeper has read before it decides about a live account. */
 export interface Judged {
   /** The newest registration of the address, of any account. */
-  readonly newest: Pick<EarlierRegistration, 'id' | 'stoppedAt'> | undefined;
+  readonly newest: Pick<EarlierRegistration, 'id' | 'stoppedAt' | 'replacedBy'> | undefined;
   readonly account: Pick<SubscriptionAccount, 'initId' | 'periodStart' | 'periodHours'>;
 }
 
@@ -46,6 +45,7 @@ export interface Judged {
 export function stands({ newest: judged }: Judged, newest: Judged['newest']): boolean {
   return (
     judged?.id === newest?.id &&
+    judged?.replacedBy === newest?.replacedBy &&
     (judged?.stoppedAt?.getTime() ?? null) === (newest?.stoppedAt?.getTime() ?? null)
   );
 }

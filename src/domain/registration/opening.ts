@@ -9,7 +9,10 @@ import { subscribeInstructions } from '../../chain/transactions/subscriptions.ts
 import { walletTransaction } from '../../chain/transactions/wallet.ts';
 import { isSignupOpen } from '../../db/offers/sponsorships.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
-import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
+import {
+  type EarlierRegistration,
+  findNewestRegistration,
+} from '../../db/subscriptions/account-registrations.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { ServiceError } from '../../errors.ts';
 import {
@@ -147,11 +150,33 @@ export async function reopeningTransaction(
   return opening;
 }
 
+const subscribed = (next: string) =>
+  new ServiceError(
+    'CONFLICT',
+    `This wallet has a subscription to the plan on chain already: ${next}.`,
+  );
+
+/**
+ * Throws CONFLICT if the account's registration keeps the wallet from resuming it: it is live, or
+ * the merchant has ended it by force. `earlier` is the newest registration of the address. In a
+ * change of plan, the registration may still be live if another change of plan has replaced it.
+ */
+export function refuseRegistered(
+  earlier: EarlierRegistration | undefined,
+  account: SubscriptionAccount,
+  { isChange }: { isChange: boolean },
+): void {
+  if (earlier === undefined || !isOfAccount(earlier, account)) return;
+  const registered = 'it is registered, and GET /subscriber/subscriptions lists it';
+  const isLive = earlier.status === 'active' || earlier.status === 'past_due';
+  if (isLive && !(isChange && earlier.replacedBy !== null))
+    throw subscribed(account.expiresAt === 0n ? registered : 'resume it, or wait for its end');
+  if (earlier.isBarred) throw endedByMerchant();
+}
+
 /**
  * Throws CONFLICT unless the account can be resumed. The account must be cancelled, with the plan's
- * terms and the wallet's authority. Its registration must have ended without a force-cancel by the
- * merchant. Exception: in a change of plan, the registration may still be live if another change of
- * plan has replaced it.
+ * terms and the wallet's authority, and its registration must allow it (refuseRegistered).
  */
 async function checkResumable(
   sql: Queryable,
@@ -162,20 +187,9 @@ async function checkResumable(
   }: { plan: PlanAccount; subscriptionPda: string; isChange: boolean },
   { subscription: account, authority }: WalletView & { subscription: SubscriptionAccount },
 ): Promise<void> {
-  const earlier = await findNewestRegistration(sql, subscriptionPda);
-  const isRegistered = earlier !== undefined && isOfAccount(earlier, account);
-  const subscribed = (next: string) =>
-    new ServiceError(
-      'CONFLICT',
-      `This wallet has a subscription to the plan on chain already: ${next}.`,
-    );
+  refuseRegistered(await findNewestRegistration(sql, subscriptionPda), account, { isChange });
   const unregistered =
     'register it with POST /subscriber/subscriptions, unless GET /subscriber/subscriptions lists it';
-  const registered = 'it is registered, and GET /subscriber/subscriptions lists it';
-  const isLive = isRegistered && (earlier.status === 'active' || earlier.status === 'past_due');
-  if (isLive && !(isChange && earlier.replacedBy !== null))
-    throw subscribed(account.expiresAt === 0n ? registered : 'resume it, or wait for its end');
-  if (isRegistered && earlier.isBarred) throw endedByMerchant();
   if (account.expiresAt === 0n) throw subscribed(unregistered);
   const end = timeOf(account.expiresAt).toISOString();
   if (

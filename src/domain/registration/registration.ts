@@ -1,12 +1,7 @@
 // Registration stores a subscription. The chain must show a live subscription of this wallet to
 // this plan, with the plan's terms.
 import { planIn, subscriptionIn } from '../../chain/program/accounts.ts';
-import { subscriptionAddress } from '../../chain/program/addresses.ts';
-import {
-  ChainDataError,
-  type PlanAccount,
-  type SubscriptionAccount,
-} from '../../chain/program/layouts.ts';
+import { ChainDataError } from '../../chain/program/layouts.ts';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import { findApp } from '../../db/accounts/apps.ts';
@@ -21,8 +16,8 @@ import {
 import { lockCustomer } from '../../db/subscriptions/customers.ts';
 import type { ReplacedRow } from '../../db/subscriptions/plan-changes.ts';
 import { findPlan, type PlanRow } from '../../db/subscriptions/plans.ts';
+import { endRefundedAccess } from '../../db/subscriptions/refunded.ts';
 import {
-  endRefundedAccess,
   endReplacedRegistration,
   insertRegistration,
   lockRegistrations,
@@ -32,12 +27,12 @@ import { invalidField, ServiceError } from '../../errors.ts';
 import { lockSuspended } from '../accounts/suspended.ts';
 import { type ChainReader, type Network, readAccounts } from '../chain-reads.ts';
 import { appendEvents } from '../outbox/events.ts';
-import { observePlan, partiesOf, planFaults } from '../plans/plans.ts';
-import { OWN_PLAN_FAULT } from '../plans/selling.ts';
+import { observePlan } from '../plans/plans.ts';
 import { refuseExpired } from './checkout.ts';
 import { claim, completeSession, registered, type RegistrationToStore } from './claiming.ts';
 import { isAskedBefore, isJudged, isOfAccount, offersCountAfter, stands } from './ended.ts';
 import { dueAtOnce } from './first-payment.ts';
+import { judgeRegistration, refuseClosed } from './judged-account.ts';
 import { keptIds } from './kept-ids.ts';
 import { noteDuplicate } from './one-per-customer.ts';
 import { ownTermsOf, takenTerms } from './own-terms.ts';
@@ -110,8 +105,13 @@ export async function checkRegistration(
   const own = await ownTermsOf(sql, app, request);
   const offersAfter = async (after: Date | null) =>
     request.offers ?? readUsableOffers(sql, { wallet, subscriptionPda, after });
-  const replaced = await readReplacedBy(sql, await offersAfter(null));
-  const seen = await readLive(chain, network, plan, request, replaced);
+  const open = await offersAfter(null);
+  const replaced = await readReplacedBy(sql, open);
+  const isRelayed = request.relayed !== undefined;
+  const seen = await readLive(chain, network, plan, request, {
+    replaced,
+    isOffered: isRelayed || open.some(({ replaces }) => replaces !== null),
+  });
   const { account, period, slot, now } = seen;
   const earlier = await findNewestRegistration(sql, subscriptionPda);
   const isSame = earlier !== undefined && isOfAccount(earlier, account);
@@ -124,11 +124,12 @@ export async function checkRegistration(
     { offers, replaced: seen.replaced, isKeepers },
     { session: own.session, offerId: request.offerId, relayed: request.relayed?.signature },
   );
+  const isOffered = isRelayed || (offer?.replaces ?? null) !== null;
+  refuseClosed(plan, { isOffered });
   const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
   if (own.session !== undefined && !isSessionOffered) refuseExpired(own.session);
   const taken = await takenTerms(sql, own, offer, { planId: plan.id, wallet });
   const { chargedFrom, landedAt: at } = live;
-  const isUnoffered = offer === undefined && own.session === undefined;
   const registration = {
     appId: app.id,
     planId: plan.id,
@@ -144,14 +145,15 @@ export async function checkRegistration(
     trialHours: terms.trialHours,
     isTrialShown: isTrialShown(request, offer),
     isSessionOffered,
-    dueWithoutOffer: isUnoffered ? await dueAtOnce(sql, live, terms) : null,
+    isOffered,
+    dueWithoutOffer: (offer ?? own.session) ? null : await dueAtOnce(sql, live, terms),
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
   const row = id === null ? undefined : replaced.get(id);
   if (row === undefined || when === null) return registration;
   const change = { id: row.id, when, at, offeredAt: offer?.offeredAt ?? null };
   const kept = keptIds(row, taken);
-  return { ...registration, ...kept, allowSecond: true, change };
+  return { ...registration, ...kept, change };
 }
 
 /**
@@ -163,7 +165,7 @@ async function readLive(
   network: Network,
   plan: PlanRow,
   request: RegistrationRequest,
-  replaced: ReadonlyMap<string, ReplacedRow>,
+  { replaced, isOffered }: { replaced: ReadonlyMap<string, ReplacedRow>; isOffered: boolean },
 ) {
   const { accounts, slot, now } = await readAccounts(chain, [
     request.subscriptionPda,
@@ -173,7 +175,7 @@ async function readLive(
   const decoded = (place: number) =>
     decoding(() => subscriptionIn(accounts[place] ?? null, network.programId));
   const onPlan = decoding(() => planIn(accounts[1] ?? null, network.programId));
-  const given = { subscription: decoded(0), plan: onPlan, now };
+  const given = { subscription: decoded(0), plan: onPlan, now, isOffered };
   const account = judgeRegistration(request, plan, network, given);
   const period = pullPeriod(account, onPlan, now);
   const runs = (place: number) => decoded(place + 2)?.expiresAt === 0n;
@@ -189,50 +191,6 @@ function checkNamed({ offerId, relayed }: RegistrationRequest, offers: readonly 
   if (offerId !== undefined && !isOpenOffer(offerId))
     throw invalidField('offerId', 'is no open offer to your wallet for this subscription');
   if (relayed !== undefined && !isOpenOffer(relayed.offerId)) throw onlyByItsWallet();
-}
-
-/**
- * Validates the accounts and returns the subscription account. `seen.now` is chain time in Unix
- * seconds. Throws as `checkRegistration` does.
- */
-function judgeRegistration(
-  { wallet, subscriptionPda }: Pick<RegistrationRequest, 'wallet' | 'subscriptionPda'>,
-  plan: PlanRow,
-  network: Network,
-  seen: { subscription: SubscriptionAccount | null; plan: PlanAccount | null; now: bigint },
-): SubscriptionAccount {
-  const { subscription } = seen;
-  if (subscription === null)
-    throw new ServiceError('NOT_FOUND', `There is no subscription at ${subscriptionPda} on chain.`);
-  if (subscription.subscriber !== wallet)
-    throw new ServiceError('FORBIDDEN', 'This subscription belongs to another wallet.');
-  if (
-    subscriptionPda !== subscriptionAddress(network.programId, plan.planPda, wallet).address ||
-    subscription.plan !== plan.planPda
-  ) {
-    throw invalidField('subscriptionPda', 'is not the address of your subscription to this plan');
-  }
-  if (wallet === plan.owner) throw invalidField('planId', OWN_PLAN_FAULT);
-  if (plan.status !== 'active') {
-    const why = {
-      pending: 'is not published on chain yet',
-      sunset: 'takes no new subscriptions',
-      ended: 'has ended',
-    }[plan.status];
-    throw invalidField('planId', why);
-  }
-  if (seen.plan === null || planFaults(plan, seen.plan, partiesOf(plan, network)).length > 0)
-    throw invalidField('planId', 'is not on chain with its terms any more');
-  if (seen.plan.endTs !== 0n && seen.now >= seen.plan.endTs)
-    throw invalidField('planId', 'has ended');
-  const sameTerms =
-    subscription.amount === plan.amount &&
-    subscription.periodHours === BigInt(plan.periodHours) &&
-    plan.chainCreatedAt !== null &&
-    subscription.planCreatedAt === unixSeconds(plan.chainCreatedAt);
-  if (!sameTerms) throw invalidField('subscriptionPda', 'has other terms than the plan');
-  if (subscription.expiresAt !== 0n) throw invalidField('subscriptionPda', 'is cancelled on chain');
-  return subscription;
 }
 
 /**
@@ -273,7 +231,8 @@ export async function storeRegistration(
       await endOffers(sql, registration.subscriptionPda);
       await deleteUnregistered(sql, [registration.subscriptionPda]);
     }
-    const { allowSecond = false } = registration;
+    // What replaces the customer's subscription is no second one.
+    const allowSecond = registration.allowSecond === true || taken !== undefined;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
     const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);

@@ -3,6 +3,7 @@
 // service has made for a wallet to sign, perhaps in a checkout session. For an account that is live
 // on chain:
 //
+//   the plan is sunset, and no change to it is open -> left alone: it takes no new subscriptions
 //   open offers for two customers, or it is not clear which offer landed -> in the merchant's list
 //   other open offers -> registered with the terms of the offer from which the account comes
 //     (landed-offer.ts): a change of plan only if its transaction has landed
@@ -42,10 +43,10 @@ interface Parts {
  * `absent`: the account was not registered, and the caller must try again later. The cause is one
  * of these: the RPC endpoint lacks the account, a sponsored sign-up is open, a payment or a refund
  * of the replaced subscription may still land, or the account or its registration has changed
- * meanwhile. `ended`: the account's registration has
- * ended, and only its wallet can register the account again.
+ * meanwhile. `ended`: the account's registration has ended, and only its wallet can register the
+ * account again. `closed`: the plan takes no new subscriptions, and no change to it is open.
  */
-export type SeenOutcome = 'registered' | 'listed' | 'absent' | 'ended';
+export type SeenOutcome = 'registered' | 'listed' | 'absent' | 'ended' | 'closed';
 
 /**
  * Registers the live account at `subscriptionPda`, or adds the account to the merchant's list of
@@ -68,6 +69,8 @@ export async function registerSeen(
   const of = { wallet, subscriptionPda };
   const after = offersCountAfter(earlier, account);
   const offers = await readOpenOffers(sql, { ...of, after });
+  const isChange = offers.some(({ replaces }) => replaces !== null);
+  if (plan.status !== 'active' && !isChange) return 'closed';
   const isOfTwo = areOfTwoCustomers(offers);
   const judged = { newest: earlier, account };
   const leave = ({ isUnclear = isOfTwo } = {}): Promise<SeenOutcome> =>

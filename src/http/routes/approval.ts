@@ -1,17 +1,21 @@
 import { Type } from '@sinclair/typebox';
+import { sumCreditOf } from '../../db/subscriptions/account-registrations.ts';
 import { offerTransaction } from '../../domain/offers/relay.ts';
 import { revokingTransaction } from '../../domain/offers/wallet-action.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { assertReachesAll } from '../door/bound.ts';
 import { type Api, type ApiDeps, subscriberOf } from '../door/context.ts';
 import { failures, ok, success } from '../shapes/envelope.ts';
-import { nullable, offerFields } from '../shapes/fields.ts';
+import { Amount, nullable, offerFields } from '../shapes/fields.ts';
 import {
   askSponsor,
   paidByWallet,
   sponsored,
   sponsoredFields,
 } from '../shapes/sponsored-schemas.ts';
+
+const LOST_CREDIT =
+  'With closeAuthority: credit of the wallet’s subscriptions that is lost with them, in base units. Absent if there is none.';
 
 export function approvalRoutes(api: Api, deps: ApiDeps): void {
   const { sql, chain, network } = deps;
@@ -50,6 +54,10 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
                     'Number of accounts on chain that can no longer collect afterwards; null when the chain does not tell.',
                 }),
               ),
+              credit: Type.Optional({
+                ...Amount,
+                description: LOST_CREDIT,
+              }),
             }),
           ),
           ...failures(400, 401, 403, 409),
@@ -62,6 +70,8 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
       const closesAuthority = request.body?.closeAuthority === true;
       const revocation = await revokingTransaction(chain, network, wallet, closesAuthority);
       const { users: subscriptions } = revocation;
+      const credit = closesAuthority ? await sumCreditOf(sql, wallet) : 0n;
+      const lost = credit > 0n ? { subscriptions, credit } : { subscriptions };
       const { made, ...unsponsored } = await askSponsor(deps, request.body?.sponsored, {
         purpose: 'revoke',
         wallet,
@@ -70,10 +80,10 @@ export function approvalRoutes(api: Api, deps: ApiDeps): void {
         withdraws: closesAuthority,
         address: addressSubject(request.ip),
       });
-      if (made !== undefined) return ok({ ...made, subscriptions });
+      if (made !== undefined) return ok({ ...made, ...lost });
       const what = { wallet, purpose: 'revoke', planId: null } as const;
       const offer = await offerTransaction(sql, revocation, what);
-      return ok({ ...offer, ...paidByWallet(unsponsored), subscriptions });
+      return ok({ ...offer, ...paidByWallet(unsponsored), ...lost });
     },
   );
 }

@@ -3,10 +3,14 @@ import type { FastifyRequest } from 'fastify';
 import { findApp } from '../../db/accounts/apps.ts';
 import { findPlan, listChangeablePlans } from '../../db/subscriptions/plans.ts';
 import { refuseSuspended } from '../../domain/accounts/suspended.ts';
-import { type ChangeRequest, changeTransaction, readChange } from '../../domain/change/change.ts';
+import {
+  type ChangeRequest,
+  changeTransaction,
+  readChange,
+  refuseOwnChange,
+} from '../../domain/change/change.ts';
 import { offerTransaction } from '../../domain/offers/relay.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
-import { ServiceError } from '../../errors.ts';
 import { addressSubject } from '../door/addresses.ts';
 import { absent, type Api, type ApiDeps, idOf } from '../door/context.ts';
 import { changeFields, ChangePreview, changeView, changeWhen } from '../shapes/change-schemas.ts';
@@ -87,8 +91,7 @@ async function changeOf(
     findApp(sql, old.appId),
   ]);
   if (oldPlan === undefined || found === undefined) throw absent('plan');
-  if (app?.planChanges !== true)
-    throw new ServiceError('CONFLICT', 'The merchant of this app changes plans by a link only.');
+  refuseOwnChange(app);
   const plan = await observePlan(sql, chain, network, found);
   return { old, oldPlan, plan, when };
 }

@@ -5,9 +5,15 @@ import { readAskedAt } from '../../db/offers/open-offers.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import { findLiveRegistration, findSubscription } from '../../db/subscriptions/subscriptions.ts';
 import { isOpenToSuspended, refuseSuspended } from '../../domain/accounts/suspended.ts';
+import { checkGround, lockGround, readGround } from '../../domain/offers/ground.ts';
 import { refusePaidRefund } from '../../domain/offers/paid-refund.ts';
-import { findSignedOffer, type SignedOffer, type TakenOffer } from '../../domain/offers/relay.ts';
-import { groundHasEnded, otherMayLand, readTakeable } from '../../domain/offers/relayed-before.ts';
+import {
+  findSignedOffer,
+  hasLanded,
+  type SignedOffer,
+  type TakenOffer,
+} from '../../domain/offers/relay.ts';
+import { otherMayLand, readTakeable } from '../../domain/offers/relayed-before.ts';
 import { relayOnce } from '../../domain/offers/relayed-once.ts';
 import { observePlan } from '../../domain/plans/plans.ts';
 import { takeOffer } from '../../domain/registration/one-per-customer.ts';
@@ -49,7 +55,7 @@ const outcome = {
 };
 const DESCRIPTION =
   'Compared with what the service built for your wallet, within ten minutes. Your wallet may set the compute limit and price (fee up to 0.01 SOL), take a newer blockhash (not for a refund), encode it as version 0 without lookup tables, and add instructions of the assertion program; any other change is VALIDATION_ERROR and named. ' +
-  'While another transaction of the same offer may land, it is CONFLICT; so is a resume of a subscription that has ended since (ask for it again), and a refund that another transaction has paid. ' +
+  'While another transaction of the same offer may land, it is CONFLICT; so is, unless it has landed already, what asking for it again would refuse by now (such as a change of a subscription that has ended or was replaced), and a refund that another transaction has paid. ' +
   'Answers when the transaction is confirmed, has failed or has lapsed, after 8 seconds at the latest.';
 
 /**
@@ -92,15 +98,7 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
           wallet,
           ...(planId !== null && { planId }),
         });
-      const { taken, dead } = await readTakeable(sql, deps.chain, signed);
-      await takeOffer(deps, signed.offer, async (tx, blockHeight) => {
-        if (blockHeight !== undefined)
-          await reserveOffer(tx, signed.offer.id, taken.lifetime.lastValidBlockHeight);
-        const recorded = await recordRelayed(tx, signed.offer, relayedOf(taken), dead);
-        if (recorded === 'other') throw otherMayLand();
-        if (recorded === 'ended') throw groundHasEnded(purpose);
-      });
-      const result = await relay(taken);
+      const result = await relay(await takeSigned(deps, signed));
       const landed = result.status === 'confirmed';
       const subscription = landed ? await subscriptionOf(deps, signed) : undefined;
       if (landed) {
@@ -119,6 +117,36 @@ export function subscriberRelayRoutes(api: Api, deps: ApiDeps): void {
 }
 
 const relayedOf = ({ signature, lifetime }: TakenOffer) => ({ signature, ...lifetime });
+
+/**
+ * Stores that the signed transaction is taken, before it is first sent, and returns it. Throws as
+ * asking for its offer would by now (ground.ts), and CONFLICT while another transaction of the
+ * offer may land. A transaction that has landed already is not refused, and not stored as taken
+ * now.
+ */
+async function takeSigned(deps: ApiDeps, signed: SignedOffer): Promise<TakenOffer> {
+  const { sql, chain } = deps;
+  const { offer } = signed;
+  try {
+    const { taken, dead } = await readTakeable(sql, chain, signed);
+    const known = await readGround(deps, offer);
+    await takeOffer(deps, offer, async (tx, blockHeight) => {
+      await lockGround(tx, offer);
+      if (blockHeight !== undefined)
+        await reserveOffer(tx, offer.id, taken.lifetime.lastValidBlockHeight);
+      const recorded = await recordRelayed(tx, offer, relayedOf(taken), dead);
+      if (recorded === 'other') throw otherMayLand();
+      if (recorded === 'new') await checkGround(tx, offer, known);
+    });
+    return taken;
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'CONFLICT') throw error;
+    if (!(await hasLanded(chain, signed))) throw error;
+    const { lastValidBlockHeight, blockhashSlot: slot } = offer;
+    const { blockhash, ...landed } = signed;
+    return { ...landed, lifetime: { blockhash, lastValidBlockHeight, slot } };
+  }
+}
 
 /**
  * Registers the relay route for merchants. The route sends a transaction that the wallet signed,
@@ -149,7 +177,7 @@ export function merchantRelayRoutes(api: Api, { sql, chain, network }: ApiDeps):
       const take = () => recordRelayed(sql, signed.offer, relayedOf(taken), dead);
       // A refund that failed in its simulation costs its wallet nothing, so it stays open.
       const result = await relay(taken, async () => {
-        if ((await take()) !== 'stored') throw otherMayLand();
+        if ((await take()) === 'other') throw otherMayLand();
       });
       // The wallet may have sent it itself, so that the relay had nothing to send.
       if (result.status === 'confirmed' || result.status === 'pending') await take();

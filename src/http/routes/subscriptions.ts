@@ -295,7 +295,7 @@ function reinstateRoute(api: Api, deps: ApiDeps): void {
       schema: {
         summary: 'Lift a force-cancel',
         description:
-          'The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its externalId or wallet does the same. ' +
+          'The subscription stays cancelled, and its wallet may subscribe again to the plan with the same account. A checkout session of this plan that you create later for its wallet, or for its externalId unless the wallet has set that, does the same. ' +
           'For a wallet off the curve, which cannot sign in, it lifts any end while the account is live: a keeper then registers it.',
         tags,
         params,

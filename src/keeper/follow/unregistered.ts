@@ -202,22 +202,25 @@ export class Unregistered {
     if (live.length === 0) return;
     const plans = new Map(
       (await findPlansAt(sql, [...new Set(live.map(({ account }) => account.plan))]))
-        .filter(({ status }) => status === 'active')
+        .filter(({ status }) => status === 'active' || status === 'sunset')
         .map((plan) => [plan.planPda, plan]),
     );
-    await this.#leave(live.filter(({ account }) => !plans.has(account.plan)));
-    for (const { address, account } of live) {
+    const closed = live.filter(({ account }) => !plans.has(account.plan));
+    for (const one of live) {
+      const { address, account } = one;
       const plan = plans.get(account.plan);
       if (plan === undefined) continue;
       const { minimumAmount: minimum } = rules;
       const parts = { sql, chain: rpc, network: this.#network(), minimum };
       const outcome = await registerSeen(parts, plan, address, account);
+      if (outcome === 'closed') closed.push(one);
       if (outcome === 'absent') this.#await(address, { slot: taken.get(address)?.slot ?? 0n });
       if (outcome !== 'registered') continue;
       log.info({ subscription: address, plan: plan.id }, 'subscription registered from the chain');
       this.#context.deliveries.notify();
       this.#onRegistered();
     }
+    await this.#leave(closed);
   }
 
   /**

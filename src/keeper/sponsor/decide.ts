@@ -42,6 +42,7 @@ import {
   buildSponsored,
   type SponsorNetwork,
 } from '../../domain/offers/build.ts';
+import { isResumable } from '../../domain/offers/ground.ts';
 import {
   floorOf,
   isLeaving,
@@ -186,10 +187,6 @@ interface Judged {
   readonly timeline: string | null;
 }
 
-/**
- * Computes the address of an offer's subscription account; null without a plan. The address in the
- * offer must equal this address, because the keeper later finds the account by the offer's address.
- */
 /** Builds the message again, compares it with the signed message, and simulates the transaction. */
 async function judge(
   context: Context,
@@ -207,7 +204,9 @@ async function judge(
   if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const plan = offer.planId === null ? null : ((await findPlan(sql, offer.planId)) ?? null);
   // The wallet has handed it over in time, but the subscription has ended since.
-  if (purpose === 'resume' && !(await isLive(context, offer))) return { refusal: 'nothing_to_do' };
+  const { subscriptionPda, createdAt: offeredAt } = offer;
+  if (purpose === 'resume' && !(await isResumable(sql, { subscriptionPda, offeredAt })))
+    return { refusal: 'nothing_to_do' };
   const session = await sessionOf(context, offer);
   if (session === undefined) return { refusal: 'changed', change: 'its session' };
   const changed = await changeOf(context, offer, plan, session);
@@ -219,7 +218,8 @@ async function judge(
   const backupTreasuries = network.treasuries;
   const party = { wallet, plan, payer: sponsor, replaced: changed, backupTreasuries };
   const view = await readWalletView(rpc, network, party, read);
-  if (offer.subscriptionPda !== view.subscriptionPda)
+  // The keeper later finds the account by the offer's address.
+  if (subscriptionPda !== view.subscriptionPda)
     return { refusal: 'changed', change: 'its account' };
   if (offer.creditAt !== null && !isCreditTime(offer.creditAt, view.now))
     return { refusal: 'lapsed' };
@@ -249,9 +249,6 @@ async function judge(
   const { timeline } = brake;
   return { terms: { plan, merchant, parties }, built, view, signed, timeline };
 }
-
-const isLive = async ({ sql }: Context, { subscriptionPda }: SignedSponsoredOffer) =>
-  subscriptionPda !== null && (await findLiveRegistration(sql, subscriptionPda)) !== undefined;
 
 /**
  * Returns the checkout session of an offer, or null if the offer has none. Returns undefined if the

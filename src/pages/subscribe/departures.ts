@@ -92,6 +92,14 @@ export class Departures {
   }
 
   /**
+   * Records that the page has shown a registered subscription: the transactions before have not
+   * opened or resumed an account that is found later.
+   */
+  registered(): void {
+    for (const departure of this.#all) departure.opening = undefined;
+  }
+
+  /**
    * Records that the page read the chain after the time `at` (ms) and did not see the transactions.
    * Drops the transactions that could land only before this time.
    */

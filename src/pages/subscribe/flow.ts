@@ -111,6 +111,8 @@ function useShown(order: Order) {
   const note = (view: View) => {
     if (view.at === 'otherTerms' || view.at === 'unregistered') setTerms(view.standing);
     if (view.at === 'unregistered') setAsked(view.standing.subscriptionPda);
+    // Another registration, after the end of this one, names its own amount.
+    if (view.at === 'done' || view.at === 'subscribed') setAsked(undefined);
     if (view.at === 'otherApproval') setReplacing(view.approval.delegate);
   };
   return { shown: { terms, replacing, asked }, note };
@@ -157,6 +159,7 @@ export function useFlow(order: Order): Flow {
   const offered = { ...order, ...shown, departures };
   const { run, stop, current } = useRuns((next) => {
     note(next);
+    if (next.at === 'done' || next.at === 'subscribed') departures.registered();
     setView(withDoubt(next, departures));
   });
 

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { unixSeconds } from '../../../src/chain/time.ts';
 import { expireRefund, insertRefund, recordRefund } from '../../../src/db/money/refunds.ts';
-import { endRefundedAccess } from '../../../src/db/subscriptions/subscriptions.ts';
+import { endRefundedAccess } from '../../../src/db/subscriptions/refunded.ts';
 import { readTakenOver, takeOver } from '../../../src/domain/registration/plan-credit.ts';
 import { randomAddress } from '../../fixtures/http.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';

@@ -139,7 +139,7 @@ void t.test(
     const buyer = await api.signIn('subscriber', api.funded());
     const { token, wallet, keypair } = buyer;
     const revoke = (body?: object) =>
-      api.call<{ transaction: string; subscriptions: number | null }>(
+      api.call<{ transaction: string; subscriptions: number | null; credit?: string }>(
         'POST',
         '/subscriber/approval/revoke',
         { token, body },
@@ -161,7 +161,11 @@ void t.test(
     t.equal(await delegateOf(api, wallet), authorityOf(api, wallet), 'a new approval repairs it');
 
     t.equal((await revoke({ closeAuthority: 'yes' })).status, 400);
-    await api.submit(keypair, (await revoke({ closeAuthority: true })).body.data.transaction);
+    const closing = await revoke({ closeAuthority: true });
+    t.equal(closing.body.data.credit, undefined, 'no credit is lost');
+    await api.sql`update subscriptions set credit = 1500000`;
+    t.equal((await revoke({ closeAuthority: true })).body.data.credit, '1500000', 'it is named');
+    await api.submit(keypair, closing.body.data.transaction);
     t.equal(await delegateOf(api, wallet), null);
     t.equal(await authority(), null);
     t.equal((await revoke({ closeAuthority: true })).status, 409);

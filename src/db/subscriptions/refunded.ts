@@ -1,0 +1,68 @@
+// Paid periods whose payment was refunded in full. The period of a registration may have been paid
+// by an earlier registration of the same account, so the payments of the account count. After a
+// resume such a period gives no access (refunded_through). What decides is the block time of the
+// refund, although a keeper records it later.
+import type { Queryable, Transaction } from '../postgres/connect.ts';
+import { isSameAccount } from './account-registrations.ts';
+
+/**
+ * SQL condition: the payment with this table alias was refunded in full. If a credit paid a part of
+ * the price, the condition is false, because credit is never refunded.
+ */
+export const isRefundedInFull = (sql: Queryable, payment: 'p' | 'paid') => {
+  const of = sql(payment);
+  return sql`(${of}.amount_net > 0 and ${of}.credit_spent = 0
+    and ${of}.amount_refunded >= ${of}.amount_net)`;
+};
+
+/** SQL condition: the payment of the last paid period of `subscriptions s` was refunded in full. */
+export const isRefunded = (sql: Queryable) => sql`exists (
+  select from subscriptions n join payments paid on paid.subscription_id = n.id
+  where n.subscription_pda = s.subscription_pda and ${isSameAccount(sql)}
+    and paid.status = 'succeeded' and paid.period_end = s.paid_through and not paid.further
+    and ${isRefundedInFull(sql, 'paid')})`;
+
+/**
+ * Ends the access of the last paid period of this registration, if its payment was refunded in
+ * full: for every registration of the account that rests on the payment, live or ended. Called when
+ * the wallet has resumed the account. Newer registrations are locked first, as a keeper does.
+ */
+export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
+  await sql`
+    with resting as (
+      select o.id from subscriptions s join subscriptions o using (subscription_pda, paid_through)
+      where s.id = ${id} and s.paid_through is not null and ${isRefunded(sql)}
+      order by o.id desc for no key update of o
+    )
+    update subscriptions s set refunded_through = paid_through, updated_at = now()
+    from resting where s.id = resting.id`;
+}
+
+/**
+ * Does the same for the period of a payment that was refunded in full at `at`, the block time of
+ * the refund, if the wallet has resumed or registered the account since. Writes every registration
+ * that rests on the payment, so that a keeper that is reading one reads it again.
+ */
+export async function endRefundedPeriod(
+  tx: Transaction,
+  paymentId: string,
+  at: Date,
+): Promise<void> {
+  await tx`
+    with resting as (
+      select s.id, exists (
+        select from subscriptions n where n.subscription_pda = s.subscription_pda
+          and n.status in ('active', 'past_due') and coalesce(n.resumed_at, n.created_at) >= ${at}
+      ) as is_resumed
+      from payments p join subscriptions s on s.subscription_pda = p.subscription_pda
+      where p.id = ${paymentId} and p.status = 'succeeded' and not p.further
+        and ${isRefundedInFull(tx, 'p')} and (s.paid_through = p.period_end
+          or (s.paid_through is null and s.status in ('active', 'past_due')))
+      order by s.id desc for no key update of s
+    )
+    update subscriptions s set
+      refunded_through = case when resting.is_resumed
+        then coalesce(s.paid_through, s.refunded_through) else s.refunded_through end,
+      updated_at = now()
+    from resting where s.id = resting.id`;
+}
