@@ -152,11 +152,12 @@ export function sendAndConfirm(
   return withRpc(url, async (rpc) => {
     for (;;) {
       const judged = sent.status === null ? await judgeLandings(rpc, [sought]) : undefined;
-      if (judged?.get(sought)?.verdict === 'dead')
+      const verdict = judged?.get(sought)?.verdict;
+      if (verdict === 'dead')
         throw new OperatorError(
           `The transaction ${signature} expired before it landed, and moved nothing: ask the API for a new one.`,
         );
-      if (isSentAgain(sent, performance.now(), RESEND_MS)) {
+      if (verdict !== 'landed' && isSentAgain(sent, performance.now(), RESEND_MS)) {
         markSent(sent);
         await rpc.sendTransaction(bytes);
       }
