@@ -48,7 +48,6 @@ import {
   readInstallation,
   verifyChain,
 } from './guard/preflight.ts';
-import { type SponsorLoops, startSponsorLoops } from './sponsor/loops.ts';
 import { takeRentBack } from './sponsor/rent.ts';
 import { Sponsor } from './sponsor/sponsor.ts';
 import { keepUp } from './sponsor/upkeep.ts';
@@ -106,7 +105,6 @@ export class Keeper {
   readonly #wsUrls: readonly string[];
   #collecting: Loop[] = [];
   #sweeping: Loop | undefined;
-  #sponsoring: SponsorLoops | undefined;
   #others: Loop[] = [];
   #stopListening: (() => Promise<void>) | undefined;
   #verified = false;
@@ -269,11 +267,8 @@ export class Keeper {
       () => this.#sweep.waitMs(),
       () => this.#sweep.turn(),
     );
-    this.#sponsoring = startSponsorLoops(this.#sponsor, mayCollect, (...loop) =>
-      this.#loop(...loop),
-    );
     this.#others = [
-      ...this.#sponsoring.loops,
+      ...this.#sponsor.start(mayCollect, (...loop) => this.#loop(...loop)),
       this.#loop('taking rent back', times.rentMs, () => takeRentBack(anyones)),
       this.#loop('measuring sponsoring', times.measuringSponsoringMs, async () => {
         await measureSponsoring(context.sql, context.metrics.sponsor, context.sponsoring);
@@ -356,6 +351,7 @@ export class Keeper {
       },
       onSlot: (slot, root) => {
         this.#tracker.rooted(root);
+        this.#sponsor.rooted(root);
         this.#streamCheck.slot(slot);
         if (clock.slot(slot)) this.#jumped();
       },
@@ -364,7 +360,7 @@ export class Keeper {
     });
     const wake = () => {
       this.#collect();
-      this.#sponsoring?.wake();
+      this.#sponsor.wake();
     };
     const listening = await sql.listen(SUBSCRIPTIONS_DUE, wake, wake).catch((error: unknown) => {
       log.warn({ err: error }, 'cannot listen for registrations; polling finds them');

@@ -62,7 +62,7 @@ void t.test(
       return rows;
     };
     const sendElsewhere = async () => {
-      const [transaction] = tracker.inFlight.all();
+      const [transaction] = tracker.inFlight.transactions.values();
       if (transaction !== undefined) transaction.sends += 1;
       await stage.rpc.sendTransaction(first!.attempt.transaction);
     };

@@ -170,7 +170,7 @@ void t.test('a failure that two endpoints report is final', async (t) => {
 void t.test('a payment that one endpoint shows as processed forever is settled', async (t) => {
   const { stage, settled, follow } = await signed(t, stuck().rewrite);
   const tracker = follow();
-  const flying = () => [...tracker.inFlight.all()][0];
+  const flying = () => [...tracker.inFlight.transactions.values()][0];
   await stage.until('it has arrived', async () => (flying()?.status ?? null) !== null);
   stage.net.mineBlocks(200);
   Object.assign(flying()!, { takenAt: performance.now() - keeperTimes.poll.overdueMs });

@@ -91,7 +91,6 @@ export function blockMethods(
 ): Pick<
   Rpc,
   | 'getLatestBlockhash'
-  | 'isBlockhashValid'
   | 'getLifetimesEverywhere'
   | 'getHeight'
   | 'getHeights'
@@ -116,12 +115,6 @@ export function blockMethods(
           slot,
         };
       });
-    },
-    async isBlockhashValid(blockhash, { commitment = 'processed' } = {}) {
-      const response = await reads.call('isBlockhashValid', [blockhash, { commitment }], (result) =>
-        inContext(result, undefined, (value) => truth(value, 'validity')),
-      );
-      return response.value;
     },
     async getLifetimesEverywhere(lifetimes) {
       const answers = await reads.callEach('isBlockhashValid', async (ask, host) => ({

@@ -114,11 +114,6 @@ export interface Rpc {
   ): Promise<Simulation & { slot: bigint }>;
   getLatestBlockhash(options?: { commitment?: Commitment }): Promise<Blockhash>;
   /**
-   * Whether an endpoint accepts this blockhash. The result is also false while the endpoint has not
-   * seen the block of the blockhash yet.
-   */
-  isBlockhashValid(blockhash: string, options?: { commitment?: Commitment }): Promise<boolean>;
-  /**
    * Asks every endpoint that is up whether blockhashes have expired. Returns one response per
    * endpoint. A blockhash is live until the endpoint's finalized block height is above the
    * blockhash's last valid block height, or 600 slots have passed. After that, isBlockhashValid

@@ -6,6 +6,8 @@ import { type Keypair, signatureOf } from '../../chain/keypair.ts';
 import { tokenAccountIn } from '../../chain/program/accounts.ts';
 import { isAddress, tokenAccountAddress } from '../../chain/program/addresses.ts';
 import { createRpc } from '../../chain/rpc/client.ts';
+import { follow, isSentAgain, markSent, outcomeOf, pollStatuses } from '../../chain/rpc/follow.ts';
+import { judgeLandings } from '../../chain/rpc/landing.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
 import { blockhashOf } from '../../chain/transactions/collection.ts';
 import { addSignature, messageIn } from '../../chain/transactions/message.ts';
@@ -18,7 +20,7 @@ import { createLog } from '../../log.ts';
 import { note } from '../terminal/print.ts';
 import { safeText } from '../terminal/safe-text.ts';
 
-const POLL_MS = 200;
+const [POLL_MS, RESEND_MS] = [200, 1000];
 
 async function withRpc<T>(url: string, work: (rpc: Rpc) => Promise<T>): Promise<T> {
   const log = createLog('wallet', { level: 'silent', pretty: false, stream: 'stderr' });
@@ -143,23 +145,28 @@ export function sendAndConfirm(
 ): Promise<string> {
   const bytes = Buffer.from(transaction, 'base64');
   const signature = signatureOf(bytes);
+  // The last block height of the blockhash is unknown: whether it is valid is asked at once.
+  const lifetime = { blockhash: blockhashOf(bytes), lastValidBlockHeight: 0n, slot: 0n };
+  const sought = { signature, lifetime, needsTwo: true };
+  const sent = follow({ signature, bytes });
   return withRpc(url, async (rpc) => {
     for (;;) {
-      // The blockhash is checked before the status. If the blockhash has already expired and there
-      // is still no status, the transaction can never land. In the other order, the transaction
-      // could land between the two checks and would wrongly count as expired.
-      const isLive = await rpc.isBlockhashValid(blockhashOf(bytes), { commitment: 'processed' });
-      if (isLive) await rpc.sendTransaction(bytes);
-      const { statuses } = await rpc.getSignatureStatuses([signature]);
-      const status = statuses[0] ?? null;
-      if (status !== null && status.err !== null)
-        throw new OperatorError(
-          `The transaction ${signature} failed: ${JSON.stringify(status.err)}.`,
-        );
-      if (status !== null && status.commitment !== 'processed') return signature;
-      if (status === null && !isLive)
+      const judged = sent.status === null ? await judgeLandings(rpc, [sought]) : undefined;
+      const verdict = judged?.get(sought)?.verdict;
+      if (verdict === 'dead')
         throw new OperatorError(
           `The transaction ${signature} expired before it landed, and moved nothing: ask the API for a new one.`,
+        );
+      if (verdict !== 'landed' && isSentAgain(sent, performance.now(), RESEND_MS)) {
+        markSent(sent);
+        await rpc.sendTransaction(bytes);
+      }
+      await pollStatuses(rpc, [sent], { history: true });
+      const outcome = outcomeOf(sent.status);
+      if (outcome === 'landed') return signature;
+      if (outcome === 'failed')
+        throw new OperatorError(
+          `The transaction ${signature} failed: ${JSON.stringify(sent.status?.err)}.`,
         );
       await pause(POLL_MS, undefined, { signal });
     }

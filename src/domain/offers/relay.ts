@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import bs58 from 'bs58';
 import { PROGRAM_ERRORS } from '../../chain/program/program-errors.ts';
+import { follow, isSentAgain, markSent, outcomeOf, pollStatuses } from '../../chain/rpc/follow.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
 import type { Lifetime } from '../../chain/rpc/rpc.ts';
 import {
@@ -173,16 +174,16 @@ export async function relay(
   signed: TakenOffer,
   beforeSend?: () => Promise<void>,
 ): Promise<RelayOutcome> {
-  const { offer, bytes, signature } = signed;
+  const { offer, bytes } = signed;
   const deadline = performance.now() + PATIENCE_MS;
+  const sent = follow(signed);
   let checked = false;
-  let resendAt = 0;
   let judgeAt = 0;
   for (;;) {
-    const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
-    const status = statuses[0] ?? null;
+    await reaching(pollStatuses(chain, [sent], { history: true }));
+    const { status } = sent;
     const isLate = performance.now() > deadline;
-    let outcome = outcomeOf(status, offer);
+    let outcome = shownBy(status, offer);
     if (outcome === undefined && (performance.now() >= judgeAt || isLate)) {
       judgeAt = performance.now() + RESEND_MS;
       outcome = await askAll(chain, signed, { isLate, isSeen: status !== null });
@@ -193,36 +194,30 @@ export async function relay(
     }
     if (outcome !== undefined) return outcome;
     if (isLate) return { status: 'pending', reason: null };
-    if (performance.now() >= resendAt) {
-      if (resendAt === 0) await beforeSend?.();
+    // The status that one endpoint shows prevents no first send: it may be wrong.
+    if (sent.sends === 0 || isSentAgain(sent, performance.now(), RESEND_MS)) {
+      if (sent.sends === 0) await beforeSend?.();
+      markSent(sent);
       await reaching(chain.sendTransaction(bytes));
-      resendAt = performance.now() + RESEND_MS;
     }
     await pause(POLL_MS);
   }
 }
 
-/**
- * What a status shows for certain. A failure may be that of a fork until it is finalized: the
- * transaction may still land.
- */
-function outcomeOf(
+/** What a status shows for certain. */
+function shownBy(
   status: SignatureStatus | null,
   offer: OfferedTransaction,
 ): RelayOutcome | undefined {
-  if (status === null || status.commitment === 'processed') return undefined;
-  if (status.err === null) return { status: 'confirmed', reason: null };
-  if (status.commitment !== 'finalized') return undefined;
-  return { status: 'failed', reason: failureOf(status.err, offer) };
+  const outcome = outcomeOf(status);
+  if (outcome === 'failed') return { status: 'failed', reason: failureOf(status?.err, offer) };
+  return outcome && { status: 'confirmed', reason: null };
 }
 
 /** Whether the chain shows the transaction as confirmed. Throws INTERNAL_ERROR. */
-export async function hasLanded(
-  chain: ChainSender,
-  { signature, offer }: SignedOffer,
-): Promise<boolean> {
+export async function hasLanded(chain: ChainSender, { signature }: SignedOffer): Promise<boolean> {
   const { statuses } = await reaching(chain.getSignatureStatuses([signature], { history: true }));
-  return outcomeOf(statuses[0] ?? null, offer)?.status === 'confirmed';
+  return outcomeOf(statuses[0] ?? null) === 'landed';
 }
 
 const readEverywhere = async (chain: ChainSender, { signature }: TakenOffer) => {
@@ -248,10 +243,10 @@ async function askAll(
   if (isLate || (await isPast())) {
     const { verdict, status } = await readLanding(chain, signed);
     if (verdict === 'dead') return { status: 'lapsed', reason: null };
-    const outcome = outcomeOf(status, offer);
+    const outcome = shownBy(status, offer);
     if (outcome !== undefined) return outcome;
   }
-  return isLate || isSeen ? outcomeOf(await readEverywhere(chain, signed), offer) : undefined;
+  return isLate || isSeen ? shownBy(await readEverywhere(chain, signed), offer) : undefined;
 }
 
 /**
@@ -265,7 +260,7 @@ async function simulate(chain: ChainSender, signed: TakenOffer): Promise<RelayOu
   const status = await readEverywhere(chain, signed);
   return status === null
     ? { status: 'failed', reason: failureOf(err, offer) }
-    : outcomeOf(status, offer);
+    : shownBy(status, offer);
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -147,13 +147,14 @@ export const keeperTimes = {
      */
     putOffMs: 1000,
     putOffForMs: 60_000,
-    /** Between two polls of a confirmed transaction. */
-    confirmedMs: 1000,
-    faultMs: 60_000,
-    renewMs: 3000,
     orphansMs: 3000,
-    expiryMs: 2000,
     lapseMs: 30_000,
+    /**
+     * In place of those above. The stream does not report the landing of these transactions, and a
+     * page shows their progress: they are polled in every turn until they are confirmed.
+     */
+    poll: { soonestMs: 0, latestMs: 1000, streamedMs: 0, landedMs: 15_000 },
+    settle: { expiryCheckMs: 2000, againMs: 1000, latestMs: 10_000, renewMs: 3000 },
   },
 };
 

@@ -4,10 +4,11 @@
 // sponsor/rent.ts also closes sponsored accounts. A keeper therefore claims the closing of such an
 // account first, so that only one keeper sends the closing.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Keypair } from '../../chain/keypair.ts';
 import { subscriptionIn } from '../../chain/program/accounts.ts';
 import { describeTransactionError } from '../../chain/program/errors.ts';
 import { type Instruction, revokeDelegation } from '../../chain/program/instructions.ts';
-import { STATUSES_AT_ONCE } from '../../chain/rpc/transactions.ts';
+import { follow, isSentAgain, markSent, outcomeOf, pollStatuses } from '../../chain/rpc/follow.ts';
 import { networkFee } from '../../chain/transactions/network-fee.ts';
 import { signTransaction } from '../../chain/transactions/subscriptions.ts';
 import {
@@ -19,15 +20,15 @@ import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts
 import type { Context } from '../base/context.ts';
 
 const CLOSING_UNITS = 50_000;
-/**
- * Returns the instructions of a transaction that closes one account. `price` is in micro-lamports
- * per compute unit.
- */
-export const closingInstructions = (closing: Instruction, price: bigint): Instruction[] => [
-  computeUnitLimit(CLOSING_UNITS),
-  computeUnitPrice(price),
-  closing,
-];
+/** Signs a transaction that closes one account. `price` is in micro-lamports per compute unit. */
+export const signClosing = (
+  keypair: Keypair,
+  closing: Instruction,
+  { price, blockhash }: { price: bigint; blockhash: string },
+) => {
+  const budget = [computeUnitLimit(CLOSING_UNITS), computeUnitPrice(price)];
+  return signTransaction(keypair, [...budget, closing], blockhash);
+};
 
 /**
  * Claims closings of subscription accounts. Returns the addresses that this keeper may close
@@ -75,36 +76,27 @@ export async function closeAccounts(
     const { planPda: plan, subscriptionPda: subscription } = row;
     if (!claimed.has(subscription)) return [];
     const close = revokeDelegation(programId, { authority: keypair.address, plan, subscription });
-    return [{ row, ...signTransaction(keypair, closingInstructions(close, price), blockhash) }];
+    return [{ row, ...follow(signClosing(keypair, close, { price, blockhash })) }];
   });
   const closed = new Map<string, bigint>();
   const deadline = performance.now() + patienceMs;
-  let sentAt = -Infinity;
   while (open.length > 0 && performance.now() < deadline) {
-    if (performance.now() - sentAt >= resendMs) {
-      sentAt = performance.now();
-      // A failed send is ignored, because only the status of the signature shows whether the
-      // account was closed.
-      await Promise.allSettled(open.map(({ bytes }) => rpc.sendTransaction(bytes)));
-    }
+    const due = open.filter((one) => isSentAgain(one, performance.now(), resendMs));
+    for (const one of due) markSent(one);
+    // A failed send is ignored, because only the status of the signature shows whether the account
+    // was closed.
+    await Promise.allSettled(due.map(({ bytes }) => rpc.sendTransaction(bytes)));
     // The endpoint that is polled may lack a closing that landed, so the last poll asks all. A
     // closing that no endpoint has is not taken for dead: its account is read again a day later.
     const everywhere = performance.now() + pollMs >= deadline;
-    const { statuses } = await rpc.getSignatureStatuses(
-      open.slice(0, STATUSES_AT_ONCE).map(({ signature }) => signature),
-      { everywhere },
-    );
-    open = open.filter(({ row, signature }, place) => {
-      const status = statuses[place] ?? null;
-      if (status === null || status.commitment === 'processed') return true;
-      const reason = describeTransactionError(status.err);
-      if (status.err === null) closed.set(row.id, status.slot);
-      else
-        log.warn(
-          { subscription: row.id, signature, reason },
-          'subscription account could not be closed',
-        );
-      return false;
+    await pollStatuses(rpc, open, { everywhere });
+    open = open.filter(({ row, signature, status }) => {
+      const outcome = outcomeOf(status);
+      const [subscription, reason] = [row.id, describeTransactionError(status?.err)];
+      if (outcome === 'landed' && status !== null) closed.set(row.id, status.slot);
+      if (outcome === 'failed')
+        log.warn({ subscription, signature, reason }, 'subscription account could not be closed');
+      return outcome === undefined;
     });
     if (open.length > 0) await pause(pollMs, undefined, { signal });
   }

@@ -9,7 +9,8 @@ import { blockhashOf } from '../../chain/transactions/collection.ts';
 import type { AttemptRow } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 
-type SignedWith = Pick<
+/** A signed transaction as stored. */
+export type SignedWith = Pick<
   AttemptRow,
   'signature' | 'transaction' | 'lastValidBlockHeight' | 'blockhashSlot'
 >;

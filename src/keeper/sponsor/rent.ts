@@ -16,7 +16,6 @@ import { ChainDataError } from '../../chain/program/layouts.ts';
 import { isEndedByPlan } from '../../chain/program/period.ts';
 import { isWitnessed } from '../../chain/rpc/expiry.ts';
 import { unixSeconds } from '../../chain/time.ts';
-import { signTransaction } from '../../chain/transactions/subscriptions.ts';
 import {
   claimRentOut,
   markReturned,
@@ -24,7 +23,7 @@ import {
   type RentOut,
 } from '../../db/offers/sponsor-rent.ts';
 import type { Context } from '../base/context.ts';
-import { closingInstructions, mayClose } from '../collect/close.ts';
+import { mayClose, signClosing } from '../collect/close.ts';
 
 /** Accounts that are read for each sponsorship. */
 const ACCOUNTS = 3;
@@ -189,11 +188,7 @@ async function close(
       ? revokeAbandoned(programId, { ...parties, subscriber: wallet, mint })
       : revokeDelegation(programId, parties);
   if (!(await mayClose(context, [subscriptionPda], price)).has(subscriptionPda)) return;
-  const { bytes, signature } = signTransaction(
-    keypair,
-    closingInstructions(closing, price),
-    blockhash,
-  );
+  const { bytes, signature } = signClosing(keypair, closing, { price, blockhash });
   log.info({ offer: offerId, signature, why }, 'closing a sponsored account');
   await rpc.sendTransaction(bytes);
 }

@@ -4,7 +4,7 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { AttemptRow } from '../../db/money/payment-attempts.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts';
 import type { ClaimedRow } from '../../domain/collecting/settlement.ts';
-import type { Polled } from './poll-schedule.ts';
+import { track, type Tracked } from './follower.ts';
 
 /** Receives committed payments, sends them and follows them until they are final. */
 export interface Queue {
@@ -63,32 +63,10 @@ export function newPayment(
   return { ...parts, checked, isStopped: false, isUnexplained: false };
 }
 
-/** A transaction that this keeper sends and polls. Times are milliseconds of performance.now(). */
-export interface InFlightTransaction {
-  readonly signature: string;
-  readonly bytes: Buffer;
-  /**
-   * Number of payments in the transaction, including payments whose claim this process has lost.
-   */
-  readonly size: number;
+/** A transaction of payments. `size` also counts payments whose claim this process has lost. */
+export interface InFlightTransaction extends Tracked {
   /** The open payments whose claim this process holds, by subscription id. */
   readonly payments: ReadonlyMap<string, InFlightPayment>;
-  sends: number;
-  /** Time of the last send. */
-  sentAt: number;
-  /**
-   * Whether this process signed the transaction and has held the claims of its payments ever since.
-   * Such a transaction is not polled before the first send (poll-schedule.ts).
-   */
-  isOwn: boolean;
-  readonly takenAt: number;
-  renewedAt: number;
-  polledAt: number;
-  settleAt: number;
-  /** Number of times that the transaction could not be settled because its outcome was unknown. */
-  settleTries: number;
-  status: Polled['status'];
-  slot: bigint | null;
 }
 
 /** The index of transactions in flight. The index has at most one payment per subscription. */
@@ -99,15 +77,15 @@ export class InFlight {
   >();
   readonly #bySubscription = new Map<string, string>();
   readonly #byAddress = new Map<string, string>();
-  readonly #final = new Set<InFlightTransaction>();
 
   /** Number of payments in flight. */
   get size(): number {
     return this.#bySubscription.size;
   }
 
-  all(): Iterable<InFlightTransaction> {
-    return this.#tracked.values();
+  /** The transactions by signature. */
+  get transactions(): ReadonlyMap<string, InFlightTransaction> {
+    return this.#tracked;
   }
 
   of(subscriptionId: string): InFlightPayment | undefined {
@@ -127,14 +105,13 @@ export class InFlight {
    * replaces an earlier payment of the same subscription.
    */
   add(taken: readonly InFlightPayment[]): InFlightTransaction[] {
-    const now = performance.now();
     const added: InFlightTransaction[] = [];
     for (const one of taken) {
       this.#remove(one.id);
       const { signature } = one.attempt;
       let transaction = this.#tracked.get(signature);
       if (transaction === undefined) {
-        transaction = newTransaction(one, now);
+        transaction = newTransaction(one);
         this.#tracked.set(signature, transaction);
         added.push(transaction);
       }
@@ -149,29 +126,6 @@ export class InFlight {
   /** Removes the payments with these claims. A payment that has a newer claim stays. */
   forget(done: Iterable<ClaimedRow>): void {
     for (const { id, claimId } of done) if (this.of(id)?.claimId === claimId) this.#remove(id);
-  }
-
-  /**
-   * Marks a transaction as finalized. Returns false when the transaction is not in flight or is
-   * already marked.
-   */
-  ended(one: InFlightTransaction): boolean {
-    const isNew = this.has(one) && !this.#final.has(one);
-    if (isNew) this.#final.add(one);
-    return isNew;
-  }
-
-  /** Takes back `ended`: no endpoint shows the transaction as finalized any more. */
-  reopen(signature: string): void {
-    const one = this.#tracked.get(signature);
-    if (one === undefined) return;
-    this.#final.delete(one);
-    [one.status, one.slot] = [null, null];
-  }
-
-  /** Returns the finalized transactions that are due to be settled. */
-  settleable(now: number): InFlightTransaction[] {
-    return [...this.#final].filter(({ settleAt }) => now >= settleAt);
   }
 
   /**
@@ -196,7 +150,7 @@ export class InFlight {
   }
 
   clear(): void {
-    this.forget([...this.all()].flatMap(({ payments }) => [...payments.values()]));
+    this.forget([...this.#tracked.values()].flatMap(({ payments }) => [...payments.values()]));
   }
 
   #remove(id: string): void {
@@ -208,29 +162,13 @@ export class InFlight {
     this.#bySubscription.delete(id);
     const address = one.expectedAccount?.address ?? '';
     if (this.#byAddress.get(address) === id) this.#byAddress.delete(address);
-    if (transaction.payments.size > 0) return;
-    this.#tracked.delete(signature);
-    this.#final.delete(transaction);
+    if (transaction.payments.size === 0) this.#tracked.delete(signature);
   }
 }
 
-function newTransaction({ attempt, leasedAt, periodEnd }: InFlightPayment, now: number) {
-  return {
-    signature: attempt.signature,
-    bytes: attempt.transaction,
-    size: attempt.payments,
-    isOwn: periodEnd !== null,
-    payments: new Map<string, InFlightPayment>(),
-    takenAt: now,
-    renewedAt: leasedAt,
-    sentAt: -Infinity,
-    sends: 0,
-    polledAt: now,
-    settleAt: now,
-    settleTries: 0,
-    status: null as Polled['status'],
-    slot: null as bigint | null,
-  };
+function newTransaction({ attempt, leasedAt, periodEnd }: InFlightPayment) {
+  const taken = { isOwn: periodEnd !== null, size: attempt.payments, renewedAt: leasedAt };
+  return { ...track(attempt, taken), payments: new Map<string, InFlightPayment>() };
 }
 
 const isSame = (one: SubscriptionAccount, other: SubscriptionAccount) =>

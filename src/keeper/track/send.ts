@@ -4,6 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { pullPeriod } from '../../chain/program/period.ts';
 import { RpcError, RpcUnreachable } from '../../chain/rpc/errors.ts';
+import { markSent } from '../../chain/rpc/follow.ts';
 import { newestSlot } from '../../chain/rpc/responses.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import {
@@ -18,6 +19,7 @@ import { rowByRow, settleRows } from '../../domain/collecting/settlement.ts';
 import { applyCancelSeen, updateOf, isLive } from '../../domain/collecting/transitions.ts';
 import type { Context } from '../base/context.ts';
 import { isReached, readSnapshot } from '../read/snapshot.ts';
+import type { Tracked } from './follower.ts';
 import type { InFlightTransaction, InFlightPayment } from './in-flight.ts';
 
 /** Maximum number of transactions that are checked and sent together. */
@@ -84,51 +86,41 @@ async function sendRound(
   checkedAt: number,
 ): Promise<void> {
   if (some.length === 0) return;
-  const sends = some.map((one) => sendOne(context, one, checkedAt));
-  const waiting = new AbortController();
-  try {
-    await Promise.race([
-      Promise.all(sends),
-      pause(context.times.send.roundMs, undefined, { signal: waiting.signal }).catch(
-        () => undefined,
-      ),
-    ]);
-  } finally {
-    waiting.abort();
-  }
+  const { checkedMs, roundMs } = context.times.send;
+  const sends = some.map(async (one) => {
+    const withinMs = checkedMs - (performance.now() - checkedAt);
+    const error = withinMs > 0 ? await sendOnce(context, one, { withinMs }) : undefined;
+    if (withinMs <= 0) one.sentAt = -Infinity;
+    if (error instanceof RpcError) context.versions.refused(error);
+  });
+  await Promise.race([Promise.all(sends), pause(roundMs, undefined, { ref: false })]);
 }
 
-async function sendOne(
-  { rpc, versions, log, metrics, times }: Context,
-  one: InFlightTransaction,
-  checkedAt: number,
-): Promise<void> {
-  const now = performance.now();
-  const withinMs = times.send.checkedMs - (now - checkedAt);
-  if (withinMs <= 0) {
-    one.sentAt = -Infinity;
-    return;
-  }
-  one.sends += 1;
-  one.sentAt = now;
+/**
+ * Sends a transaction. Returns the error if it failed: the transaction may have reached the network
+ * nevertheless, which only its status shows. It is sent again later.
+ */
+export async function sendOnce(
+  { rpc, log, metrics }: Context,
+  one: Pick<Tracked, 'signature' | 'bytes' | 'sends' | 'sentAt'>,
+  options: { withinMs?: number } = {},
+): Promise<RpcError | RpcUnreachable | undefined> {
+  markSent(one);
   try {
-    await rpc.sendTransaction(one.bytes, { withinMs });
+    await rpc.sendTransaction(one.bytes, options);
     metrics.sends.inc({ outcome: one.sends === 1 ? 'first' : 'again' });
+    return undefined;
   } catch (error) {
-    // The transaction may have reached the network despite the error. Only the transaction's status
-    // shows whether it did. A later round sends the transaction again.
     metrics.sends.inc({ outcome: 'failed' });
-    if (error instanceof RpcError) {
-      versions.refused(error);
-      log.warn(
-        { signature: one.signature, reason: error.message },
-        'RPC endpoint refused a transaction',
-      );
-    } else if (!(error instanceof RpcUnreachable)) throw error;
+    const { signature } = one;
+    if (error instanceof RpcError)
+      log.warn({ signature, reason: error.message }, 'RPC endpoint refused a transaction');
+    else if (!(error instanceof RpcUnreachable)) throw error;
     // All endpoints were at their rate limit or out of connections, so the transaction was not
     // sent. The next round sends it.
     else if (error.failures.every(({ fault }) => fault === 'rate_limited' || fault === 'busy'))
       one.sentAt = -Infinity;
+    return error;
   }
 }
 

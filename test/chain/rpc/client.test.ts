@@ -404,7 +404,6 @@ void t.test(
       getEpochInfo: { absoluteSlot: 20, blockHeight: 15, epoch: 0 },
       getBlockHeight: 15,
       getSlot: 20,
-      isBlockhashValid: inContext(20, true),
       getBlockTime: 1_700_000_000,
       getBalance: inContext(20, 5_000_000_000),
       getGenesisHash: 'hash',
@@ -430,8 +429,6 @@ void t.test(
     t.same(calls.at(-1)?.params, [{ commitment: 'finalized' }]);
     t.equal(await rpc.getBlockHeight({ commitment: 'finalized' }), 15n);
     t.equal(await rpc.getSlot(), 20n);
-    t.equal(await rpc.isBlockhashValid('hash', { commitment: 'finalized' }), true);
-    t.same(calls.at(-1)?.params, ['hash', { commitment: 'finalized' }]);
     t.equal(await rpc.getBlockTime(20n), 1_700_000_000n);
     t.same(calls.at(-1)?.params, [20]);
     t.equal(await rpc.getBalance('a'), 5_000_000_000n);
