@@ -34,7 +34,7 @@ export const dispatchTimes = {
      */
     forgetMs: 600_000,
   },
-  /** After a large batch of outcomes, the next one collects for this time: half the cost per row. */
+  /** After a large batch of outcomes, the next one collects for this time, at half the cost. */
   gatherMs: 10,
   health: { writeMs: 2000, purgeMs: HOUR_MS, disableMs: 60_000 },
   retention: {

@@ -535,10 +535,12 @@ void t.test(
     t.equal(await deleteOldOffers(api.sql), 0);
     const copy = (purpose: string, relayedAt: Date | null, pda = subscriptionPda) => api.sql`
       insert into offers (wallet, blockhash, message, last_valid_block_height,
-        purpose, plan_id, subscription_pda, signature, signed_blockhash, signed_at)
+        purpose, plan_id, subscription_pda, signature, signed_blockhash, signed_at,
+        signed_last_valid_block_height, signed_blockhash_slot)
       select wallet, blockhash, message, last_valid_block_height, ${purpose}, plan_id,
         ${pda}, ${relayedAt === null ? null : 'signature'},
-        ${relayedAt === null ? null : 'blockhash'}, ${relayedAt}
+        ${relayedAt === null ? null : 'blockhash'}, ${relayedAt}::timestamptz,
+        ${relayedAt === null ? null : 1}::int8, ${relayedAt === null ? null : 1}::int8
       from offers where purpose = 'subscribe' limit 1`;
     const left = () => api.sql`
       select purpose, message, signed_at is not null as relayed, subscription_pda as pda
