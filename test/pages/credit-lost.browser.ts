@@ -25,6 +25,12 @@ void t.test('a cancellation that loses credit is asked about, and names it', asy
   await dialog.getByRole('button', { name: 'Keep the subscription' }).click();
   await dialog.waitFor({ state: 'detached' });
   t.same(wallet.asked, [], 'nothing is signed');
+  await page.getByRole('button', { name: 'Withdraw the approval' }).click();
+  await dialog.getByRole('checkbox').check();
+  await dialog.getByText('Your credit of 98.14 USDC is lost').waitFor();
+  await inspect(t, page, 'account-withdraw-credit');
+  await dialog.getByRole('button', { name: /Keep/ }).click();
+  await dialog.waitFor({ state: 'detached' });
   await cancel.first().click();
   await dialog.getByRole('button', { name: 'Cancel subscription' }).click();
   await page.getByText(/98\.14 USDC of credit is left/).waitFor();

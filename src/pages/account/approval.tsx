@@ -1,7 +1,8 @@
 import { type ReactElement, useState } from 'react';
 import { explain, type Explanation, isCode } from '../shared/errors.ts';
+import { Fill } from '../shared/fill.tsx';
 import { words } from '../shared/language.ts';
-import { Button, Dialog, Explained } from '../shared/parts.tsx';
+import { Button, Dialog, Explained, Usdc } from '../shared/parts.tsx';
 import { type Session, submit, type Subscription } from '../shared/session.ts';
 import { isWithdrawn, problemOf, readStanding, unseenText } from './actions.ts';
 
@@ -15,6 +16,7 @@ class NotApproved extends Error {}
 export function Approval({
   session,
   subscription,
+  credit,
 }: {
   session: Session;
   /**
@@ -22,6 +24,8 @@ export function Approval({
    * service whether the approval is withdrawn.
    */
   subscription: Subscription;
+  /** Credit of the wallet's subscriptions, in base units. */
+  credit: bigint;
 }): ReactElement {
   const [isAsking, setAsking] = useState(false);
   const [closes, setCloses] = useState(false);
@@ -89,6 +93,11 @@ export function Approval({
             {text.revokeClose}
           </label>
           <p>{closes ? text.revokeForGood : text.revokeUndo}</p>
+          {closes && credit > 0n && (
+            <p>
+              <Fill text={text.revokeCredit} amount={<Usdc units={credit.toString()} />} />
+            </p>
+          )}
           <div className="actions end">
             <Button onClick={() => setAsking(false)}>{text.keep}</Button>
             <Button kind="danger" onClick={revoke}>

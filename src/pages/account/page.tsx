@@ -6,7 +6,7 @@ import { ListOf } from '../shared/list-parts.tsx';
 import { usePages } from '../shared/pages.ts';
 import { Address, Button, Notice } from '../shared/parts.tsx';
 import { Report } from '../shared/report.tsx';
-import type { Session } from '../shared/session.ts';
+import type { Session, Subscription } from '../shared/session.ts';
 import { Brand, SignIn, Switched, useSession } from '../shared/sign-in.tsx';
 import { isLive } from '../shared/status.ts';
 import { ZoneSwitch } from '../shared/zone-switch.tsx';
@@ -94,11 +94,17 @@ function Subscriptions({
           />
         ))}
       </ListOf>
-      {first !== undefined && <Approval session={session} subscription={first} />}
+      {first !== undefined && (
+        <Approval session={session} subscription={first} credit={creditOf(list.rows)} />
+      )}
       <Footer />
     </main>
   );
 }
+
+/** Credit that the live subscriptions have left, in base units. */
+const creditOf = (rows: readonly Subscription[]) =>
+  rows.filter(({ status }) => isLive(status)).reduce((sum, { credit }) => sum + BigInt(credit), 0n);
 
 function Footer(): ReactElement {
   return (
