@@ -161,15 +161,11 @@ export async function reserveOffer(sql: Queryable, offerId: string, height: bigi
     where id = ${offerId}`;
 }
 
-/**
- * SQL for the lifetime of the transaction that the relay took for the offer `alias`. An older
- * release did not store it: then the offer's own is a lower bound.
- */
+/** SQL for the lifetime of the transaction that the relay took for the offer `alias`. */
 export const signedLifetime = (sql: Queryable, alias: Fragment) => sql`
   ${alias}.signed_blockhash as blockhash,
-  coalesce(${alias}.signed_last_valid_block_height, ${alias}.last_valid_block_height)
-    as last_valid_block_height,
-  coalesce(${alias}.signed_blockhash_slot, ${alias}.blockhash_slot) as slot`;
+  ${alias}.signed_last_valid_block_height as last_valid_block_height,
+  ${alias}.signed_blockhash_slot as slot`;
 
 /** A transaction that the relay took for an offer, and its lifetime. */
 export interface RelayedTransaction extends MayLand {

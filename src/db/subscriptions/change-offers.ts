@@ -95,6 +95,11 @@ export async function hasOfferedChange(sql: Queryable, id: string): Promise<bool
   return rows.length > 0;
 }
 
+/** Locks the subscription against its end and against a change of plan. */
+export async function lockSubscription(sql: Queryable, id: string): Promise<void> {
+  await sql`select from subscriptions where id = ${id} for no key update`;
+}
+
 /**
  * Locks the subscription. Returns whether a change of plan that its wallet has signed may still
  * replace it, or resume its account: a sponsored one that is sent, or one of listSignedChanges()
@@ -106,7 +111,7 @@ export async function lockSignedChanges(
   dead: ReadonlySet<string>,
   except?: string,
 ): Promise<boolean> {
-  await sql`select from subscriptions where id = ${id} for no key update`;
+  await lockSubscription(sql, id);
   const sent = await sql`
     select 1 from subscriptions s join sponsorships o
       on o.replaces = ${registrationsAt(sql, sql`s.subscription_pda`)}

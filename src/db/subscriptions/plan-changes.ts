@@ -3,6 +3,7 @@
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
+import { lockSubscription } from './change-offers.ts';
 import type { OwnIdsSource } from './merchant-edits.ts';
 import { isRefundedInFull } from './refunded.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
@@ -38,7 +39,7 @@ export async function readReplaced(
   { forUpdate = false } = {},
 ): Promise<ReplacedRow | undefined> {
   // Locked before it is read: the read then finds what the transaction stored that held the lock.
-  if (forUpdate) await sql`select from subscriptions where id = ${id} for no key update`;
+  if (forUpdate) await lockSubscription(sql, id);
   const [row] = await sql<ReplacedRow[]>`
     select s.id, s.subscription_pda, s.status, s.paid_through, s.trial_ends_at, s.starts_at,
       s.credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,

@@ -15,7 +15,7 @@ import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import type { OfferedTransaction } from '../../db/offers/offers.ts';
 import type { Queryable, Sql, Transaction } from '../../db/postgres/connect.ts';
 import { findNewestRegistration } from '../../db/subscriptions/account-registrations.ts';
-import { lockSignedChanges } from '../../db/subscriptions/change-offers.ts';
+import { lockSignedChanges, lockSubscription } from '../../db/subscriptions/change-offers.ts';
 import { findCheckoutSession } from '../../db/subscriptions/checkout-sessions.ts';
 import { findPlan } from '../../db/subscriptions/plans.ts';
 import {
@@ -105,7 +105,7 @@ export async function lockGround(tx: Transaction, offer: Grounded): Promise<void
   const { purpose, replaces, subscriptionPda, resumes } = offer;
   if (subscriptionPda !== null && (purpose === 'resume' || resumes))
     await findNewestRegistration(tx, subscriptionPda, { forUpdate: true });
-  if (replaces !== null) await lockSignedChanges(tx, replaces, NOTHING.dead);
+  if (replaces !== null) await lockSubscription(tx, replaces);
 }
 
 /**
