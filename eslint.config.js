@@ -45,6 +45,7 @@ const rooms = {
     ['actions'],
     ['plans'],
     ['collecting'],
+    ['invoices'],
     ['outbox'],
     ['accounts'],
     ['chain-reads.ts', 'money.ts', 'names.ts', 'reasons.ts'],

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { initAuthority } from '../../src/chain/program/instructions.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
 import { readSubscriptions } from '../../src/db/subscriptions/work.ts';
-import { amountPastDue } from '../../src/domain/collecting/price.ts';
+import { amountPastDue } from '../../src/domain/invoices/upcoming.ts';
 import { PlanWatch } from '../../src/keeper/follow/plan-watch.ts';
 import { Notifications } from '../../src/keeper/follow/streams.ts';
 import { Sweep } from '../../src/keeper/follow/sweep.ts';

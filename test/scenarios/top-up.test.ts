@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { authorityAddress, tokenAccountAddress } from '../../src/chain/program/addresses.ts';
 import { TokenAccounts } from '../../src/chain/streams/token-accounts.ts';
 import { readSubscriptions } from '../../src/db/subscriptions/work.ts';
-import { amountPastDue } from '../../src/domain/collecting/price.ts';
+import { amountPastDue } from '../../src/domain/invoices/upcoming.ts';
 import { startBadEndpoint } from '../fixtures/bad-endpoint.ts';
 import { HOUR, type Stage, startStage, type Subscription } from '../fixtures/billing.ts';
 import { approve, payTokens } from '../fixtures/tokens.ts';

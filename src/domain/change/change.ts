@@ -17,8 +17,8 @@ import {
 import { invalidField, ServiceError } from '../../errors.ts';
 import type { PlanView, Replaced } from '../actions/wallet-view.ts';
 import type { ChainReader, Network } from '../chain-reads.ts';
-import { NO_DISCOUNT } from '../collecting/price.ts';
-import { type Beginning, type PaymentRun, scheduleOf } from '../collecting/schedule.ts';
+import { type Beginning, type PaymentRun, scheduleOf } from '../invoices/schedule.ts';
+import { NO_DISCOUNT } from '../invoices/terms.ts';
 import { type Opening, openingTransaction, readOpening } from '../registration/opening.ts';
 import { readTaken, readTakenOver, type TakenOver } from '../registration/plan-credit.ts';
 

@@ -5,9 +5,10 @@ import type { SubscriptionAccount, SubscriptionTerms } from '../../chain/program
 import { periodSeconds, pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
+import { notInTrial } from '../invoices/cover.ts';
+import { drawUp } from '../invoices/draw-up.ts';
 import { split, type Split } from '../money.ts';
 import type { ChainView } from './chain-view.ts';
-import { creditFor } from './credit.ts';
 import {
   awaitFinality,
   awaitSlot,
@@ -30,7 +31,6 @@ import {
   subscriberObstacle,
 } from './obstacles.ts';
 import { applyCredit, applyUncollected } from './paying.ts';
-import { amountDue, billOf, notInTrial } from './price.ts';
 import {
   type LookupResult,
   hasUnknownPull,
@@ -211,9 +211,9 @@ function observeRepair(
 ): void {
   if (state.status !== 'past_due' || state.nextPaymentDue === null) return;
   if (period.end - view.now <= CLOSING_SECONDS) return;
-  const due = amountDue(row, period);
-  const cash = due - creditFor(state.credit, due, rules.minimumAmount);
-  if (subscriberObstacle(view, account, cash) !== undefined) return;
+  const terms = { ...row, credit: state.credit };
+  const { amountDue } = drawUp(terms, period, { minimum: rules.minimumAmount });
+  if (subscriberObstacle(view, account, amountDue) !== undefined) return;
   tryEarly(state, period.start, timeOf(view.now));
 }
 
@@ -346,15 +346,16 @@ function collection(
   const times = { start: period.start, now, tried: lookups.tried ?? null };
   const chargedFrom = chargedFromOf(termsOf(update), times);
   const terms = { ...termsOf(update), chargedFrom };
-  const { due, credit: creditSpent, cash } = billOf(terms, period, rules.minimumAmount);
-  if (cash === 0n) {
+  const invoice = drawUp(terms, period, { minimum: rules.minimumAmount });
+  const { total, creditApplied: creditSpent, amountDue } = invoice;
+  if (amountDue === 0n) {
     const next = startOfNext(period);
     state.chargedFrom = chargedFrom;
-    if (due === 0n) applyUncollected(update, period.end, next);
+    if (total === 0n) applyUncollected(update, period.end, next);
     else applyCredit(update, period, { amount: creditSpent, now, next });
     return awaitNextPeriod(update, view, account, period, ahead);
   }
-  const { amounts, treasury, feeOwed } = receivable(cash, row, view, rules);
+  const { amounts, treasury, feeOwed } = receivable(amountDue, row, view, rules);
   const parties = { keepers: rules.keepers, merchant: row.merchantWallet, mint: row.mint };
   const blocks = planObstacle(view, amounts.net, parties);
   const isWhole = feeOwed === 0n && treasury === row.treasury;

@@ -4,7 +4,7 @@
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
 import { lateAccess } from '../accounts/access.ts';
-import { chargeStart } from './price.ts';
+import { chargeStart } from '../invoices/cover.ts';
 import { collectAt } from './window.ts';
 
 const SECONDS_PER_HOUR = 3600n;

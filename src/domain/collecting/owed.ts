@@ -1,7 +1,7 @@
 // Sums up the payments of a wallet that are due before a given payment. The look-ahead checks that
 // the wallet's balance covers this sum and the payment. Pure.
 import type { WalletDue } from '../../db/subscriptions/wallet-dues.ts';
-import { amountPastDue, nextAmount } from './price.ts';
+import { amountPastDue, nextAmount } from '../invoices/upcoming.ts';
 
 /** A payment for which owedBefore() finds the wallet's earlier payments. */
 export interface AskedPayment {

@@ -3,9 +3,11 @@
 import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/money/payments.ts';
 import type { KeeperSubscription } from '../../db/subscriptions/work.ts';
+import { coveredFrom } from '../invoices/cover.ts';
+import { drawUp, totalOf, usesDiscount } from '../invoices/draw-up.ts';
+import type { BillingTerms } from '../invoices/terms.ts';
 import type { Pull } from './chain-view.ts';
 import { nextRead } from './look-ahead.ts';
-import { amountDue, chargedInside, type PriceTerms, usesDiscount } from './price.ts';
 import {
   coverOf,
   isLive,
@@ -51,7 +53,7 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
   const payment = {
     ...successOf(row, pull, state.failedAttempts + 1),
     creditSpent,
-    coversFrom: chargedInside(terms, period),
+    coversFrom: coveredFrom(terms, period),
   };
   const { periodStart, periodEnd } = payment;
   payments.push(payment);
@@ -82,10 +84,10 @@ export function applyPayment(update: SubscriptionUpdate, pull: Pull, next: Date 
  * combined with credit. If no attempt is known for the pull, the credit is assumed to have paid the
  * part of the price that the pull does not cover.
  */
-function creditSpentBeside(terms: PriceTerms & { readonly credit: bigint }, pull: Pull): bigint {
+function creditSpentBeside(terms: BillingTerms & { readonly credit: bigint }, pull: Pull): bigint {
   if (pull.source !== 'keeper') return 0n;
   const period = { start: pull.periodStart, end: pull.periodEnd };
-  const missing = pull.creditSpent ?? amountDue(terms, period) - pull.gross - (pull.feeOwed ?? 0n);
+  const missing = pull.creditSpent ?? totalOf(terms, period) - pull.gross - (pull.feeOwed ?? 0n);
   if (missing <= 0n) return 0n;
   return missing < terms.credit ? missing : terms.credit;
 }
@@ -137,7 +139,7 @@ function recordCredit(
     periodEnd,
     feeOwed: 0n,
     creditSpent: amount,
-    coversFrom: chargedInside(termsOf(update), period),
+    coversFrom: coveredFrom(termsOf(update), period),
     txSignature: null,
     failureReason: null,
     attempt: 1,
@@ -171,17 +173,18 @@ export function applyCover(
   settleUp(update, timeOf(pull.periodEnd), pull.gross, next);
   const { isRefunded = false, isCredited = false } = pull;
   const period = { start: pull.periodStart, end: pull.periodEnd };
-  const rest = isCredited && row.replaces !== null ? amountDue(termsOf(update), period) : 0n;
-  if (isRefunded || (isCredited && rest === 0n)) state.refundedThrough = timeOf(pull.periodEnd);
-  else if (rest > 0n && state.credit > 0n)
-    recordCredit(update, period, {
-      amount: state.credit < rest ? state.credit : rest,
-      at: row.chargedFrom ?? timeOf(period.start),
-    });
+  const isPaidByCredit = isCredited && row.replaces !== null;
+  const isDue = isPaidByCredit && totalOf(termsOf(update), period) > 0n;
+  if (isRefunded || (isCredited && !isDue)) state.refundedThrough = timeOf(pull.periodEnd);
+  else if (isDue) {
+    const { total } = drawUp(termsOf(update), period, { minimum: 0n, room: 0n });
+    const at = row.chargedFrom ?? timeOf(period.start);
+    if (total > 0n) recordCredit(update, period, { amount: total, at });
+  }
 }
 
 /**
- * Marks a period as paid although nothing is collected for it (price.ts, amountToCollect). No
+ * Marks a period as paid although nothing is collected for it (draw-up.ts, minimum). No
  * payment is recorded and no event is sent.
  */
 export function applyUncollected(

@@ -11,11 +11,11 @@ import { timeOf } from '../../chain/time.ts';
 import type { PaymentRow } from '../../db/money/payments.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscriptions/work.ts';
 import { coveredUntil } from '../accounts/access.ts';
+import { notInTrial } from '../invoices/cover.ts';
+import { latest } from '../invoices/credits.ts';
 import type { NewEvent } from '../outbox/events.ts';
-import { latest } from './credit.ts';
 import { nextAttemptAt } from './dunning.ts';
 import { noteChainFailure } from './early-tries.ts';
-import { notInTrial } from './price.ts';
 
 /** Seconds between reads of a subscription whose end waits for a change of plan. */
 export const CHANGE_SECONDS = 10n;

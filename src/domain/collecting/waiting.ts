@@ -3,6 +3,7 @@
 import type { SubscriptionAccount } from '../../chain/program/layouts.ts';
 import { pullPeriod, type PullPeriod } from '../../chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../chain/time.ts';
+import { drawUp } from '../invoices/draw-up.ts';
 import type { ChainView } from './chain-view.ts';
 import { type Decision, retryAt, type Rules } from './decision.ts';
 import {
@@ -13,7 +14,6 @@ import {
   type RenewalIssue,
 } from './look-ahead.ts';
 import { subscriberObstacle } from './obstacles.ts';
-import { billOf } from './price.ts';
 import { startOfNext } from './pulls.ts';
 import { type SubscriptionUpdate, setNextDue, termsOf } from './transitions.ts';
 
@@ -35,10 +35,10 @@ export function awaitDue(
   const [{ periodHours, noticeHours }, now] = [row, timeOf(view.now)];
   if (due !== null && isDueSoon(state, periodHours, now, noticeHours)) {
     const period = pullPeriod(account, view.plan, unixSeconds(due));
-    const { cash } = billOf(termsOf(update), period, minimumAmount);
-    const obstacle = subscriberObstacle(view, account, owed + cash);
+    const { amountDue } = drawUp(termsOf(update), period, { minimum: minimumAmount });
+    const obstacle = subscriberObstacle(view, account, owed + amountDue);
     const issue = obstacle === undefined ? null : renewalIssue(obstacle);
-    applyUpcoming(update, cash, issue, noticesUntil(now, due, periodHours, noticeHours));
+    applyUpcoming(update, amountDue, issue, noticesUntil(now, due, periodHours, noticeHours));
   }
   state.dueAt = nextRead(state, row) ?? state.paidThrough;
   return { update };

@@ -4,7 +4,7 @@
 import { timeOf, unixSeconds } from '../../chain/time.ts';
 import type { KeeperSubscription, SubscriptionState } from '../../db/subscriptions/work.ts';
 import { graceMs } from '../accounts/access.ts';
-import { periodAt } from './price.ts';
+import { periodAt } from '../invoices/cover.ts';
 
 /**
  * No payment is signed in the last CLOSING_SECONDS of a period, because the payment could land in

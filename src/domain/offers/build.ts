@@ -20,9 +20,9 @@ import {
   subscribeState,
 } from '../actions/actions.ts';
 import type { PlanView, WalletView } from '../actions/wallet-view.ts';
-import { creditFor } from '../collecting/credit.ts';
 import { feeReceiver, pullerAmong } from '../collecting/obstacles.ts';
-import { priceOf } from '../collecting/price.ts';
+import { creditFor } from '../invoices/draw-up.ts';
+import { priceOf } from '../invoices/terms.ts';
 import { split } from '../money.ts';
 import { blockOf, soldPlan } from '../plans/selling.ts';
 import type { Refusal } from './limits.ts';

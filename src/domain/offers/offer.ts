@@ -14,7 +14,7 @@ import { readWalletView, type WalletView } from '../actions/wallet-view.ts';
 import { type ChainSender, type Network, reaching, readBlockhash } from '../chain-reads.ts';
 import { type ChangeRequest, replacedOf } from '../change/change.ts';
 import { pullerAmong } from '../collecting/obstacles.ts';
-import { NO_DISCOUNT } from '../collecting/price.ts';
+import { NO_DISCOUNT } from '../invoices/terms.ts';
 import { pullersOf } from '../plans/plans.ts';
 import { offeredTrial } from '../registration/first-payment.ts';
 import { readReservations, refuseTaken } from '../registration/one-per-customer.ts';

@@ -9,7 +9,8 @@ import type { DiscountTerms } from '../../db/offers/terms.ts';
 import type { Queryable } from '../../db/postgres/connect.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import { hadTrial } from '../../db/subscriptions/subscriptions.ts';
-import { amountToCollect, billOf, NO_DISCOUNT, priceOf } from '../collecting/price.ts';
+import { drawUp } from '../invoices/draw-up.ts';
+import { NO_DISCOUNT, priceOf } from '../invoices/terms.ts';
 import { readTakenOver } from './plan-credit.ts';
 
 /** Terms of a checkout session. They override the plan's terms. */
@@ -94,7 +95,8 @@ export function firstPayment(
     chargedFrom: null,
   };
   if (running === null) return priceOf(whole);
-  return amountToCollect({ ...whole, chargedFrom: timeOf(running.chargedFrom) }, running, minimum);
+  const chargedFrom = timeOf(running.chargedFrom);
+  return drawUp({ ...whole, chargedFrom }, running, { minimum }).total;
 }
 
 /** A live account that is to be registered. */
@@ -150,11 +152,11 @@ export async function dueAtOnce(
     const { startsAt, credit } = taken;
     if (startsAt !== null && unixSeconds(startsAt) > now) return 0n;
     const all = { ...price, trialEndsAt: null, startsAt, credit: credit + left };
-    return billOf(all, period, minimum).cash;
+    return drawUp(all, period, { minimum }).amountDue;
   }
   const trialEndsAt = await trialEndOf(sql, live, terms);
   if (trialEndsAt !== null && unixSeconds(trialEndsAt) > now) return 0n;
-  return billOf({ ...price, trialEndsAt, credit: left }, period, minimum).cash;
+  return drawUp({ ...price, trialEndsAt, credit: left }, period, { minimum }).amountDue;
 }
 
 /** What a live account takes over in a change of plan; undefined without one. */

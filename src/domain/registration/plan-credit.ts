@@ -31,7 +31,7 @@ import {
 } from '../../db/subscriptions/plan-changes.ts';
 import type { NewRegistration, TakenTerms } from '../../db/subscriptions/subscriptions.ts';
 import { ServiceError } from '../../errors.ts';
-import { latest, type Taken, takenFrom } from '../collecting/credit.ts';
+import { latest, type Taken, takenFrom } from '../invoices/credits.ts';
 import { appendEvents } from '../outbox/events.ts';
 
 /** A change of plan that landed, or would land, at the chain time `at` (Unix seconds). */

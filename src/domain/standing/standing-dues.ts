@@ -11,7 +11,7 @@ import {
 } from '../../db/subscriptions/account-registrations.ts';
 import type { PlanRow } from '../../db/subscriptions/plans.ts';
 import type { ChainReader, Network } from '../chain-reads.ts';
-import { creditFor } from '../collecting/credit.ts';
+import { creditFor } from '../invoices/draw-up.ts';
 import { isOfAccount, offersCountAfter } from '../registration/ended.ts';
 import {
   firstPayment,

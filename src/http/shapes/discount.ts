@@ -1,7 +1,7 @@
 // Schemas of discounts: the input of a merchant and the view that the API returns.
 import { Type, type Static } from '@sinclair/typebox';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
-import { discounted, discountOf } from '../../domain/collecting/price.ts';
+import { discounted, discountOf } from '../../domain/invoices/terms.ts';
 import { invalidField } from '../../errors.ts';
 import { AmountInput, AmountOrNull, nullable } from './fields.ts';
 

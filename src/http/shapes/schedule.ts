@@ -3,7 +3,7 @@
 import { Type } from '@sinclair/typebox';
 import { timeOf } from '../../chain/time.ts';
 import type { DiscountTerms } from '../../db/offers/terms.ts';
-import { type Beginning, type PaymentRun, scheduleOf } from '../../domain/collecting/schedule.ts';
+import { type Beginning, type PaymentRun, scheduleOf } from '../../domain/invoices/schedule.ts';
 import type { RunningPeriod } from '../../domain/registration/first-payment.ts';
 import { Amount, nullable, Time } from './fields.ts';
 

@@ -1,7 +1,7 @@
 // The API's view of a subscription: the row with derived fields.
 import type { SubscriptionRow } from '../../db/subscriptions/subscriptions.ts';
 import { accessUntil } from '../../domain/accounts/access.ts';
-import { nextAmount } from '../../domain/collecting/price.ts';
+import { nextAmount } from '../../domain/invoices/upcoming.ts';
 import { discountView } from './discount.ts';
 
 /**

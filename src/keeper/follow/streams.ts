@@ -14,7 +14,7 @@ import {
   readSubscriptions,
 } from '../../db/subscriptions/work.ts';
 import { accountChanged, withPayment } from '../../domain/collecting/account-changed.ts';
-import { amountPastDue } from '../../domain/collecting/price.ts';
+import { amountPastDue } from '../../domain/invoices/upcoming.ts';
 import { chunks } from '../../each.ts';
 import { messageOf } from '../../errors.ts';
 import type { Context } from '../base/context.ts';

@@ -36,7 +36,7 @@ import { findLiveRegistration } from '../../db/subscriptions/subscriptions.ts';
 import { readWalletView, type WalletView } from '../../domain/actions/wallet-view.ts';
 import { holdCancel } from '../../domain/change/cancel.ts';
 import { isHeld, isSuspended, isWaiting } from '../../domain/collecting/brake.ts';
-import { NO_DISCOUNT } from '../../domain/collecting/price.ts';
+import { NO_DISCOUNT } from '../../domain/invoices/terms.ts';
 import {
   type BuiltSponsored,
   buildSponsored,

@@ -14,9 +14,9 @@ import {
 } from '../../db/subscriptions/work.ts';
 import type { ChainView } from '../../domain/collecting/chain-view.ts';
 import { registeredAccount } from '../../domain/collecting/decide.ts';
-import { amountDue } from '../../domain/collecting/price.ts';
 import { rowByRow, settleRows } from '../../domain/collecting/settlement.ts';
 import { applyCancelSeen, updateOf, isLive } from '../../domain/collecting/transitions.ts';
+import { totalOf } from '../../domain/invoices/draw-up.ts';
 import type { Context } from '../base/context.ts';
 import { isReached, readSnapshot } from '../read/snapshot.ts';
 import type { Tracked } from './follower.ts';
@@ -139,7 +139,7 @@ function mayBeSent(
   if (account?.expiresAt !== 0n) return false;
   const period = pullPeriod(account, view.plan, unixSeconds(attempt.periodStart));
   const { amountGross, feeOwed, creditSpent } = attempt;
-  return amountDue(row, period) === amountGross + feeOwed + creditSpent;
+  return totalOf(row, period) === amountGross + feeOwed + creditSpent;
 }
 
 /**

@@ -5,7 +5,7 @@ const HOUR_SECONDS = 3600;
 /**
  * Returns the first payment in base units, rounded down. If the trial ends in the middle of a
  * period, only the rest of this period is charged. If the plan ends before the period ends, only
- * the time until the plan's end is charged (src/domain/collecting/price.ts).
+ * the time until the plan's end is charged (src/domain/invoices/draw-up.ts).
  */
 export function firstPayment(
   {

@@ -1,6 +1,7 @@
 // The preview of a plan has the payment that the service would collect.
 import t from 'tap';
-import { amountDue, NO_DISCOUNT } from '../../../../src/domain/collecting/price.ts';
+import { totalOf } from '../../../../src/domain/invoices/draw-up.ts';
+import { NO_DISCOUNT } from '../../../../src/domain/invoices/terms.ts';
 import { firstPayment } from '../../../../src/pages/dashboard/plans/first-payment.ts';
 
 const now = new Date('2026-03-01T10:00:00Z');
@@ -27,7 +28,7 @@ void t.test('after a trial it is the rest of the period, as the service computes
       unpausedAt: null,
       chargedFrom: null,
     };
-    const due = amountDue(terms, { start, end: start + 730n * 3600n });
+    const due = totalOf(terms, { start, end: start + 730n * 3600n });
     t.equal(firstPayment({ ...plan, trialHours }, now), due, `${trialHours} hours`);
   }
   t.equal(firstPayment({ ...plan, trialHours: 168 }, now), 3_849_315n, '3.85 USDC');

@@ -38,17 +38,6 @@ export function unusedPart(paid: Omit<PaidPart, 'isRefundPending'>, at: bigint):
   return at <= from ? value : (value * (end - at)) / (end - from);
 }
 
-/**
- * Returns the part of `due` that the credit pays. The rest of `due` is collected. A credit that
- * cannot pay all of `due` leaves at least `minimum` to collect, because each collection costs the
- * operator lamports. If `due` is at most `minimum`, the credit pays all of `due` or nothing.
- */
-export function creditFor(credit: bigint, due: bigint, minimum: bigint): bigint {
-  if (credit >= due) return due;
-  if (due - credit >= minimum) return credit;
-  return due > minimum ? due - minimum : 0n;
-}
-
 /** A subscription that this change of plan or an earlier change of plan replaces. */
 interface ReplacedTerms {
   readonly id: string;

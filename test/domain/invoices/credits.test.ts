@@ -7,18 +7,14 @@ import { pullPeriod } from '../../../src/chain/program/period.ts';
 import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
 import type { KeeperSubscription } from '../../../src/db/subscriptions/work.ts';
 import type { ChainView, Pull } from '../../../src/domain/collecting/chain-view.ts';
-import {
-  creditFor,
-  type Taken,
-  takenFrom,
-  unusedPart,
-} from '../../../src/domain/collecting/credit.ts';
 import { decide } from '../../../src/domain/collecting/decide.ts';
 import { applyPayment } from '../../../src/domain/collecting/paying.ts';
-import { NO_DISCOUNT } from '../../../src/domain/collecting/price.ts';
 import { startOfNext } from '../../../src/domain/collecting/pulls.ts';
-import { scheduleOf } from '../../../src/domain/collecting/schedule.ts';
 import { updateOf, type SubscriptionUpdate } from '../../../src/domain/collecting/transitions.ts';
+import { type Taken, takenFrom, unusedPart } from '../../../src/domain/invoices/credits.ts';
+import { creditFor } from '../../../src/domain/invoices/draw-up.ts';
+import { scheduleOf } from '../../../src/domain/invoices/schedule.ts';
+import { NO_DISCOUNT } from '../../../src/domain/invoices/terms.ts';
 import {
   keeperSubscription,
   planAccount,

@@ -3,20 +3,18 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf } from '../../../src/chain/time.ts';
+import { drawUp, totalOf, usesDiscount } from '../../../src/domain/invoices/draw-up.ts';
 import {
-  amountDue,
-  amountPastDue,
-  amountToCollect,
+  type BillingTerms,
   discounted,
   discountOf,
-  type PriceTerms,
   priceOf,
-  usesDiscount,
-} from '../../../src/domain/collecting/price.ts';
+} from '../../../src/domain/invoices/terms.ts';
+import { amountPastDue } from '../../../src/domain/invoices/upcoming.ts';
 import { split } from '../../../src/domain/money.ts';
 
 const START = 1_800_000_000n;
-const base: PriceTerms = {
+const base: BillingTerms = {
   amount: 10_000_000n,
   periodHours: 720,
   trialEndsAt: null,
@@ -44,15 +42,15 @@ void t.test(
   (t) => {
     const late = (rest: bigint) => ({ ...base, trialEndsAt: timeOf(whole.end - rest) });
     const part = 720n * 36n; // A hundredth of the period: 100,000.
-    t.equal(amountToCollect(late(part), whole, 100_000n), 100_000n);
-    t.equal(amountToCollect(late(part - 1n), whole, 100_000n), 0n);
-    t.equal(amountToCollect(late(0n), whole, 1n), 0n);
+    t.equal(drawUp(late(part), whole, { minimum: 100_000n }).total, 100_000n);
+    t.equal(drawUp(late(part - 1n), whole, { minimum: 100_000n }).total, 0n);
+    t.equal(drawUp(late(0n), whole, { minimum: 1n }).total, 0n);
     const unpaused = { ...base, unpausedAt: timeOf(whole.end - part + 1n) };
-    t.equal(amountToCollect(unpaused, whole, 100_000n), 0n);
+    t.equal(drawUp(unpaused, whole, { minimum: 100_000n }).total, 0n);
     const cut = { start: whole.start, end: whole.start + part - 1n };
-    t.equal(amountToCollect(base, cut, 100_000n), 0n, 'before the end of a plan');
+    t.equal(drawUp(base, cut, { minimum: 100_000n }).total, 0n, 'before the end of a plan');
     const cheap = { ...base, discountAmount: 9_999_999n };
-    t.equal(amountToCollect(cheap, whole, 100_000n), 1n, 'as agreed');
+    t.equal(drawUp(cheap, whole, { minimum: 100_000n }).total, 1n, 'as agreed');
     t.end();
   },
 );
@@ -92,15 +90,15 @@ void t.test(
   'when a trial or a pause ends inside a period, the rest of the period is charged',
   (t) => {
     const trialEndsAt = timeOf(START + 168n * 3600n);
-    t.equal(amountDue({ ...base, trialEndsAt }, whole), (10_000_000n * 552n) / 720n);
+    t.equal(totalOf({ ...base, trialEndsAt }, whole), (10_000_000n * 552n) / 720n);
     t.equal(
-      amountDue({ ...base, trialEndsAt, discountPercent: 50 }, whole),
+      totalOf({ ...base, trialEndsAt, discountPercent: 50 }, whole),
       (5_000_000n * 552n) / 720n,
     );
     const unpausedAt = timeOf(START + 360n * 3600n);
-    t.equal(amountDue({ ...base, trialEndsAt, unpausedAt }, whole), 5_000_000n);
-    t.equal(amountDue({ ...base, trialEndsAt: timeOf(whole.end) }, whole), 0n);
-    t.equal(amountDue({ ...base, trialEndsAt: timeOf(START) }, whole), 10_000_000n);
+    t.equal(totalOf({ ...base, trialEndsAt, unpausedAt }, whole), 5_000_000n);
+    t.equal(totalOf({ ...base, trialEndsAt: timeOf(whole.end) }, whole), 0n);
+    t.equal(totalOf({ ...base, trialEndsAt: timeOf(START) }, whole), 10_000_000n);
     t.end();
   },
 );
@@ -109,7 +107,7 @@ const maxAmount = 2n ** 63n - 1n;
 const time = fc.option(
   fc.bigInt({ min: -100_000n, max: 40_000_000n }).map((s) => timeOf(START + s)),
 );
-const terms: fc.Arbitrary<PriceTerms> = fc
+const terms: fc.Arbitrary<BillingTerms> = fc
   .record({
     amount: fc.oneof(fc.bigInt({ min: 1n, max: 1000n }), fc.bigInt({ min: 1n, max: maxAmount })),
     periodHours: fc.integer({ min: 1, max: 8760 }),
@@ -135,7 +133,7 @@ void t.test(
       fc.property(terms, fc.nat(8760), fc.integer({ min: 0, max: 10_000 }), (given, cut, bps) => {
         const length = BigInt(given.periodHours) * 3600n;
         const end = START + length - ((BigInt(cut) * 3600n) % length);
-        const due = amountDue(given, { start: START, end });
+        const due = totalOf(given, { start: START, end });
         const price = priceOf(given);
         if (due < 0n || due > given.amount || price > given.amount) return false;
         const from = [given.trialEndsAt, given.unpausedAt, given.chargedFrom]
@@ -164,17 +162,17 @@ void t.test(
         fc.nat(5),
         (amount, late, periods) => {
           const given = { ...base, amount, chargedFrom: timeOf(START + late) };
-          const first = amountDue(given, whole);
+          const first = totalOf(given, whole);
           if (first !== (amount * (length - late)) / length) return false;
           const shift = BigInt(periods + 1) * length;
           const later = { start: whole.start + shift, end: whole.end + shift };
-          return amountDue(given, later) === amount;
+          return totalOf(given, later) === amount;
         },
       ),
       { numRuns: 2000 },
     );
     t.equal(
-      amountDue({ ...base, chargedFrom: timeOf(START + 240n * 3600n) }, whole),
+      totalOf({ ...base, chargedFrom: timeOf(START + 240n * 3600n) }, whole),
       6_666_666n,
       'day 10 of 30: rounded down',
     );

@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { timeOf, unixSeconds } from '../../../src/chain/time.ts';
-import { amountToCollect, usesDiscount } from '../../../src/domain/collecting/price.ts';
-import { scheduleOf, type ScheduleTerms } from '../../../src/domain/collecting/schedule.ts';
+import { drawUp, usesDiscount } from '../../../src/domain/invoices/draw-up.ts';
+import { scheduleOf, type ScheduleTerms } from '../../../src/domain/invoices/schedule.ts';
 
 const START = 1_800_000_000n;
 const DAY = 86_400n;
@@ -138,7 +138,7 @@ function collected(terms: ScheduleTerms, periods: number): [bigint, bigint][] {
       unpausedAt: null,
       chargedFrom: null,
     };
-    const gross = amountToCollect(price, { start, end }, MINIMUM);
+    const gross = drawUp(price, { start, end }, { minimum: MINIMUM }).total;
     if (gross === 0n) continue;
     payments.push([trialEnd > start ? trialEnd : start, gross]);
     if (discountPeriods !== null && usesDiscount(price, { start, end }, gross))

@@ -1,16 +1,10 @@
 // The payments of a subscription that begins at a given time. The subscriber is shown these
-// payments before subscribing. The rules of price.ts decide each amount. Pure.
+// payments before subscribing. Each amount is that of the invoice
+// (draw-up.ts). Pure.
 import { timeOf, unixSeconds } from '../../chain/time.ts';
-import { creditFor } from './credit.ts';
-import {
-  amountDue,
-  type Bill,
-  billOf,
-  discountOf,
-  type PriceTerms,
-  priceOf,
-  usesDiscount,
-} from './price.ts';
+import { periodLength } from './cover.ts';
+import { creditFor, drawUp, usesDiscount } from './draw-up.ts';
+import { type BillingTerms, discountOf, priceOf } from './terms.ts';
 
 const SECONDS_PER_HOUR = 3600n;
 
@@ -29,7 +23,7 @@ export interface PaymentRun {
 }
 
 export interface ScheduleTerms extends Omit<
-  PriceTerms,
+  BillingTerms,
   'trialEndsAt' | 'unpausedAt' | 'chargedFrom' | 'startsAt' | 'credit'
 > {
   readonly trialHours: number | null;
@@ -63,7 +57,7 @@ export function scheduleOf(
 ): PaymentRun[] {
   const { running } = beginning;
   const anchor = unixSeconds(running?.start ?? startsAt);
-  const length = BigInt(terms.periodHours) * SECONDS_PER_HOUR;
+  const length = periodLength(terms);
   const begun = unixSeconds(startsAt) + BigInt(terms.trialHours ?? 0) * SECONDS_PER_HOUR;
   const deferred = beginning.startsAt === null ? begun : unixSeconds(beginning.startsAt);
   const charged = deferred > begun ? deferred : begun;
@@ -82,12 +76,14 @@ export function scheduleOf(
     const first = { dueAt: timeOf(charged > start ? charged : start), until: timeOf(end) };
     const paid = start === anchor && running !== undefined ? running.state : 'unpaid';
     if (charged > start || isCut || paid !== 'unpaid' || spendsPart(now, minimum)) {
-      const bill = billOf(now, { start, end }, minimum);
-      const one = paid === 'unpaid' ? bill : restOfCredited(paid, now, { start, end });
-      if (one.due > 0n) {
-        runs.push({ amount: one.cash, creditSpent: one.credit, ...first, times: 1 });
-        if (left !== null && usesDiscount(now, { start, end }, one.due)) left -= 1;
-        credit -= one.credit;
+      // In a credited period the chain allows no pull, so only the credit can pay.
+      const limits = paid === 'credited' ? { minimum: 0n, room: 0n } : { minimum };
+      const invoice = drawUp(now, { start, end }, limits);
+      if (paid !== 'paid' && invoice.total > 0n) {
+        const { amountDue: amount, creditApplied: creditSpent, total } = invoice;
+        runs.push({ amount, creditSpent, ...first, times: 1 });
+        if (left !== null && usesDiscount(now, { start, end }, total)) left -= 1;
+        credit -= creditSpent;
       }
       start += length;
       continue;
@@ -108,23 +104,9 @@ export function scheduleOf(
 }
 
 /** Whether the credit pays a part, but not all, of the price of a whole period. */
-function spendsPart(terms: PriceTerms & { readonly credit: bigint }, minimum: bigint): boolean {
+function spendsPart(terms: BillingTerms & { readonly credit: bigint }, minimum: bigint): boolean {
   const price = priceOf(terms);
   return terms.credit < price && creditFor(terms.credit, price, minimum) > 0n;
-}
-
-/**
- * The bill of a running period in which the chain allows no more pulls. If the period is `paid`,
- * nothing is due. If the period is `credited`, only the credit can pay for the rest.
- */
-function restOfCredited(
-  state: 'paid' | 'credited',
-  terms: PriceTerms & { readonly credit: bigint },
-  period: { readonly start: bigint; readonly end: bigint },
-): Bill {
-  const rest = state === 'paid' ? 0n : amountDue(terms, period);
-  const credit = rest < terms.credit ? rest : terms.credit;
-  return { due: credit, credit, cash: 0n };
 }
 
 function least(one: number | null, other: number | null): number | null {

@@ -1,0 +1,98 @@
+// Which part of a period is charged. If a trial or a pause ends inside a period, or the wallet
+// resumes or registers inside a period, only the rest of the period is. Times are Unix seconds.
+// Pure.
+import { timeOf, unixSeconds } from '../../chain/time.ts';
+import type { BillingTerms, ChargeTimes } from './terms.ts';
+
+const SECONDS_PER_HOUR = 3600n;
+
+/** A period on chain. `end` is the plan's end if the plan ends inside the period. */
+export interface Period {
+  readonly start: bigint;
+  readonly end: bigint;
+}
+
+/** The charged part of a period. */
+export interface Cover {
+  readonly from: bigint;
+  readonly to: bigint;
+  readonly seconds: bigint;
+  /** Length of a whole period in seconds. */
+  readonly length: bigint;
+  readonly isWhole: boolean;
+}
+
+/** The part of the period that is charged. `seconds` is 0 if the charge begins after its end. */
+export function coverOf(
+  terms: ChargeTimes & Pick<BillingTerms, 'periodHours'>,
+  { start, end }: Period,
+): Cover {
+  const from = chargeStart(terms, start);
+  const seconds = from < end ? end - from : 0n;
+  const length = periodLength(terms);
+  return { from, to: end, seconds, length, isWhole: seconds >= length };
+}
+
+/** The time from which the period that starts at `start` is charged. */
+export const chargeStart = (terms: ChargeTimes, start: bigint): bigint =>
+  latest(start, startOfCharge(terms));
+
+/**
+ * The time from which the subscriber is charged: the latest of the end of the trial, the end of the
+ * pause, chargedFrom and startsAt. Null when all are null.
+ */
+function startOfCharge({
+  trialEndsAt,
+  unpausedAt,
+  chargedFrom,
+  startsAt = null,
+}: ChargeTimes): bigint | null {
+  const times = [trialEndsAt, unpausedAt, chargedFrom, startsAt].flatMap((time) =>
+    time === null ? [] : [unixSeconds(time)],
+  );
+  return times.reduce<bigint | null>((last, time) => latest(time, last), null);
+}
+
+/**
+ * If only the last part of the period is charged, returns the start of this part. Otherwise returns
+ * null.
+ */
+export function coveredFrom(terms: ChargeTimes, { start, end }: Period): Date | null {
+  const from = chargeStart(terms, start);
+  return from === start || from >= end ? null : timeOf(from);
+}
+
+/**
+ * Returns the due time of a payment. `next` is the time from which the chain allows the payment.
+ * The payment is not due before the trial has ended, and not before `startsAt`, to which a change
+ * of plan has deferred the payment.
+ */
+export function notInTrial(
+  { trialEndsAt, startsAt = null }: Pick<ChargeTimes, 'trialEndsAt' | 'startsAt'>,
+  next: Date,
+): Date {
+  return [trialEndsAt, startsAt].reduce<Date>(
+    (last, time) => (time !== null && time > last ? time : last),
+    next,
+  );
+}
+
+/** Length of a period in seconds. */
+export const periodLength = ({ periodHours }: Pick<BillingTerms, 'periodHours'>): bigint =>
+  BigInt(periodHours) * SECONDS_PER_HOUR;
+
+/** The period that contains the time `at`. `anchor` is the start of any period. */
+export function periodAt(
+  terms: Pick<BillingTerms, 'periodHours'>,
+  anchor: Date,
+  at: bigint,
+): Period {
+  const length = periodLength(terms);
+  const first = unixSeconds(anchor);
+  const start = first + ((at - first) / length) * length;
+  return { start, end: start + length };
+}
+
+function latest(time: bigint, other: bigint | null): bigint {
+  return other !== null && other > time ? other : time;
+}

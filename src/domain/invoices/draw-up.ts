@@ -1,0 +1,110 @@
+// Draws up the invoice of a period: its lines, its sums, and what credit and wallet pay of it.
+// Pure.
+//
+//   plan line (the charged part of the plan's amount, rounded down)
+//   - discount (rounded up)
+//   - adjustment (what is not charged: a part below the minimum, or beyond the room)
+//   = total = credit applied + amount due (what is pulled)
+import { type Cover, coverOf, type Period } from './cover.ts';
+import { type BillingTerms, discountOf, priceOf } from './terms.ts';
+
+/** A line of an invoice. The amount is in base units; that of a reduction is negative. */
+export interface Line {
+  readonly kind: 'plan' | 'discount' | 'adjustment';
+  readonly amount: bigint;
+  /**
+   * Why an adjustment was made. `minimum`: a part of a period below the minimum. `room`: the chain
+   * allows no pull for it in this period.
+   */
+  readonly source?: 'minimum' | 'room';
+}
+
+export interface Invoice {
+  readonly period: Period;
+  readonly cover: Cover;
+  readonly lines: readonly Line[];
+  /** Sum of the lines. total = creditApplied + amountDue. */
+  readonly total: bigint;
+  readonly creditApplied: bigint;
+  /** The amount to pull. */
+  readonly amountDue: bigint;
+}
+
+/** What limits an invoice, in base units. */
+export interface Limits {
+  /** Minimum amount to pull, because each pull costs the operator lamports. */
+  readonly minimum: bigint;
+  /** What the chain still allows to be pulled in the period. Default: the plan's amount. */
+  readonly room?: bigint;
+  /** The unit to which lines are rounded. Default: 1 base unit. */
+  readonly unit?: bigint;
+}
+
+/** Draws up the invoice of a period. If nothing of the period is charged, its total is 0. */
+export function drawUp(
+  terms: BillingTerms,
+  period: Period,
+  { minimum, room = terms.amount, unit = 1n }: Limits,
+): Invoice {
+  const cover = coverOf(terms, period);
+  const charged = (amount: bigint) => {
+    const part = cover.isWhole ? amount : (amount * cover.seconds) / cover.length;
+    return part - (part % unit);
+  };
+  const plan = charged(terms.amount);
+  const price = charged(priceOf(terms));
+  const isUncollected = !cover.isWhole && price < minimum;
+  const credit = isUncollected ? 0n : (terms.credit ?? 0n);
+  const { creditApplied, amountDue } = isUncollected
+    ? { creditApplied: 0n, amountDue: 0n }
+    : payable(price, { credit, minimum, room });
+  const total = creditApplied + amountDue;
+  const lines: Line[] = [
+    { kind: 'plan', amount: plan },
+    { kind: 'discount', amount: price - plan },
+    { kind: 'adjustment', amount: total - price, source: isUncollected ? 'minimum' : 'room' },
+  ];
+  const shown = lines.filter(({ kind, amount }) => kind === 'plan' || amount !== 0n);
+  return { period, cover, lines: shown, total, creditApplied, amountDue };
+}
+
+/**
+ * What a period costs, in base units: the total of its invoice without a minimum, whoever pays it.
+ */
+export const totalOf = (terms: BillingTerms, period: Period): bigint =>
+  drawUp(terms, period, { minimum: 0n }).total;
+
+/**
+ * Whether a payment of `gross` for this period counts as one of the payments that get a limited
+ * discount.
+ */
+export function usesDiscount(terms: BillingTerms, period: Period, gross: bigint): boolean {
+  const discount = discountOf(terms);
+  return discount !== null && discount.periodsLeft !== null && gross === totalOf(terms, period);
+}
+
+/**
+ * Divides `price` into what the credit pays and what is pulled. The credit pays first, and leaves
+ * at least `minimum` to pull, or nothing. What neither the credit nor the room can pay is left out.
+ */
+export function payable(
+  price: bigint,
+  { credit, minimum, room }: { credit: bigint; minimum: bigint; room: bigint },
+): { creditApplied: bigint; amountDue: bigint } {
+  const creditApplied = creditFor(credit, price, minimum);
+  const amountDue = price - creditApplied;
+  if (amountDue <= room) return { creditApplied, amountDue };
+  const rest = { creditApplied: credit < price ? credit : price, amountDue: room };
+  return room < minimum ? { ...rest, amountDue: 0n } : rest;
+}
+
+/**
+ * Returns the part of `due` that the credit pays. The rest of `due` is pulled. A credit that cannot
+ * pay all of `due` leaves at least `minimum` to pull. If `due` is at most `minimum`, the credit
+ * pays all of `due` or nothing.
+ */
+export function creditFor(credit: bigint, due: bigint, minimum: bigint): bigint {
+  if (credit >= due) return due;
+  if (due - credit >= minimum) return credit;
+  return due > minimum ? due - minimum : 0n;
+}

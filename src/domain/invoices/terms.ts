@@ -1,0 +1,68 @@
+// The terms of a subscription from which its invoices are drawn up. Pure.
+
+/** Terms of a price and its discount. Amounts are base units. */
+export interface Price {
+  /** The plan's amount: the maximum per period, which the chain enforces. */
+  readonly amount: bigint;
+  /** The discount on each payment. At most one of discountPercent and discountAmount is set. */
+  readonly discountPercent: number | null;
+  readonly discountAmount: bigint | null;
+  /** Number of payments that still get the discount. Null: unlimited; 0: used up. */
+  readonly discountPeriods: number | null;
+}
+
+/** Times from which a subscription is charged. The latest of them counts. */
+export interface ChargeTimes {
+  readonly trialEndsAt: Date | null;
+  readonly unpausedAt: Date | null;
+  /** Time of a resume, of a registration or of a late first try inside a period. */
+  readonly chargedFrom: Date | null;
+  /** Time to which a change of plan has deferred the first payment. */
+  readonly startsAt?: Date | null;
+}
+
+export interface BillingTerms extends Price, ChargeTimes {
+  readonly periodHours: number;
+  /** The customer's credit in base units. It is spent before anything is collected. */
+  readonly credit?: bigint;
+}
+
+export const NO_DISCOUNT = {
+  discountPercent: null,
+  discountAmount: null,
+  discountPeriods: null,
+} as const;
+
+/** A discount that applies to the next payment. */
+export interface Discount {
+  readonly percentOff: number | null;
+  readonly amountOff: bigint | null;
+  /** Number of payments that still get the discount; null: unlimited. */
+  readonly periodsLeft: number | null;
+}
+
+/** The discount on the next payment. Null when there is no discount or it is used up. */
+export function discountOf({
+  discountPercent: percentOff,
+  discountAmount: amountOff,
+  discountPeriods: periodsLeft,
+}: Omit<Price, 'amount'>): Discount | null {
+  if (periodsLeft === 0 || (percentOff === null && amountOff === null)) return null;
+  return { percentOff, amountOff, periodsLeft };
+}
+
+/** Subtracts the discount from `amount` (base units), rounded down. The result is at least 0. */
+export function discounted(
+  amount: bigint,
+  { percentOff, amountOff }: Pick<Discount, 'percentOff' | 'amountOff'>,
+): bigint {
+  const rest =
+    amountOff === null ? (amount * BigInt(100 - (percentOff ?? 0))) / 100n : amount - amountOff;
+  return rest > 0n ? rest : 0n;
+}
+
+/** The price of a whole period in base units. */
+export function priceOf(price: Price): bigint {
+  const discount = discountOf(price);
+  return discount === null ? price.amount : discounted(price.amount, discount);
+}

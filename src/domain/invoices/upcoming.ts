@@ -1,0 +1,50 @@
+// What a subscription would be charged next: previews of invoices that are not drawn up yet. Pure.
+import { unixSeconds } from '../../chain/time.ts';
+import { type Period, periodAt } from './cover.ts';
+import { creditFor, drawUp } from './draw-up.ts';
+import { type BillingTerms, priceOf } from './terms.ts';
+
+/** The fields of a subscription from which its next invoice is previewed. */
+export interface UpcomingTerms extends BillingTerms {
+  readonly nextPaymentDue: Date | null;
+  readonly periodAnchor: Date | null;
+  readonly planEndsAt: Date | null;
+}
+
+/**
+ * The amount of the next payment, without the part that a credit pays. Null when no payment is due.
+ * `minimum` is the minimum amount to collect: it limits the part that the credit pays (creditFor).
+ */
+export function nextAmount(terms: UpcomingTerms, minimum = 0n): bigint | null {
+  const { nextPaymentDue } = terms;
+  return nextPaymentDue === null ? null : amountAt(terms, unixSeconds(nextPaymentDue), minimum);
+}
+
+/**
+ * The amount that a past-due subscription owes for its unpaid period. Null when the subscription is
+ * not past due or has no next attempt. The next attempt is inside the unpaid period or exactly at
+ * its end. So the unpaid period is the one in which lies the time one second before the attempt.
+ */
+export function amountPastDue(terms: UpcomingTerms & { readonly status: string }): bigint | null {
+  const { status, nextPaymentDue } = terms;
+  if (status !== 'past_due' || nextPaymentDue === null) return null;
+  return amountAt(terms, unixSeconds(nextPaymentDue) - 1n, 0n);
+}
+
+/** The amount to pull for the period that contains the time `at` (Unix seconds). */
+function amountAt(terms: UpcomingTerms, at: bigint, minimum: bigint): bigint {
+  const { periodAnchor, planEndsAt, credit = 0n } = terms;
+  const price =
+    periodAnchor === null
+      ? priceOf(terms)
+      : drawUp({ ...terms, credit: 0n }, cutAt(planEndsAt, periodAt(terms, periodAnchor, at)), {
+          minimum: 0n,
+        }).total;
+  return price - creditFor(credit, price, minimum);
+}
+
+/** The part of a period that lies before the end of the plan. */
+function cutAt(planEndsAt: Date | null, { start, end }: Period): Period {
+  const isCut = planEndsAt !== null && unixSeconds(planEndsAt) < end;
+  return { start, end: isCut ? unixSeconds(planEndsAt) : end };
+}
