@@ -1,5 +1,7 @@
 // Reads the transaction history of a subscription's account. The history shows (1) pulls that are
 // not in the database, and (2) the period of a payment if the accounts do not show this period.
+import { subscriptionAddress } from '../../chain/program/addresses.ts';
+import { type ExecutedTransaction, programEvents } from '../../chain/program/events.ts';
 import { ChainDataError } from '../../chain/program/layouts.ts';
 import type { SignatureInfo, UnreadableTransaction } from '../../chain/rpc/responses.ts';
 import type { Rpc } from '../../chain/rpc/rpc.ts';
@@ -71,26 +73,46 @@ export interface PullHistory {
   readonly listed: ReadonlyMap<string, bigint | null>;
   /** Slot of the oldest transaction in the history. Null when the history is empty. */
   readonly oldestSlot: bigint | null;
+  /**
+   * Block time of the oldest transaction that was read and opened an account at the address. Null
+   * when none did.
+   */
+  readonly openedAt: bigint | null;
 }
 
-/**
- * Reads one transaction of the history and returns the subscription's pulls in the transaction.
- * Throws RpcUnreachable when no endpoint responds.
- */
-async function pullsOfListed(
+/** What a transaction of the history did: its pulls, and its block time if it opened an account. */
+interface ReadListed {
+  readonly pulls: ListedPull[];
+  readonly openedAt: bigint | null;
+}
+
+/** Reads one transaction of the history. Throws RpcUnreachable when no endpoint responds. */
+async function readOne(
   rpc: Pick<Rpc, 'getTransaction'>,
   parties: PullParties,
   { signature, slot, blockTime }: SignatureInfo,
-): Promise<ListedPull[] | UnreadableListed> {
+): Promise<ReadListed | UnreadableListed> {
   const found = await readListed(rpc, signature);
   if ('unreadable' in found) return { ...found, slot, blockTime };
   try {
-    return pullsIn(found, parties).map((pull) => ({ ...pull, slot }));
+    const pulls = pullsIn(found, parties).map((pull) => ({ ...pull, slot }));
+    return { pulls, openedAt: opensAccount(found, parties) ? blockTime : null };
   } catch (error) {
     if (!(error instanceof ChainDataError)) throw error;
     return { signature, slot, blockTime, unreadable: 'undecodable' };
   }
 }
+
+/** Whether a transaction opened an account at the subscription's address. */
+const opensAccount = (
+  transaction: ExecutedTransaction,
+  { programId, subscriptionPda }: PullParties,
+): boolean =>
+  programEvents(transaction, programId).some(
+    (event) =>
+      event.kind === 'created' &&
+      subscriptionAddress(programId, event.plan, event.subscriber).address === subscriptionPda,
+  );
 
 /**
  * Finds finalized pulls of periods that began at `since` (Unix seconds) or later, in the histories
@@ -108,6 +130,7 @@ export async function findPulls(
   const listed = new Map<string, bigint | null>();
   let newestAt: bigint | null = null;
   let oldestSlot: bigint | null = null;
+  let openedAt: bigint | null = null;
   let before: string | undefined;
   for (;;) {
     if (performance.now() > deadline) return undefined;
@@ -122,13 +145,17 @@ export async function findPulls(
     const wanted = page.slice(0, older < 0 ? page.length : older).filter(({ err }) => err === null);
     for (const some of chunks(wanted, AT_ONCE)) {
       if (performance.now() > deadline) return undefined;
-      for (const found of await Promise.all(some.map((one) => pullsOfListed(rpc, parties, one)))) {
+      for (const found of await Promise.all(some.map((one) => readOne(rpc, parties, one)))) {
         if ('unreadable' in found) history.unreadable.push(found);
-        else history.pulls.push(...found.filter(({ periodStart }) => periodStart >= since));
+        else {
+          history.pulls.push(...found.pulls.filter(({ periodStart }) => periodStart >= since));
+          openedAt = found.openedAt ?? openedAt;
+        }
       }
     }
     before = page.at(-1)?.signature;
-    if (older >= 0 || page.length < PAGE) return { ...history, newestAt, listed, oldestSlot };
+    if (older >= 0 || page.length < PAGE)
+      return { ...history, newestAt, listed, oldestSlot, openedAt };
   }
 }
 

@@ -178,7 +178,7 @@ export async function endOfUnclear(
 async function endInHistory(
   context: Context,
   { one, row, view, account, isGone, landing }: Unclear,
-  { pulls, unreadable, newestAt, oldestSlot }: PullHistory,
+  { pulls, unreadable, newestAt, oldestSlot, openedAt }: PullHistory,
   landed: Landed | undefined,
 ): Promise<AttemptEnd | undefined> {
   context.reportUnreadable(unreadable);
@@ -195,8 +195,11 @@ async function endInHistory(
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
   // An account in a later period, and one that is gone or replaced, does not show whether the
   // attempt landed. A history without the attempt is proof once the endpoints had time to list it,
-  // if it reaches back to the attempt's blockhash.
-  const reachesBack = oldestSlot !== null && oldestSlot <= attempt.blockhashSlot;
+  // if it reaches back to the attempt's blockhash, or to the opening of the account, which may be
+  // later than the blockhash of a first payment.
+  const reachesBack =
+    (oldestSlot !== null && oldestSlot <= attempt.blockhashSlot) ||
+    (openedAt !== null && openedAt <= signedFor);
   const isProof = settleTries >= PATIENT_TRIES && reachesBack && landing.isProven;
   if (account?.periodStart !== signedFor && !isProof) return undefined;
   const other = view.subscription;

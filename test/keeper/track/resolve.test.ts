@@ -129,6 +129,20 @@ void t.test(
 );
 
 void t.test(
+  'an attempt with a blockhash from before its account was opened expires once that account is gone',
+  async (t) => {
+    const { stage, plan, subscription, flying, resolver, attempt } = await signed(t, 0);
+    const [opened] = await stage.rpc.getSignaturesForAddress(subscription.pda, { limit: 1 });
+    await reopen(stage, plan, subscription);
+    // A first payment may be signed with a blockhash that was read before the account was opened.
+    const early = { ...flying.attempt, blockhashSlot: opened!.slot - 1n };
+    const { done } = await resolver.expired([{ ...flying, attempt: early, settleTries: 4 }]);
+    t.equal(done.length, 1);
+    t.equal(await attempt(), 'expired');
+  },
+);
+
+void t.test(
   'a payment that landed before its account was closed and reopened is recorded',
   async (t) => {
     // A node that was started from a snapshot has no history before it.
