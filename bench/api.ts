@@ -56,8 +56,8 @@ async function seed(sql: Sql): Promise<Caller[]> {
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
     select id, 'Plan', 'pda' || id, 1, 'owner', 'mint', 'treasury', 'puller', 100, 730, 'active', now() from apps`;
   await sql`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, next_payment_due, external_id)
-    select app_id, id, md5(id::text || n) || '000000000000', md5('wallet' || n) || '000000000000', 10000000, 730, now(), now(), 'customer-' || n
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, external_id)
+    select app_id, id, md5(id::text || n) || '000000000000', md5('wallet' || n) || '000000000000', 10000000, 730, now(), 'customer-' || n
     from plans, generate_series(1, 100) as n`;
   const apps = await sql<{ id: string; merchantId: string }[]>`select id, merchant_id from apps`;
   const callers: Caller[] = [];
@@ -67,10 +67,14 @@ async function seed(sql: Sql): Promise<Caller[]> {
     callers.push({ merchantId, appId, key });
   }
   await sql`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, past_due_since)
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, past_due_since)
     select app_id, id, md5(id::text || n || 'many') || '000000000000', case n when ${MANY / 2} then ${ONE_WALLET} else md5('wallet' || n) || '000000000000' end,
-      10000000, 730, now(), case when n % 1000 = 0 then 'past_due' else 'active' end, case when n % 1000 = 0 then now() end
+      10000000, 730, case when n % 1000 = 0 then 'past_due' else 'active' end, case when n % 1000 = 0 then now() end
     from plans, generate_series(1, ${MANY}::int) as n where app_id = ${apps[0]?.id ?? null}`;
+  await sql`
+    insert into subscription_work (subscription_id, app_id, external_id, paid_through)
+    select id, app_id, external_id, now() from subscriptions`;
+  await sql`insert into searched_wallets (wallet) select distinct subscriber_wallet from subscriptions`;
   await sql.begin(async (tx) => {
     // Row triggers are off, because the benchmark does not need their checks.
     await tx`set local session_replication_role = replica`;

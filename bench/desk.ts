@@ -71,14 +71,17 @@ async function seed(sql: Sql, name: string, payments: number): Promise<Shop> {
       from generate_series(1, ${subscriptions}::int) as n`;
     await tx`
       insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount,
-        period_hours, created_at, paid_through, status, cancelled_at, ended_at, past_due_since)
+        period_hours, created_at, status, cancelled_at, ended_at, past_due_since)
       select ${app.id}, ${plan.id}, ${name} || n, md5(${name} || n), 10000000, 730, start,
-        start + ${MONTHS}::int * interval '730 hours',
         case when n % 10 = 0 then 'cancelled' when n % 100 = 1 then 'past_due' else 'active' end,
         case when n % 10 = 0 then start + ${MONTHS}::int * interval '730 hours' end,
         case when n % 10 = 0 then start + ${MONTHS}::int * interval '730 hours' end,
         case when n % 100 = 1 then now() - interval '1 hour' end
       from made order by start`;
+    await tx`
+      insert into subscription_work (subscription_id, app_id, paid_through)
+      select id, app_id, created_at + ${MONTHS}::int * interval '730 hours'
+      from subscriptions where app_id = ${app.id} order by created_at`;
     await tx`
       insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet,
         status, period_start, period_end, amount_gross, platform_fee, amount_net, tx_signature,

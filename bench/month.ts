@@ -105,15 +105,21 @@ async function registerSpread(
     cancelled: isCancelled(number),
   }));
   await sql`
-    update subscriptions s set period_anchor = to_timestamp(v.start),
-      paid_through = to_timestamp(v.start + ${PERIOD}::int8),
-      next_payment_due = case when not v.cancelled then to_timestamp(v.start + ${PERIOD}::int8) end,
-      due_at = to_timestamp(v.start + ${PERIOD}::int8 - case when v.cancelled then 0 else 259200 end),
-      cancel_requested_at = case when v.cancelled then now() end,
-      cancel_requested_by = case when v.cancelled then 'subscriber' end
-    from json_to_recordset(${JSON.stringify(rows)}::text::json)
-      as v (pda text, start int8, cancelled bool)
-    where s.subscription_pda = v.pda`;
+    with v as (
+      select pda, start + ${PERIOD}::int8 as ends, start, cancelled
+      from json_to_recordset(${JSON.stringify(rows)}::text::json)
+        as v (pda text, start int8, cancelled bool)
+    ), paid as (
+      update subscriptions s set period_anchor = to_timestamp(v.start),
+        next_payment_due = case when not v.cancelled then to_timestamp(v.ends) end,
+        cancel_requested_at = case when v.cancelled then now() end,
+        cancel_requested_by = case when v.cancelled then 'subscriber' end
+      from v where s.subscription_pda = v.pda
+      returning s.id, v.ends, v.cancelled
+    )
+    update subscription_work set paid_through = to_timestamp(ends),
+      due_at = to_timestamp(ends - case when cancelled then 0 else 259200 end)
+    from paid where subscription_id = id`;
   await sql`vacuum analyze`;
 }
 
@@ -122,7 +128,7 @@ async function settled({ sql }: Database, at: number): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     const [row] = await sql<[{ left: boolean }]>`
-      select exists (select from subscriptions where due_at <= to_timestamp(${at}))
+      select exists (select from subscription_work where due_at <= to_timestamp(${at}))
         or exists (select from payment_attempts where state = 'open') as left`;
     if (!row.left) return;
     if (performance.now() > deadline) throw new Error('the keeper does not come to its end');
@@ -144,7 +150,7 @@ async function play(
   let lapAt = from + LAP_SECONDS;
   for (;;) {
     const [{ due }] = await sql<[{ due: number | null }]>`
-      select extract(epoch from min(due_at))::float8 as due from subscriptions`;
+      select extract(epoch from min(due_at))::float8 as due from subscription_work`;
     const next = Math.min(due === null ? end : Math.ceil(due), lapAt, end);
     // The clock advances during the request and cannot go back, so a few seconds are added.
     now = Math.max(next, (await chain.now()) + 5);

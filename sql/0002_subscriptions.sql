@@ -85,7 +85,6 @@ create table subscriptions (
   starts_at timestamptz,
   credit int8 not null default 0 check (credit >= 0),
   -- Payment.
-  paid_through timestamptz,
   resumed_at timestamptz,
   refunded_through timestamptz,
   period_pulled int8 not null default 0 check (period_pulled >= 0),
@@ -112,18 +111,8 @@ create table subscriptions (
   period_anchor timestamptz,
   chain_init_id int8,
   chain_period_start timestamptz,
-  observed_slot int8 not null default 0,
   unclaimed boolean not null default false,
   without_offer boolean not null default false,
-  -- The keeper's work.
-  due_at timestamptz,
-  notices int not null default 0,
-  setbacks int not null default 0 check (setbacks >= 0),
-  failed_packs int not null default 0 check (failed_packs >= 0),
-  failed_lookups int not null default 0
-    constraint failed_lookups_counted check (failed_lookups >= 0),
-  lease_until timestamptz,
-  claim_id uuid,
   event_sequence int8 not null default 0,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -142,8 +131,7 @@ create table subscriptions (
   constraint live_is_not_stopped check (stopped_at is null or status in ('cancelled', 'expired')
     or replaced_by is not null),
   constraint reinstated_has_ended
-    check (reinstated_at is null or status in ('cancelled', 'expired')),
-  constraint lease_is_whole check ((lease_until is null) = (claim_id is null))
+    check (reinstated_at is null or status in ('cancelled', 'expired'))
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 comment on table subscriptions is 'registrations: each has a plan, the wallet that pays and its account on chain; an account that is opened or resumed after the end has another row';
 comment on column subscriptions.external_id is 'the merchant''s own id of the customer; several subscriptions may share it';
@@ -175,21 +163,12 @@ comment on column subscriptions.pulled_through is 'end of the last period in whi
 comment on column subscriptions.period_anchor is 'a period start of the on-chain account when first seen; a later start that is not whole periods away means that the account was closed and recreated';
 comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
 comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
-comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
 comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
 comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
-comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
-comment on column subscriptions.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
-comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
-comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
-comment on column subscriptions.failed_lookups is 'look-ups that did not find every payment that the account counts; from eight on the keeper stops looking';
-comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 create unique index one_live_registration_per_pda on subscriptions (subscription_pda)
   where status in ('active', 'past_due');
 create unique index one_trial_per_wallet on subscriptions (app_id, subscriber_wallet)
   where trial_ends_at is not null;
-create index subscriptions_due on subscriptions (due_at, id) where due_at is not null;
-create index subscriptions_set_back on subscriptions (setbacks) where setbacks > 0;
 create index subscriptions_ended_pullable on subscriptions (id)
   where pullable and status in ('cancelled', 'expired');
 create index subscriptions_reinstated on subscriptions (reinstated_at)
@@ -204,25 +183,71 @@ create index subscriptions_by_plan on subscriptions (plan_id, id);
 create index subscriptions_by_subscriber on subscriptions (subscriber_wallet, id);
 create index subscriptions_by_external_id on subscriptions (app_id, external_id, id)
   where external_id is not null;
--- Finds the subscription of a customer with the longest access. It has only paid rows and trials,
--- because any wallet may register with any external id.
-create index subscriptions_by_coverage on subscriptions (
-    app_id, external_id,
-    (case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at)
-      else paid_through end),
-    id)
-  where external_id is not null
-    and (case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at)
-      else paid_through end) is not null;
--- The search box of the dashboard: the start of an external id, a part of a wallet.
+-- With subscription_work_by_coverage, finds the subscription of a customer with the longest access.
+-- Both have only paid rows and trials, because any wallet may register with any external id.
+create index subscriptions_by_trial on subscriptions (app_id, external_id, trial_ends_at, id)
+  where external_id is not null and trial_ends_at is not null and status in ('active', 'past_due');
+-- The search box of the dashboard: the start of an external id.
 create index subscriptions_by_external_prefix
   on subscriptions (app_id, external_id text_pattern_ops, id) where external_id is not null;
+
+-- What is written with every claim and every payment. Apart from subscriptions, so that neither
+-- writes any of its indexes (docs/postgres-notes.md, Writing). Who locks both rows locks that of
+-- subscriptions first.
+create table subscription_work (
+  subscription_id uuid primary key references subscriptions,
+  app_id uuid not null,
+  external_id text,
+  paid_through timestamptz,
+  due_at timestamptz,
+  notices int not null default 0,
+  observed_slot int8 not null default 0,
+  setbacks int not null default 0 check (setbacks >= 0),
+  failed_packs int not null default 0 check (failed_packs >= 0),
+  failed_lookups int not null default 0
+    constraint failed_lookups_counted check (failed_lookups >= 0),
+  lease_until timestamptz,
+  claim_id uuid,
+  constraint lease_is_whole check ((lease_until is null) = (claim_id is null))
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+comment on table subscription_work is 'the keeper''s work on each subscription: when it is due, who holds it, and how far it is paid';
+comment on column subscription_work.external_id is 'that of the subscription, kept by a trigger';
+comment on column subscription_work.paid_through is 'end of the last paid period; null before the first payment';
+comment on column subscription_work.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
+comment on column subscription_work.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
+comment on column subscription_work.observed_slot is 'slot of the newest processed chain state; older state is ignored';
+comment on column subscription_work.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
+comment on column subscription_work.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
+comment on column subscription_work.failed_lookups is 'look-ups that did not find every payment that the account counts; from eight on the keeper stops looking';
+comment on column subscription_work.lease_until is 'database time until which the keeper with this claim_id owns the row';
+create index subscription_work_due on subscription_work (due_at, subscription_id)
+  where due_at is not null;
+create index subscription_work_set_back on subscription_work (setbacks) where setbacks > 0;
+create index subscription_work_by_coverage
+  on subscription_work (app_id, external_id, paid_through, subscription_id)
+  where external_id is not null and paid_through is not null;
+
+-- The search box of the dashboard: a part of a wallet.
+create table searched_wallets (
+  wallet text primary key
+);
+comment on table searched_wallets is 'the wallet of every subscription, once';
 create function grams(text text) returns text[] language sql immutable parallel safe strict as $$
   select array_agg(distinct substr(lower(text), place, 3))
   from generate_series(1, greatest(length(text) - 2, 1)) as place
 $$;
 comment on function grams(text) is 'every three consecutive characters in lower case, by which a part of a text is found';
-create index subscriptions_by_wallet_part on subscriptions using gin (grams(subscriber_wallet));
+create index searched_wallets_by_part on searched_wallets using gin (grams(wallet));
+
+create function copy_external_id() returns trigger language plpgsql as $$
+begin
+  update subscription_work set external_id = new.external_id where subscription_id = new.id;
+  return null;
+end
+$$;
+create trigger external_id_is_copied after update of external_id on subscriptions
+  for each row when (new.external_id is distinct from old.external_id)
+  execute function copy_external_id();
 
 -- The sweep reads each subscription with a due_at from the chain, in the order of due_at. All
 -- keepers share one position. The time of the read is not stored per subscription, so that the

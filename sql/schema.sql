@@ -32,6 +32,16 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.copy_external_id()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update subscription_work set external_id = new.external_id where subscription_id = new.id;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.drop_month(parent text, days integer)
  RETURNS text
  LANGUAGE plpgsql
@@ -1171,6 +1181,13 @@ comment on table sample_events is 'sample events that merchants triggered to tes
 CREATE INDEX sample_events_by_age ON public.sample_events USING btree (created_at);
 CREATE INDEX sample_events_by_app ON public.sample_events USING btree (app_id, id);
 
+create table searched_wallets (
+  wallet text not null,
+  constraint searched_wallets_pkey PRIMARY KEY (wallet)
+);
+comment on table searched_wallets is 'the wallet of every subscription, once';
+CREATE INDEX searched_wallets_by_part ON public.searched_wallets USING gin (grams(wallet));
+
 create table sponsorships (
   offer_id uuid not null,
   purpose text not null,
@@ -1255,6 +1272,40 @@ CREATE INDEX sponsorships_out_by_merchant ON public.sponsorships USING btree (me
 CREATE INDEX sponsorships_with_address ON public.sponsorships USING btree (created_at) WHERE (address <> ''::text);
 CREATE UNIQUE INDEX one_sponsored_signup_per_wallet ON public.sponsorships USING btree (wallet) WHERE ((state = 'open'::text) AND (purpose = 'subscribe'::text));
 
+create table subscription_work (
+  subscription_id uuid not null,
+  app_id uuid not null,
+  external_id text,
+  paid_through timestamp with time zone,
+  due_at timestamp with time zone,
+  notices integer not null default 0,
+  observed_slot bigint not null default 0,
+  setbacks integer not null default 0,
+  failed_packs integer not null default 0,
+  failed_lookups integer not null default 0,
+  lease_until timestamp with time zone,
+  claim_id uuid,
+  constraint failed_lookups_counted CHECK ((failed_lookups >= 0)),
+  constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
+  constraint subscription_work_failed_packs_check CHECK ((failed_packs >= 0)),
+  constraint subscription_work_setbacks_check CHECK ((setbacks >= 0)),
+  constraint subscription_work_subscription_id_fkey FOREIGN KEY (subscription_id) REFERENCES subscriptions(id),
+  constraint subscription_work_pkey PRIMARY KEY (subscription_id)
+) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02);
+comment on table subscription_work is 'the keeper''s work on each subscription: when it is due, who holds it, and how far it is paid';
+comment on column subscription_work.external_id is 'that of the subscription, kept by a trigger';
+comment on column subscription_work.paid_through is 'end of the last paid period; null before the first payment';
+comment on column subscription_work.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
+comment on column subscription_work.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
+comment on column subscription_work.observed_slot is 'slot of the newest processed chain state; older state is ignored';
+comment on column subscription_work.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
+comment on column subscription_work.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
+comment on column subscription_work.failed_lookups is 'look-ups that did not find every payment that the account counts; from eight on the keeper stops looking';
+comment on column subscription_work.lease_until is 'database time until which the keeper with this claim_id owns the row';
+CREATE INDEX subscription_work_by_coverage ON public.subscription_work USING btree (app_id, external_id, paid_through, subscription_id) WHERE ((external_id IS NOT NULL) AND (paid_through IS NOT NULL));
+CREATE INDEX subscription_work_due ON public.subscription_work USING btree (due_at, subscription_id) WHERE (due_at IS NOT NULL);
+CREATE INDEX subscription_work_set_back ON public.subscription_work USING btree (setbacks) WHERE (setbacks > 0);
+
 create table subscriptions (
   id uuid not null default uuid_v7(),
   app_id uuid not null,
@@ -1280,7 +1331,6 @@ create table subscriptions (
   replaced_at timestamp with time zone,
   starts_at timestamp with time zone,
   credit bigint not null default 0,
-  paid_through timestamp with time zone,
   resumed_at timestamp with time zone,
   refunded_through timestamp with time zone,
   period_pulled bigint not null default 0,
@@ -1304,16 +1354,8 @@ create table subscriptions (
   period_anchor timestamp with time zone,
   chain_init_id bigint,
   chain_period_start timestamp with time zone,
-  observed_slot bigint not null default 0,
   unclaimed boolean not null default false,
   without_offer boolean not null default false,
-  due_at timestamp with time zone,
-  notices integer not null default 0,
-  setbacks integer not null default 0,
-  failed_packs integer not null default 0,
-  failed_lookups integer not null default 0,
-  lease_until timestamp with time zone,
-  claim_id uuid,
   event_sequence bigint not null default 0,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
@@ -1323,8 +1365,6 @@ create table subscriptions (
   constraint discount_leaves_something CHECK ((discount_amount < amount)),
   constraint early_tries_follow_a_failure CHECK (((early_tries = 0) OR (chain_failure_period IS NOT NULL))),
   constraint ended_has_time CHECK (((status = ANY (ARRAY['cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL))),
-  constraint failed_lookups_counted CHECK ((failed_lookups >= 0)),
-  constraint lease_is_whole CHECK (((lease_until IS NULL) = (claim_id IS NULL))),
   constraint live_is_not_stopped CHECK (((stopped_at IS NULL) OR (status = ANY (ARRAY['cancelled'::text, 'expired'::text])) OR (replaced_by IS NOT NULL))),
   constraint past_due_has_start CHECK (((status = 'past_due'::text) = (past_due_since IS NOT NULL))),
   constraint paused_is_active CHECK (((paused_at IS NULL) OR (status <> 'past_due'::text))),
@@ -1340,12 +1380,10 @@ create table subscriptions (
   constraint subscriptions_early_tries_check CHECK ((early_tries >= 0)),
   constraint subscriptions_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 120))),
   constraint subscriptions_failed_attempts_check CHECK ((failed_attempts >= 0)),
-  constraint subscriptions_failed_packs_check CHECK ((failed_packs >= 0)),
   constraint subscriptions_metadata_check CHECK ((jsonb_typeof(metadata) = 'object'::text)),
   constraint subscriptions_own_ids_from_check CHECK ((own_ids_from = ANY (ARRAY['checkout'::text, 'merchant'::text, 'subscriber'::text]))),
   constraint subscriptions_period_hours_check CHECK (((period_hours >= 1) AND (period_hours <= 8760))),
   constraint subscriptions_period_pulled_check CHECK ((period_pulled >= 0)),
-  constraint subscriptions_setbacks_check CHECK ((setbacks >= 0)),
   constraint subscriptions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'past_due'::text, 'cancelled'::text, 'expired'::text]))),
   constraint subscriptions_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint subscriptions_duplicate_of_fkey FOREIGN KEY (duplicate_of) REFERENCES subscriptions(id),
@@ -1384,40 +1422,23 @@ comment on column subscriptions.pulled_through is 'end of the last period in whi
 comment on column subscriptions.period_anchor is 'a period start of the on-chain account when first seen; a later start that is not whole periods away means that the account was closed and recreated';
 comment on column subscriptions.chain_init_id is 'init_id of the account at registration; with chain_period_start it distinguishes the account from a later one at the same address';
 comment on column subscriptions.chain_period_start is 'period start of the account at registration; other periods of the same account start whole periods away';
-comment on column subscriptions.observed_slot is 'slot of the newest processed chain state; older state is ignored';
 comment on column subscriptions.unclaimed is 'a keeper registered it from the chain; the next registration by its wallet returns it, once';
 comment on column subscriptions.without_offer is 'a keeper registered it, and no offer of the service fitted: until an attempt is committed, the registration by its wallet sets the terms of its checkout session';
-comment on column subscriptions.due_at is 'chain time at which the keeper must act next (announce, collect, retry, finalize, expire); null: no action left';
-comment on column subscriptions.notices is 'number of notices about the subscription; if it changed during a claim, the subscription is due again immediately';
-comment on column subscriptions.setbacks is 'consecutive failures that the subscriber did not cause, for the backoff';
-comment on column subscriptions.failed_packs is 'consecutive transactions that failed because of another payment in them; from two on the payment is sent alone';
-comment on column subscriptions.failed_lookups is 'look-ups that did not find every payment that the account counts; from eight on the keeper stops looking';
-comment on column subscriptions.lease_until is 'database time until which the keeper with this claim_id owns the row';
 CREATE INDEX subscriptions_by_app ON public.subscriptions USING btree (app_id, id);
 CREATE INDEX subscriptions_by_app_end ON public.subscriptions USING btree (app_id, ended_at);
-CREATE INDEX subscriptions_by_coverage ON public.subscriptions USING btree (app_id, external_id, (
-CASE
-    WHEN (status = ANY (ARRAY['active'::text, 'past_due'::text])) THEN GREATEST(paid_through, trial_ends_at)
-    ELSE paid_through
-END), id) WHERE ((external_id IS NOT NULL) AND (
-CASE
-    WHEN (status = ANY (ARRAY['active'::text, 'past_due'::text])) THEN GREATEST(paid_through, trial_ends_at)
-    ELSE paid_through
-END IS NOT NULL));
 CREATE INDEX subscriptions_by_external_id ON public.subscriptions USING btree (app_id, external_id, id) WHERE (external_id IS NOT NULL);
 CREATE INDEX subscriptions_by_external_prefix ON public.subscriptions USING btree (app_id, external_id text_pattern_ops, id) WHERE (external_id IS NOT NULL);
 CREATE INDEX subscriptions_by_pda ON public.subscriptions USING btree (subscription_pda, id);
 CREATE INDEX subscriptions_by_plan ON public.subscriptions USING btree (plan_id, id);
 CREATE INDEX subscriptions_by_subscriber ON public.subscriptions USING btree (subscriber_wallet, id);
-CREATE INDEX subscriptions_by_wallet_part ON public.subscriptions USING gin (grams(subscriber_wallet));
-CREATE INDEX subscriptions_due ON public.subscriptions USING btree (due_at, id) WHERE (due_at IS NOT NULL);
+CREATE INDEX subscriptions_by_trial ON public.subscriptions USING btree (app_id, external_id, trial_ends_at, id) WHERE ((external_id IS NOT NULL) AND (trial_ends_at IS NOT NULL) AND (status = ANY (ARRAY['active'::text, 'past_due'::text])));
 CREATE INDEX subscriptions_ended_pullable ON public.subscriptions USING btree (id) WHERE (pullable AND (status = ANY (ARRAY['cancelled'::text, 'expired'::text])));
 CREATE INDEX subscriptions_past_due ON public.subscriptions USING btree (app_id, id) WHERE (status = 'past_due'::text);
 CREATE INDEX subscriptions_reinstated ON public.subscriptions USING btree (reinstated_at) WHERE (reinstated_at IS NOT NULL);
-CREATE INDEX subscriptions_set_back ON public.subscriptions USING btree (setbacks) WHERE (setbacks > 0);
 CREATE UNIQUE INDEX one_live_registration_per_pda ON public.subscriptions USING btree (subscription_pda) WHERE (status = ANY (ARRAY['active'::text, 'past_due'::text]));
 CREATE UNIQUE INDEX one_trial_per_wallet ON public.subscriptions USING btree (app_id, subscriber_wallet) WHERE (trial_ends_at IS NOT NULL);
 CREATE CONSTRAINT TRIGGER counter_has_event AFTER UPDATE OF event_sequence ON public.subscriptions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.event_sequence <> old.event_sequence)) EXECUTE FUNCTION check_event_counter();
+CREATE TRIGGER external_id_is_copied AFTER UPDATE OF external_id ON public.subscriptions FOR EACH ROW WHEN ((new.external_id IS DISTINCT FROM old.external_id)) EXECUTE FUNCTION copy_external_id();
 
 create table suspensions (
   id uuid not null default uuid_v7(),

@@ -55,11 +55,15 @@ async function seed(sql: Sql, subscriptions: number): Promise<string[]> {
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
     select id, 'Plan', rpad(md5(id::text), 44, 'x'), 1, 'owner', 'mint', 'treasury', 'puller', ${GROSS}, ${PERIOD_HOURS}, 'active', now() from apps`;
   await sql`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
-    select app_id, plan_id, rpad(md5('s' || n), 44, 'x'), rpad(md5('w' || n), 44, 'x'), ${GROSS}, ${PERIOD_HOURS}, due, due
+    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due)
+    select app_id, plan_id, rpad(md5('s' || n), 44, 'x'), rpad(md5('w' || n), 44, 'x'), ${GROSS}, ${PERIOD_HOURS}, due
     from generate_series(1, ${subscriptions}::int) n
       join (select app_id, id as plan_id, row_number() over (order by id) as place from plans) as plan on plan.place = n % ${APPS} + 1,
       lateral (select ${start}::timestamptz + n * ${PERIOD_HOURS} * interval '1 hour' / ${subscriptions}::int as due) as d`;
+  await sql`
+    insert into subscription_work (subscription_id, app_id, due_at)
+    select id, app_id, next_payment_due from subscriptions`;
+  await sql`insert into searched_wallets (wallet) select distinct subscriber_wallet from subscriptions`;
   await sql`vacuum analyze`;
   const rows = await sql<{ id: string }[]>`select id from webhook_endpoints`;
   return rows.map(({ id }) => id);

@@ -16,9 +16,9 @@ export interface Costs {
 }
 
 /**
- * Fills the table with `rows` subscriptions, DUE of which are due at NOW, and then creates the
- * indexes. With `wal_level` minimal nothing is written to the WAL, because the table was just
- * truncated.
+ * Fills the tables with `rows` subscriptions, DUE of which are due at NOW, and then creates the
+ * indexes. With `wal_level` minimal nothing is written to the WAL, because the tables were
+ * just truncated.
  */
 export async function prepareClaims({ sql }: Database, rows: number): Promise<Costs> {
   const [{ appId, planId }] = await sql<[{ appId: string; planId: string }]>`
@@ -28,7 +28,8 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
         select id, 'plan', 'plan', 1, 'merchant', 'mint', 'treasury', 'keeper', 100, 720, 'active', now() from app returning id, app_id)
     select app_id, id as plan_id from plan`;
   const indexes = await sql<{ indexname: string; indexdef: string }[]>`
-    select indexname, indexdef from pg_indexes where tablename = 'subscriptions' and indexname <> 'subscriptions_pkey'`;
+    select indexname, indexdef from pg_indexes where tablename in ('subscriptions', 'subscription_work')
+      and indexname not in ('subscriptions_pkey', 'subscription_work_pkey')`;
   // Due rows are spread over the whole table. As many rows become due within fourteen minutes. The
   // other rows become due over thirty days, starting an hour later.
   const every = Math.floor(rows / DUE);
@@ -39,15 +40,18 @@ export async function prepareClaims({ sql }: Database, rows: number): Promise<Co
     await tx`set local session_replication_role = replica`;
     await tx`set local maintenance_work_mem = '1GB'`;
     await tx`
-      insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
+      insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due)
       select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, ${appId}, ${planId}, rpad(md5(n::text), 44, 'x'),
-        rpad(md5('w' || n), 44, 'x'), 100, 720, due, due
+        rpad(md5('w' || n), 44, 'x'), 100, 720, due
       from generate_series(0, ${rows - 1}::int) as n,
         lateral (select ${NOW}::timestamptz + interval '1 minute' * case n % ${every}
           when 0 then 0 when 1 then 1 + n / ${every} % 14 else 60 + n % 43200 end) as d (due)`;
+    await tx`
+      insert into subscription_work (subscription_id, app_id, due_at)
+      select id, app_id, next_payment_due from subscriptions order by id`;
     for (const { indexdef } of indexes) await tx.unsafe(indexdef);
   });
-  await sql`vacuum analyze subscriptions`;
+  await sql`vacuum analyze subscriptions, subscription_work`;
 
   return {
     async claim() {

@@ -54,7 +54,7 @@ export async function startCollecting(
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
       const [row] = await sql<{ left: boolean }[]>`
-        select exists (select from subscriptions where due_at <= ${timeOf(BigInt(await chain.now()))})
+        select exists (select from subscription_work where due_at <= ${timeOf(BigInt(await chain.now()))})
           or exists (select from payment_attempts where state = 'open') as left`;
       if (row?.left === false) break;
       if (performance.now() > deadline) throw new Error('the keeper does not come to its end');
@@ -89,7 +89,10 @@ export async function startCollecting(
       };
     },
     async recovered() {
-      await sql`update subscriptions set due_at = ${timeOf(BigInt(await chain.now()))} where status = 'past_due' and claim_id is null`;
+      await sql`
+        update subscription_work w set due_at = ${timeOf(BigInt(await chain.now()))}
+        from subscriptions s
+        where s.id = w.subscription_id and s.status = 'past_due' and w.claim_id is null`;
       await sql.notify(SUBSCRIPTIONS_DUE, '');
       await settled();
       const [row] = await sql`select 1 from subscriptions where status <> 'active' limit 1`;
@@ -123,9 +126,13 @@ export async function register(
           ${chain.keeper.address}, ${AMOUNT}, ${periodHours}, 'active', ${timeOf(plan.createdAt)} from app returning id, app_id)
     select app_id, id as plan_id from plan`;
   await sql`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
-    select ${appId}, ${planId}, pda, wallet, ${AMOUNT}, ${periodHours}, ${due}, ${due}
-    from unnest(${plan.subscribers.map(({ subscription }) => subscription)}::text[], ${plan.subscribers.map(({ wallet }) => wallet)}::text[])
-      as v (pda, wallet)`;
+    with made as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due)
+      select ${appId}, ${planId}, pda, wallet, ${AMOUNT}, ${periodHours}, ${due}
+      from unnest(${plan.subscribers.map(({ subscription }) => subscription)}::text[], ${plan.subscribers.map(({ wallet }) => wallet)}::text[])
+        as v (pda, wallet)
+      returning id, app_id
+    )
+    insert into subscription_work (subscription_id, app_id, due_at) select id, app_id, ${due} from made`;
   await sql`vacuum analyze`;
 }

@@ -150,9 +150,9 @@ async function payments(sql: Database['sql']): Promise<number> {
 }
 
 async function notices(sql: Database['sql'], { subscription }: Subscriber): Promise<number> {
-  const [row] = await sql<
-    { notices: number }[]
-  >`select notices from subscriptions where subscription_pda = ${subscription}`;
+  const [row] = await sql<{ notices: number }[]>`
+    select notices from subscriptions s join subscription_work w on w.subscription_id = s.id
+    where subscription_pda = ${subscription}`;
   return row?.notices ?? 0;
 }
 

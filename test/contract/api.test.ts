@@ -629,7 +629,7 @@ rule(
     t.same(schema?.required, ['appId', 'planId', 'subscriptionPda']);
     const [row] = await api.sql<
       { dueAt: Date | null }[]
-    >`select due_at from subscriptions where id = ${registered.body.data.id}`;
+    >`select due_at from subscription_work where subscription_id = ${registered.body.data.id}`;
     t.ok(row?.dueAt instanceof Date, 'the keeper finds it by the time when it is due');
   },
 );

@@ -357,7 +357,7 @@ void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_00
       name: named('subscriptions of a wallet', { wallet }, page),
       ask: (handle) => listSubscriptionsOfWallet(handle, { wallet, boundTo: null }, page),
       // One that is past due reads its last failed payment, too.
-      most: 5 * limit,
+      most: 6 * limit,
     })),
     // A customer's subscriptions are read, and of each at most a page.
     ...many.customers.flatMap((whose): List[] =>

@@ -34,6 +34,7 @@ const OTHERS = Number(process.env.PLAN_ROWS ?? 40_000);
 const MAX_PLANS = 1_000_000;
 const TABLES = [
   'subscriptions',
+  'subscription_work',
   'payments',
   'payment_attempts',
   'transactions',
@@ -125,16 +126,20 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
     for (const { indexname } of indexes) await tx`drop index ${tx(indexname)}`;
     await tx`
       with app as (select id from apps order by id limit 1), plan as (select id from plans order by id limit 1)
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, status, cancelled_at, ended_at,
-        cancel_requested_at, cancel_requested_by, due_at, next_payment_due, delegation_revoked_at, past_due_since, failed_attempts)
-      select app.id, plan.id, ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1, ${NOW},
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at,
+        cancel_requested_at, cancel_requested_by, next_payment_due, delegation_revoked_at, past_due_since, failed_attempts)
+      select app.id, plan.id, ${kind}::text || n, ${kind}::text || 'wallet' || n, 100, 1,
         case when ${isOver} then 'cancelled' when is_late then 'past_due' else 'active' end, ${isOver ? NOW : null}, ${isOver ? NOW : null}, ${isOver ? NOW : null},
-        ${isOver ? 'merchant' : null}, due, case when is_late then due else due + interval '15 minutes' end,
+        ${isOver ? 'merchant' : null}, case when is_late then due else due + interval '15 minutes' end,
         case when ${!isLive} or n % 10 <> 0 then null else ${NOW}::timestamptz end, case when is_late then ${NOW}::timestamptz end, is_late::int
       from app, plan, generate_series(1, ${count}::int) as n,
         lateral (select not ${isOver} and n % 7 = 0) as l (is_late),
         lateral (select case ${kind}::text when 'live' then ${NOW}::timestamptz + (n - 500) * interval '1 minute'
           when 'waiting' then ${NOW}::timestamptz + interval '30 days' + n % 43200 * interval '1 minute' end) as d (due)`;
+    await tx`
+      insert into subscription_work (subscription_id, app_id, paid_through, due_at)
+      select id, app_id, ${NOW}, next_payment_due - case when status = 'past_due' then interval '0' else interval '15 minutes' end
+      from subscriptions where starts_with(subscription_pda, ${kind})`;
     await tx`
       insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
         platform_fee, amount_net, tx_signature, occurred_at)
@@ -143,9 +148,9 @@ async function insert(sql: Sql, count: number, kind: 'live' | 'waiting' | 'finis
       from subscriptions where starts_with(subscription_pda, ${kind})`;
     await tx`
       with made as materialized (
-        select *, ${isLive} and due_at > ${NOW}::timestamptz + interval '1 minute' * ${LIVE - 500 - OPEN}::int as is_open,
+        select s.*, ${isLive} and w.due_at > ${NOW}::timestamptz + interval '1 minute' * ${LIVE - 500 - OPEN}::int as is_open,
           case when ${!isLive} and hashtext(subscription_pda) % 10 = 0 then 'failed' else 'landed' end as ended
-        from subscriptions where starts_with(subscription_pda, ${kind})
+        from subscriptions s join subscription_work w on w.subscription_id = s.id where starts_with(subscription_pda, ${kind})
       ), signed as (
         insert into transactions (id, signature, bytes, last_valid_block_height, state)
         select id, sha512(subscription_pda::bytea), case when is_open then '\\x00'::bytea end, 1, case when is_open then 'open' else ended end from made
@@ -181,9 +186,11 @@ async function insertSmallApp(sql: Sql): Promise<string> {
     with m as (insert into merchants (wallet) values ('small') returning id) insert into apps (merchant_id, name) select id, 'small' from m returning id`;
   await sql`
     with plan as (select id from plans order by id limit 1), made as (
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, paid_through, created_at)
-      select ${id}, plan.id, 'small' || n, 'small', 100, 1, ${NOW}, ${NOW}::timestamptz - interval '1 day' from plan, generate_series(1, ${SMALL}::int) as n
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, created_at)
+      select ${id}, plan.id, 'small' || n, 'small', 100, 1, ${NOW}::timestamptz - interval '1 day' from plan, generate_series(1, ${SMALL}::int) as n
       returning id, plan_id, subscription_pda
+    ), work as (
+      insert into subscription_work (subscription_id, app_id, paid_through) select id, ${id}, ${NOW} from made
     ), paid as (
       insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
         platform_fee, amount_net, tx_signature, occurred_at)
@@ -206,8 +213,9 @@ void t.test(
     const claimId = randomUUID();
     const held = (
       await sql<{ id: string; subscriptionPda: string }[]>`
-    update subscriptions set claim_id = ${claimId}, lease_until = now() + interval '1 hour'
-    where id in (select id from subscriptions order by id limit ${BATCH}) returning id, subscription_pda`
+    update subscription_work w set claim_id = ${claimId}, lease_until = now() + interval '1 hour'
+    from (select id, subscription_pda from subscriptions order by id limit ${BATCH}) as s
+    where w.subscription_id = s.id returning s.id, s.subscription_pda`
     ).map((row) => ({ ...row, claimId }));
     const ids = held.map(({ id }) => id);
     const pdas = held.map(({ subscriptionPda }) => subscriptionPda);
@@ -361,7 +369,9 @@ void t.test(
       // No statements.
       'claimKeysOf',
       'claimsTable',
-      'renewed',
+      'version',
+      'atEndOfAccess',
+      'takenFromKeepers',
     ]);
     for (const name of [leases, subscriptions, refunds].flatMap((file) => Object.keys(file)))
       t.ok(covered.has(name), `${name} is covered`);
@@ -439,7 +449,7 @@ void t.test(
       await sql.unsafe(`${maintain} payment_attempts`);
       await sql`
       update payment_attempts set state = 'open', resolved_at = null
-      where subscription_id in (select id from subscriptions where due_at > ${NOW})`;
+      where subscription_id in (select subscription_id from subscription_work where due_at > ${NOW})`;
       const plans: Node[] = [];
       await daemon.begin((tx) =>
         leases.claimDue(explaining(tx, plans), {

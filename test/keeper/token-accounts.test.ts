@@ -117,7 +117,12 @@ void t.test(
       count: 3,
     });
     await following(2);
-    await stage.sql`update subscriptions set status = 'cancelled', cancelled_at = now(), ended_at = now(), due_at = null where id = ${subscriptions[0]!.id}`;
+    await stage.sql`
+      with ended as (
+        update subscriptions set status = 'cancelled', cancelled_at = now(), ended_at = now()
+        where id = ${subscriptions[0]!.id} returning id
+      )
+      update subscription_work set due_at = null from ended where subscription_id = id`;
     await following(2);
     await stage.send([subscriptions[0]!.wallet], [revoke(stage, subscriptions[0]!)]);
     await stage.send([subscriptions[2]!.wallet], [revoke(stage, subscriptions[2]!)]);

@@ -71,7 +71,7 @@ async function blockSigning(sql: Sql): Promise<{ release(): Promise<void> }> {
 const countOf = (rows: readonly Record<string, unknown>[]) => Number(rows[0]?.['count'] ?? 0);
 
 const countClaims = async (sql: Sql) =>
-  countOf(await sql`select count(*)::int from subscriptions where claim_id is not null`);
+  countOf(await sql`select count(*)::int from subscription_work where claim_id is not null`);
 
 const countPaid = async (sql: Sql) => countOf(await sql`select count(*)::int from payments`);
 

@@ -23,7 +23,9 @@ void t.test(
     const row = async () => {
       const [found] = await served.sql<
         { status: string; cancelRequestedAt: Date | null; paidThrough: Date | null }[]
-      >`select status, cancel_requested_at, paid_through from subscriptions`;
+      >`
+        select status, cancel_requested_at, paid_through from subscriptions
+        join subscription_work on subscription_id = id`;
       if (found === undefined) throw new Error('there is no subscription');
       return found;
     };

@@ -76,8 +76,9 @@ void t.test(
     await first.page.getByRole('heading', { name: 'Welcome back' }).waitFor();
     t.same(shop.visits, [`/done?a=1&session_id=${id}`], 'the page went back once it was paid');
     const [row] = await sql<{ externalId: string; subscriberWallet: string; paid: boolean }[]>`
-    select s.external_id, s.subscriber_wallet, s.paid_through is not null as paid
-    from checkout_sessions c join subscriptions s on s.id = c.subscription_id where c.id = ${id}`;
+    select s.external_id, s.subscriber_wallet, w.paid_through is not null as paid
+    from checkout_sessions c join subscriptions s on s.id = c.subscription_id
+      join subscription_work w on w.subscription_id = s.id where c.id = ${id}`;
     t.match(row, { externalId: 'customer-1', subscriberWallet: first.wallet.address, paid: true });
 
     await second.page.getByRole('button', { name: /^Subscribe and pay with/ }).click();

@@ -19,12 +19,17 @@ void t.test('the dashboard lists 100,000 subscriptions page by page', async (t) 
     // Row triggers are off, because this test does not need their checks.
     await tx`set local session_replication_role = replica`;
     await tx`
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, paid_through, past_due_since)
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, past_due_since)
       select ${merchant.appId}, ${plan.id}, 'sub' || place, case n when 50000 then ${special} else 'wa1' || place end, 10000000, 730,
-        case when n % 1000 = 0 then 'past_due' else 'active' end, now() + interval '20 days', case when n % 1000 = 0 then now() end
+        case when n % 1000 = 0 then 'past_due' else 'active' end, case when n % 1000 = 0 then now() end
       from generate_series(1, ${subscriptions}::int) n,
         -- With three characters before it, the Base58 of 32 bytes.
         translate(lpad(n::text, 40, '0'), '0', 'z') as place`;
+    await tx`
+      insert into subscription_work (subscription_id, app_id, paid_through)
+      select id, app_id, now() + interval '20 days' from subscriptions`;
+    await tx`
+      insert into searched_wallets (wallet) select distinct subscriber_wallet from subscriptions`;
     await tx`
       insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end, amount_gross,
         platform_fee, amount_net, tx_signature, occurred_at)
@@ -39,7 +44,7 @@ void t.test('the dashboard lists 100,000 subscriptions page by page', async (t) 
         100000, 9900000, 'insufficient_funds', now()
       from subscriptions where status = 'past_due'`;
   });
-  await sql`vacuum analyze subscriptions, payments`;
+  await sql`vacuum analyze subscriptions, subscription_work, searched_wallets, payments`;
 
   const wallet = createTestWallet(stage.chain.rpcUrl, merchant.keypairOnChain);
   const { page, faults } = await stage.open({

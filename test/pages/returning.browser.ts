@@ -344,9 +344,13 @@ void t.test('the subscribe page of a wallet that returns', async (t) => {
       await one.page.getByRole('button', { name: /^Cancel subscription/ }).waitFor();
       t.equal(await resume.count(), 0, 'not while it is live here');
       await served.sql`
-        update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due',
-          next_payment_due = null, due_at = null, lease_until = null, claim_id = null
-        where plan_id = ${one.planId}`;
+        with ended as (
+          update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due',
+            next_payment_due = null
+          where plan_id = ${one.planId} returning id
+        )
+        update subscription_work set due_at = null, lease_until = null, claim_id = null
+        from ended where subscription_id = id`;
       await one.page.reload();
       t.equal(await resume.getAttribute('href'), `/s/${one.planId}`);
       await look(t, one, 'ended-and-live');

@@ -62,6 +62,7 @@ async function subscribes(t: Test, stage: Stage, one: Scene): Promise<void> {
   const { sql } = stage.served;
   const [subscription] = await sql<[{ pda: string; paid: boolean }]>`
     select subscription_pda as pda, paid_through is not null as paid from subscriptions
+    join subscription_work on subscription_id = id
     where subscriber_wallet = ${one.wallet.address}`;
   t.equal(subscription.paid, true);
   const history = await stage.chain.rpc<unknown[]>('getSignaturesForAddress', subscription.pda);
@@ -80,6 +81,7 @@ async function leaves(t: Test, stage: Stage, one: Scene): Promise<void> {
   const subscription = async () => {
     const [row] = await sql<[{ status: string; paidThrough: Date; pda: string }]>`
       select status, paid_through, subscription_pda as pda from subscriptions
+      join subscription_work on subscription_id = id
       where subscriber_wallet = ${one.wallet.address}`;
     return row;
   };
@@ -352,6 +354,7 @@ void t.test('a wallet with 5 USDC and no SOL', async (t) => {
     await one.sees('Your plan is changed.');
     const rows = () => sql<{ id: string; replacedBy: string | null; paid: boolean }[]>`
       select id, replaced_by, paid_through is not null as paid from subscriptions
+      join subscription_work on subscription_id = id
       where subscriber_wallet = ${one.wallet.address} order by id`;
     const paidLast = async () => {
       const [row] = await sql<[{ paid: number }]>`

@@ -266,7 +266,7 @@ void t.test(
     const [signed] = taken;
     t.match(signed?.attempt, { amountGross: 4_950_000n, platformFee: 0n, feeOwed: 50_000n });
     await stage.rpc.sendTransaction(signed!.attempt.transaction);
-    await stage.sql`update subscriptions set lease_until = now() - interval '1 second'`;
+    await stage.sql`update subscription_work set lease_until = now() - interval '1 second'`;
     await stage.startKeeper();
     await paid(stage, [subscription], 1);
     t.match((await stage.payments(subscription))[0], { platformFee: 0n, feeOwed: 50_000n });

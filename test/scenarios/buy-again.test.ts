@@ -169,8 +169,13 @@ void t.test(
       if (isRefunded)
         await stage.sql`update payments set amount_refunded = amount_net where subscription_id = ${first.id}`;
       // The record has ended, by whatever reason, and the account runs on.
-      await stage.sql`update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due',
-        due_at = null, lease_until = null, claim_id = null where id = ${first.id}`;
+      await stage.sql`
+        with ended as (
+          update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due'
+          where id = ${first.id} returning id
+        )
+        update subscription_work set due_at = null, lease_until = null, claim_id = null
+        from ended where subscription_id = id`;
       stage.passHours(DAY);
       const second = await buyAgain(stage, buyer);
       await stage.quiet();

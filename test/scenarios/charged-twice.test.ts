@@ -22,7 +22,7 @@ async function forgotten(t: Test) {
   stage.net.mineBlocks(2);
   await stage.sql`delete from payment_attempts`;
   await stage.sql`delete from transactions`;
-  await stage.sql`update subscriptions set claim_id = null, lease_until = null`;
+  await stage.sql`update subscription_work set claim_id = null, lease_until = null`;
   return { stage, subscription, lost: lost! };
 }
 
@@ -170,7 +170,7 @@ void t.test('a landed attempt of a paid period is settled as a further payment',
   const parts = stage.parts();
   // Inserts the lost attempt again, as after a restore of both halves of a history.
   const { signature, transaction, lastValidBlockHeight, periodStart } = lost.attempt;
-  await stage.sql`update subscriptions set claim_id = ${lost.claimId}, lease_until = now() + interval '1 hour'`;
+  await stage.sql`update subscription_work set claim_id = ${lost.claimId}, lease_until = now() + interval '1 hour'`;
   const [{ id: transactionId }] = await stage.sql<[{ id: string }]>`
       insert into transactions (signature, bytes, last_valid_block_height)
       select signature, ${Buffer.from(transaction)}, ${lastValidBlockHeight}

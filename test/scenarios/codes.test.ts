@@ -215,7 +215,7 @@ void t.test(
     );
     const { context, collector, collect, taken, track } = stage.parts();
     // Puts each payment in a transaction of its own.
-    await stage.sql`update subscriptions set failed_packs = 2`;
+    await stage.sql`update subscription_work set failed_packs = 2`;
     await collector.turn();
     t.equal(taken.length, subscriptions.size, 'all are signed');
     for (const [name, one] of Object.entries(cases))

@@ -363,9 +363,13 @@ void t.test(
     const stage = await startStage(t);
     const plan = await stage.plan();
     await stage.sql`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, due_at)
-    select ${plan.appId}, ${plan.id}, 'pda' || n, 'wallet' || n, 1, 1, '2026-01-01'::timestamptz + n / 4 * interval '1 second'
-    from generate_series(0, 19) as n`;
+    with made as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
+      select ${plan.appId}, ${plan.id}, 'pda' || n, 'wallet' || n, 1, 1 from generate_series(0, 19) as n
+      returning id, app_id, substr(subscription_pda, 4)::int as n
+    )
+    insert into subscription_work (subscription_id, app_id, due_at)
+    select id, app_id, '2026-01-01'::timestamptz + n / 4 * interval '1 second' from made`;
     const claim = async (limit: number, after?: DuePlace) => {
       const claimed = await claimDue(stage.sql, {
         claimId: randomUUID(),
@@ -382,7 +386,7 @@ void t.test(
     const second = await claim(6, first.at(-1));
     t.ok(second[0]!.dueAt >= first.at(-1)!.dueAt);
     t.equal(new Set([...first, ...second].map(({ id }) => id)).size, 12);
-    await stage.sql`update subscriptions set lease_until = null, claim_id = null where id = ${first[0]!.id}`;
+    await stage.sql`update subscription_work set lease_until = null, claim_id = null where subscription_id = ${first[0]!.id}`;
     t.equal((await claim(20, second.at(-1))).length, 8, 'what has come back before it is passed');
     t.same(
       (await claim(20)).map(({ id }) => id),

@@ -54,7 +54,7 @@ async function aheadKeeper(t: Test, stage: Stage, { beside, bare = false }: Endp
   });
   const parts = stage.parts(rpc);
   const turn = async () => {
-    await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+    await stage.sql`update subscription_work set due_at = ${new Date(stage.now() * 1000)}`;
     await parts.collector.turn();
     return parts.taken.length;
   };
@@ -106,7 +106,7 @@ void t.test('a payment below the whole amount is not signed, and is put off', as
   stage.net.passSeconds(300);
   t.equal(await turn(), 0, 'nor in the next period while the clocks differ');
   await stage.startKeeper();
-  await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+  await stage.sql`update subscription_work set due_at = ${new Date(stage.now() * 1000)}`;
   await stage.until(
     'the next period is paid',
     async () => (await stage.payments(subscription)).length === 2,
@@ -142,7 +142,7 @@ for (const before of ['credit', 'trial', 'no keeper'] as const)
       for (let turns = 0; turns < 2; turns += 1) t.equal(await turn(), 0);
       stage.net.passSeconds(end - stage.now() + 700);
       await stage.startKeeper();
-      await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+      await stage.sql`update subscription_work set due_at = ${new Date(stage.now() * 1000)}`;
       await stage.until(
         'the next period is paid',
         async () => (await pullsOnChain(stage, subscription)).length > 0,
@@ -172,7 +172,7 @@ void t.test(
     t.ok(stage.now() < Number(row!.nextPaymentDue) / 1000, 'the two minutes are not over');
     stage.net.passSeconds(120);
     const honest = stage.parts();
-    await stage.sql`update subscriptions set due_at = ${new Date(stage.now() * 1000)}`;
+    await stage.sql`update subscription_work set due_at = ${new Date(stage.now() * 1000)}`;
     await honest.collector.turn();
     t.equal(honest.taken.length, 1, 'paid afterwards');
   },

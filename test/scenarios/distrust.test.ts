@@ -35,7 +35,7 @@ const aDayAhead: Sickness = (accounts, addresses) =>
  * second.
  */
 const makeAllDue = (stage: Stage) =>
-  stage.sql`update subscriptions set due_at = ${new Date((stage.now() - 1) * 1000)}`;
+  stage.sql`update subscription_work set due_at = ${new Date((stage.now() - 1) * 1000)}`;
 
 /**
  * Paid subscriptions, and two endpoints that claim to be a public cluster: a sick one, whose slots
@@ -145,7 +145,7 @@ for (const beside of [true, false])
       if (beside) await stage.quiet();
       await nothingEnded(t, stage, subscriptions, 1);
       t.same(await alerts(keeper), [['slot_not_believed', 1]]);
-      t.same(await stage.sql`select 1 from subscriptions where observed_slot > 1000000000`, []);
+      t.same(await stage.sql`select 1 from subscription_work where observed_slot > 1000000000`, []);
     },
   );
 

@@ -203,9 +203,9 @@ async function registeredAgain(t: Test) {
   stage.net.passSeconds(PERIOD + 5);
   // A keeper has read it at its end. It is due again, for another keeper that holds its lease.
   await stage.sql`
-    update subscriptions set due_at = ${new Date(stage.now() * 1000)},
+    update subscription_work set due_at = ${new Date(stage.now() * 1000)},
       claim_id = gen_random_uuid(), lease_until = now() + interval '1 hour'
-    where id = ${old.id}`;
+    where subscription_id = ${old.id}`;
   const untouched = async () => {
     t.match(await stage.row(old), { status: 'cancelled', paidThrough });
     t.equal((await stage.payments(old)).length, 1);
@@ -222,7 +222,7 @@ void t.test(
     const { stage, old, again, untouched } = await registeredAgain(t);
     await stage.startKeeper();
     await stage.until('it is paid again', async () => (await stage.payments(again)).length === 1);
-    await stage.sql`update subscriptions set lease_until = now() - interval '1 second' where id = ${old.id}`;
+    await stage.sql`update subscription_work set lease_until = now() - interval '1 second' where subscription_id = ${old.id}`;
     await stage.until(
       'the ended one is looked at',
       async () => (await stage.row(old)).dueAt === null,

@@ -181,7 +181,7 @@ void t.test(
     const tryInVain = async () => {
       await collect();
       await stage.sql`update payment_attempts set state = 'expired', resolved_at = now()`;
-      await stage.sql`update subscriptions set claim_id = null, lease_until = null`;
+      await stage.sql`update subscription_work set claim_id = null, lease_until = null`;
     };
     const inTime = await stage.subscriber(plan);
     await tryInVain();

@@ -69,7 +69,7 @@ void t.test(
     const sql = new Proxy(parts.context.sql, {
       apply(target, self, args: [readonly string[], ...unknown[]]) {
         const query = Reflect.apply(target, self, args) as PromiseLike<unknown>;
-        return args[0].join('').includes('select s.id, s.notices') ? check(query) : query;
+        return args[0].join('').includes('select s.id, w.notices') ? check(query) : query;
       },
     });
     const tracker = new Tracker({ ...parts.context, sql }, parts.resolver);
@@ -176,7 +176,9 @@ async function insertOlderAttempt(stage: Stage, { id, pda }: Subscription): Prom
     with older as (
       insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, cancelled_at, ended_at)
       select app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, 'cancelled', now(), now()
-      from subscriptions where id = ${id} returning id
+      from subscriptions where id = ${id} returning id, app_id
+    ), work as (
+      insert into subscription_work (subscription_id, app_id) select id, app_id from older
     ), signed as (
       insert into transactions (signature, bytes, last_valid_block_height) values (sha512(${pda}::bytea), '\\x00', 1) returning id
     )
@@ -512,7 +514,7 @@ void t.test('an attempt whose history cannot be read holds up no other', async (
   const { stage, plan, subscription: one } = await due(t);
   const other = await stage.subscriber(plan);
   // Puts each payment in a transaction of its own.
-  await stage.sql`update subscriptions set failed_packs = 2`;
+  await stage.sql`update subscription_work set failed_packs = 2`;
   const { collector, resolver, taken } = stage.parts({
     ...withoutStatuses(stage.rpc),
     getSignaturesForAddress: (address, options) =>

@@ -157,7 +157,7 @@ void t.test(
     for (const one of subscriptions) await paidOnce(t, stage, one, one === poor ? 0 : 1);
     t.same(await packsOf(stage), ['10 failed', '9 landed']);
     const [{ failed }] = await stage.sql<[{ failed: number }]>`
-      select sum(failed_packs)::int as failed from subscriptions`;
+      select sum(failed_packs)::int as failed from subscription_work`;
     t.equal(failed, 0, 'a payment that landed forgets what failed before');
   },
 );
@@ -209,7 +209,8 @@ void t.test(
       await settle(stage, parts);
       await setBalance(stage, poor, 0);
     }
-    const [row] = await stage.sql`select failed_packs from subscriptions where id = ${unlucky.id}`;
+    const [row] = await stage.sql`
+      select failed_packs from subscription_work where subscription_id = ${unlucky.id}`;
     t.equal(row!.failedPacks, 2);
     await parts.collect();
     await settle(stage, parts);

@@ -54,7 +54,7 @@ async function scene(t: Test, { endpoints, discount, before = 'paid' }: Scene) {
     for (const one of servers) one.close();
   });
   stage.net.passSeconds(end - stage.now() - 20);
-  const dueNow = () => stage.sql`update subscriptions set lease_until = null, claim_id = null,
+  const dueNow = () => stage.sql`update subscription_work set lease_until = null, claim_id = null,
     due_at = ${new Date(stage.now() * 1000)}`;
   await dueNow();
   const { collector, taken } = stage.parts(rpc);

@@ -89,7 +89,7 @@ void t.test(
     const plan = await stage.plan();
     await Promise.all(Array.from({ length: AT_ONCE }, () => stage.subscriber(plan)));
     // Puts each payment in a transaction of its own.
-    await stage.sql`update subscriptions set failed_packs = 2`;
+    await stage.sql`update subscription_work set failed_packs = 2`;
     let sends = 0;
     const endpoint = await startBadEndpoint(
       stage.net.rpcUrl,

@@ -56,7 +56,7 @@ async function crowded(t: Test) {
     { id: string; held: boolean; setbacks: number; isLater: boolean; isPaid: boolean }[]
   >`
     select id, lease_until is not null as held, setbacks, due_at > next_payment_due as is_later, paid_through is not null as is_paid
-    from subscriptions where subscription_pda = any(${[...pdas]}::text[])`;
+    from subscriptions join subscription_work on subscription_id = id where subscription_pda = any(${[...pdas]}::text[])`;
   return { stage, slow, quick, open, states, ...parts };
 }
 
@@ -127,7 +127,7 @@ void t.test(
       sql,
       due.map(({ id }) => id),
     );
-    await stage.sql`update subscriptions set notices = notices + 1 where id = ${changed.id}`;
+    await stage.sql`update subscription_work set notices = notices + 1 where subscription_id = ${changed.id}`;
     const written: string[] = [];
     const left: string[] = [];
     const lookups = new SideQueue(context, {

@@ -43,7 +43,8 @@ const typesOf = async (stage: Stage, subscription: Subscription) =>
 
 const restOf = async (stage: Stage, { id }: Subscription) => {
   const [row] = await stage.sql<{ pullable: boolean; dueAt: Date | null; paidThrough: Date }[]>`
-    select pullable, due_at, paid_through from subscriptions where id = ${id}`;
+    select pullable, due_at, paid_through from subscriptions
+    join subscription_work on subscription_id = id where id = ${id}`;
   return row!;
 };
 

@@ -24,7 +24,7 @@ async function begin(t: Test) {
   /** A keeper reads the account first, and records the refund after that. */
   const read = async () => {
     // As a notice does.
-    await stage.sql`update subscriptions set due_at = created_at`;
+    await stage.sql`update subscription_work set due_at = to_timestamp(0)`;
     await stage.parts().collect();
     await stage.startKeeper();
     stage.net.mineBlocks(60);

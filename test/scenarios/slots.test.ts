@@ -26,7 +26,7 @@ void t.test(
     const all = await Promise.all(Array.from({ length: 5 }, () => stage.subscriber(plan)));
     const ahead = all[0]!;
     const future = stage.net.slot() + 1_000_000;
-    await stage.sql`update subscriptions set observed_slot = ${future} where id = ${ahead.id}`;
+    await stage.sql`update subscription_work set observed_slot = ${future} where subscription_id = ${ahead.id}`;
     const { log, lines } = listening();
     const keeper = await stage.startKeeper({}, { log });
     const paid = async () =>
@@ -63,13 +63,13 @@ void t.test(
       },
     });
     // Puts each payment in a transaction of its own.
-    await stage.sql`update subscriptions set failed_packs = 2`;
+    await stage.sql`update subscription_work set failed_packs = 2`;
     await collector.turn();
     t.equal(taken.length, 2);
     // A notification arrived since they were signed, so both are read again before the send.
-    await stage.sql`update subscriptions set notices = notices + 1`;
+    await stage.sql`update subscription_work set notices = notices + 1`;
     const future = stage.net.slot() + 1000;
-    await stage.sql`update subscriptions set observed_slot = ${future} where id = ${ahead.id}`;
+    await stage.sql`update subscription_work set observed_slot = ${future} where subscription_id = ${ahead.id}`;
     const bytesOf = ({ id }: { id: string }) =>
       taken.find((one) => one.id === id)!.attempt.transaction.toString('base64');
     const tracker = track();

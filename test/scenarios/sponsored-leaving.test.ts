@@ -110,7 +110,8 @@ void t.test('where the budget for leaving is used up, a cancel holds at once', a
 
   // The account still runs: a keeper that reads it must not undo the cancellation. The time is past
   // for the keeper's clock too, which may be a second behind the chain's.
-  const due = () => stage.sql`update subscriptions set due_at = to_timestamp(${stage.now() - 60})`;
+  const due = () =>
+    stage.sql`update subscription_work set due_at = to_timestamp(${stage.now() - 60})`;
   const { collect } = stage.parts();
   await due();
   await collect();

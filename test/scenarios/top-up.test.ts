@@ -243,7 +243,8 @@ void t.test(
 
     const noticesOf = async () =>
       (
-        await sql<[{ notices: number }]>`select notices from subscriptions where id = ${poor!.id}`
+        await sql<[{ notices: number }]>`
+          select notices from subscription_work where subscription_id = ${poor!.id}`
       )[0].notices;
     const before = await noticesOf();
     reads.length = 0;

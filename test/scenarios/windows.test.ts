@@ -66,7 +66,7 @@ void t.test(
     // Each wallet's token account changes, and each subscription is read.
     for (const { wallet } of subscriptions) stage.net.fund(wallet.address, { usdc: 77_000_000n });
     await stage.sql`
-      update subscriptions set notices = notices + 1, due_at = ${new Date(stage.now() * 1000)}`;
+      update subscription_work set notices = notices + 1, due_at = ${new Date(stage.now() * 1000)}`;
     await stage.quiet();
     for (const one of subscriptions) {
       const { nextPaymentDue, dueAt, status } = await stage.row(one);

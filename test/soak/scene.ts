@@ -229,7 +229,7 @@ export async function hasPostponed(ground: Ground): Promise<boolean> {
   const soon = timeOf((await chainNow(ground)) + BigInt(POSTPONED_SECONDS));
   const [row] = await stubborn(
     () => ground.sql<{ some: boolean }[]>`
-    select exists (select from subscriptions where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
+    select exists (select from subscription_work where setbacks between 1 and ${SOON_AGAIN} and due_at <= ${soon}) as some`,
   );
   return row?.some ?? false;
 }

@@ -4,11 +4,11 @@ import type { Sql } from '../../src/db/postgres/connect.ts';
 /** With a digit above 1 and seven more behind it, Base58 of 32 bytes. */
 const ADDRESS = '1'.repeat(26);
 const PLAN = `${ADDRESS}42222222`;
-const TABLES = ['subscriptions', 'payments', 'payment_attempts', 'events'];
+const TABLES = ['subscriptions', 'subscription_work', 'payments', 'payment_attempts', 'events'];
 
 /**
- * Adds `rows` rows to each of subscriptions, payments, payment_attempts and events, in an app of
- * their own. `sql` is a superuser's.
+ * Adds `rows` rows to each of subscriptions, subscription_work, payments, payment_attempts and
+ * events, in an app of their own. `sql` is a superuser's.
  */
 export async function addRows(sql: Sql, rows: number): Promise<void> {
   await sql.begin(async (tx) => {
@@ -27,6 +27,9 @@ export async function addRows(sql: Sql, rows: number): Promise<void> {
       insert into subscriptions (id, app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, status, ended_at, created_at)
       select uuid_v7(), app_id, id, ${ADDRESS} || '2' || digits, ${ADDRESS} || '3' || digits, 100 + n % 4, 24, 'expired', now(), now()
       from plans cross join generate_series(1, ${rows}::int) n cross join translate(to_char(n, 'FM0000000'), '0', 'A') digits where plan_pda = ${PLAN}`;
+    await tx`
+      insert into subscription_work (subscription_id, app_id) select id, app_id
+      from subscriptions where plan_id in (select id from plans where plan_pda = ${PLAN})`;
     await tx`
       insert into payments (app_id, plan_id, subscription_id, subscription_pda, subscriber_wallet, status, period_start, period_end,
         amount_gross, platform_fee, amount_net, tx_signature, occurred_at)

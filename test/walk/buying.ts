@@ -90,8 +90,10 @@ async function compare(walk: Walk, shown: Shown): Promise<void> {
         select sum(amount_gross) from payments
         where subscription_id = s.id and status = 'succeeded' and not further), 0)::int8 as cash,
       concat_ws(' ', s.status, 'credit', s.credit, 'trial to', s.trial_ends_at, 'starts',
-        s.starts_at, 'due', s.due_at, 'paid through', s.paid_through, 'paused', s.paused_at) as state
-    from subscriptions s where subscription_pda = ${pda} and replaced_by is null
+        s.starts_at, 'due', w.due_at, 'paid through', w.paid_through,
+        'paused', s.paused_at) as state
+    from subscriptions s join subscription_work w on w.subscription_id = s.id
+    where subscription_pda = ${pda} and replaced_by is null
       and status in ('active', 'past_due') order by id desc limit 1`;
   if (paid === undefined) return;
   const seconds = BigInt(Math.max(0, stage.now() - asOf));

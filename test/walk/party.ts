@@ -115,7 +115,7 @@ export async function stopKeeper(walk: Walk): Promise<void> {
   }
   // Its leases would run out after 45 seconds.
   await stage.sql`
-    update subscriptions set lease_until = null, claim_id = null where claim_id is not null`;
+    update subscription_work set lease_until = null, claim_id = null where claim_id is not null`;
   await stage.orphan();
 }
 
@@ -138,8 +138,8 @@ export async function settle(walk: Walk): Promise<void> {
   await stage.until(`everything due was done after ${walk.story.at(-1)}`, async () => {
     const now = timeOf((await stage.rpc.getClock()).unixTimestamp);
     const [left] = await stage.sql<[{ due: number; inFlight: number }]>`
-      select (select count(*) from subscriptions where due_at <= ${now} or claim_id is not null)::int
-          as due,
+      select (select count(*) from subscription_work
+          where due_at <= ${now} or claim_id is not null)::int as due,
         (select count(*) from payment_attempts where state = 'open')::int
           + (select count(*) from sponsorships where state = 'open')::int
           + (select count(*) from offers o where signed is not null

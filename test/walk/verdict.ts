@@ -49,13 +49,14 @@ async function creditLeftBehind(stage: Stage): Promise<string[]> {
 /** Registrations that are paid by a payment whose rest became credit, and by no other. */
 async function creditedTime({ sql }: Stage): Promise<string[]> {
   const rows = await sql<{ id: string; payment: string }[]>`
-    select s.id, p.id as payment from subscriptions s
+    select s.id, p.id as payment
+    from subscriptions s join subscription_work w on w.subscription_id = s.id
       join payments p using (subscription_pda)
-    where p.amount_credited is not null and p.period_end = s.paid_through
+    where p.amount_credited is not null and p.period_end = w.paid_through
       and s.replaces is null and s.replaced_by is null
-      and s.refunded_through is distinct from s.paid_through and not exists (
+      and s.refunded_through is distinct from w.paid_through and not exists (
         select from payments other where other.subscription_pda = s.subscription_pda
-          and other.period_end = s.paid_through and other.status = 'succeeded'
+          and other.period_end = w.paid_through and other.status = 'succeeded'
           and not other.further and other.amount_credited is null)`;
   return rows.map(({ id, payment }) => `${id} has the time of ${payment}`);
 }

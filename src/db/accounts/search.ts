@@ -44,13 +44,13 @@ export function findByWalletPart(
   appId: string,
   { grams, pattern }: { grams: readonly string[]; pattern: string },
 ): Promise<Hit[]> {
-  // With "app_id =", the planner may read all subscriptions of the app instead of the index on
-  // grams.
+  // With "app_id =", the planner may read all subscriptions of the app instead of those of the
+  // wallets.
   return subscriptionHits(
     sql,
     sql`select ${hitColumns(sql)} from subscriptions
-      where grams(subscriber_wallet) @> ${[...grams]}::text[]
-        and lower(subscriber_wallet) like ${pattern}
+      where subscriber_wallet in (select wallet from searched_wallets
+          where grams(wallet) @> ${[...grams]}::text[] and lower(wallet) like ${pattern})
         and app_id is not distinct from ${appId}::uuid`,
   );
 }

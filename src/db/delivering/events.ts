@@ -109,12 +109,18 @@ export interface EventRow {
  */
 export function takeSequences(sql: Queryable, subscriptionIds: string[]): Promise<EventContext[]> {
   return sql<EventContext[]>`
+    with wanted as (
+      select s.id, w.paid_through
+      from jsonb_array_elements_text(${JSON.stringify(subscriptionIds)}::text::jsonb) as given (id)
+        join subscriptions s on s.id = given.id::uuid
+        join subscription_work w on w.subscription_id = s.id
+      order by s.id for no key update of s, w
+    )
     update subscriptions s set event_sequence = s.event_sequence + 1
-    from jsonb_array_elements_text(${JSON.stringify(subscriptionIds)}::text::jsonb) as wanted (id),
-      plans p, apps a, merchants m
-    where s.id = wanted.id::uuid and p.id = s.plan_id and a.id = s.app_id and m.id = a.merchant_id
+    from wanted, plans p, apps a, merchants m
+    where s.id = wanted.id and p.id = s.plan_id and a.id = s.app_id and m.id = a.merchant_id
     returning uuid_v7() as event_id, s.event_sequence as sequence, s.id as subscription_id,
-      s.app_id, s.status, s.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name,
+      s.app_id, s.status, wanted.paid_through, s.subscription_pda, s.plan_id, p.name as plan_name,
         s.subscriber_wallet, m.wallet as merchant_wallet,
       s.external_id, s.metadata::text as metadata, s.own_ids_from, s.next_payment_due, s.cancel_requested_at,
         s.trial_ends_at,

@@ -92,9 +92,11 @@ export function claimRentOut(sql: Queryable, limit: number): Promise<RentOut[]> 
       s.authority_rent > 0 and s.authority_returned_at is null as authority,
       s.subscription_rent > 0 and s.subscription_returned_at is null as subscription,
       (select case when bool_and(o.ended_at is not null)
-          then max(greatest(o.ended_at, o.paid_through)) end
-        from subscriptions o where o.subscription_pda = s.subscription_pda) as ended_at,
-      coalesce((select max(o.observed_slot) from subscriptions o
+          then max(greatest(o.ended_at, w.paid_through)) end
+        from subscriptions o join subscription_work w on w.subscription_id = o.id
+        where o.subscription_pda = s.subscription_pda) as ended_at,
+      coalesce((select max(w.observed_slot)
+        from subscriptions o join subscription_work w on w.subscription_id = o.id
         where o.subscription_pda = s.subscription_pda), 0)::int8 as observed_slot
     from claimed s left join plans p on p.id = s.plan_id`;
 }

@@ -315,9 +315,9 @@ export async function claimOne(
   { id, claimId, leaseSeconds }: { id: string; claimId: string; leaseSeconds: number },
 ): Promise<boolean> {
   const rows = await sql`
-    update subscriptions set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} * interval
-      '1 second'
-    where id = ${id} and (lease_until is null or lease_until < now())
+    update subscription_work set claim_id = ${claimId},
+      lease_until = now() + ${leaseSeconds} * interval '1 second'
+    where subscription_id = ${id} and (lease_until is null or lease_until < now())
     returning 1`;
   return rows.length === 1;
 }

@@ -17,11 +17,12 @@ export interface WorkLeft {
 export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> {
   const [row] = await sql<WorkLeft[]>`
     select
-      (select count(*)::int from subscriptions where due_at <= ${chainNow} or lease_until > now())
+      (select count(*)::int from subscription_work
+        where due_at <= ${chainNow} or lease_until > now())
         as subscriptions,
       (select count(*)::int from payment_attempts where state = 'open') as open_attempts,
       (select count(*)::int from delivery_queue where due_at <= now()) as deliveries,
-      (select min(due_at) from subscriptions where due_at > ${chainNow}) as next_due`;
+      (select min(due_at) from subscription_work where due_at > ${chainNow}) as next_due`;
   return row as WorkLeft;
 }
 
@@ -29,8 +30,12 @@ export async function readWorkLeft(sql: Sql, chainNow: Date): Promise<WorkLeft> 
 export async function expireKeeperLeases(sql: Sql): Promise<void> {
   // Locks the rows in id order, as every other statement does, to avoid deadlocks.
   await sql`
-    with leased as (select id from subscriptions where lease_until > now() order by id for update)
-    update subscriptions s set lease_until = now() from leased where s.id = leased.id`;
+    with leased as (
+      select subscription_id from subscription_work where lease_until > now()
+      order by subscription_id for update
+    )
+    update subscription_work w set lease_until = now() from leased
+    where w.subscription_id = leased.subscription_id`;
 }
 
 /** Expires all delivery claims. Call it only when the dispatcher that holds them is dead. */

@@ -59,7 +59,7 @@ export async function readPaymentFacts(sql: Queryable): Promise<PaymentFacts> {
         from (select created_at from payment_attempts where state = 'open' order by created_at, id
           limit ${MAX_COUNTED}) as counted) as open,
       (select count(*)::int as count, max(setbacks) as most
-        from (select setbacks from subscriptions where setbacks > 0 order by setbacks desc
+        from (select setbacks from subscription_work where setbacks > 0 order by setbacks desc
           limit ${MAX_COUNTED}) as counted) as back`;
   if (row === undefined) throw new Error('no facts');
   return row;

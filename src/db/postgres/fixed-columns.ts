@@ -24,6 +24,16 @@ export const subscriptionTerms = [
   'replaces',
   'starts_at',
 ];
+/** Columns of subscription_work that the API does not write. */
+export const workOfKeepers = [
+  'subscription_id',
+  'app_id',
+  'paid_through',
+  'observed_slot',
+  'setbacks',
+  'failed_packs',
+  'failed_lookups',
+];
 export const amounts = ['amount_gross', 'platform_fee', 'amount_net'];
 
 /** Columns of `installation` that only an operator's commands may write. */

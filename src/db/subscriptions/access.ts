@@ -59,15 +59,6 @@ export interface AccessRecord extends AccessQuestion {
 const MAX_ROWS = 50;
 
 /**
- * SQL for the time until which a subscription is paid or in trial, used to order rows. The index
- * subscriptions_by_coverage has the same expression, and coveredUntil (domain/accounts/access.ts)
- * computes the same time. All three must change together.
- */
-const covered = (sql: Queryable) =>
-  sql`(case when status in ('active', 'past_due') then greatest(paid_through, trial_ends_at) else
-    paid_through end)`;
-
-/**
  * Reads the records that answer `questions`. A record has the owner of the app and the customer's
  * subscriptions. A question about an unknown app has no record.
  */
@@ -111,8 +102,8 @@ interface AccessRow extends Omit<AccessSubscription, 'id'> {
 }
 
 const terms = (sql: Queryable) => sql`
-  id, plan_id, status, paid_through, next_payment_due, cancel_requested_at, trial_ends_at,
-    paused_at, refunded_through, replaced_at, starts_at, period_hours, subscriber_wallet`;
+  id, plan_id, status, next_payment_due, cancel_requested_at, trial_ends_at, paused_at,
+    refunded_through, replaced_at, starts_at, period_hours, subscriber_wallet`;
 
 const ofPlan = (sql: Queryable) => sql`(asked.plan_id is null or plan_id = asked.plan_id)`;
 
@@ -126,20 +117,28 @@ const ofWallet = (sql: Queryable) => sql`
   order by id desc limit ${MAX_ROWS}`;
 
 // Any wallet can register with any external id, so unpaid registrations must not hide a paid one.
-// The first query therefore reads the rows whose paid or trial time ends last. The second query
-// reads the newest rows, to explain why access is denied. The second query applies LIMIT before the
-// filter by plan, so that it never reads more than MAX_ROWS rows.
+// The first two queries therefore read the rows whose paid time or trial ends last. The third reads
+// the newest rows, to explain why access is denied, and applies LIMIT before the filter by plan, so
+// that it never reads more than MAX_ROWS rows.
 const ofExternalId = (sql: Queryable) => sql`
-  (
-    select ${terms(sql)} from subscriptions
-    where app_id = asked.app_id and external_id = asked.external_id and ${ofPlan(sql)}
-      and ${covered(sql)} is not null
-    order by ${covered(sql)} desc, id desc limit ${MAX_ROWS}
-  ) union (
-    select * from (
-      select ${terms(sql)} from subscriptions where app_id = asked.app_id
-        and external_id = asked.external_id order by id desc limit ${MAX_ROWS}
-    ) as newest where ${ofPlan(sql)}
+  select ${terms(sql)} from subscriptions where id in (
+    (
+      select subscription_id from subscription_work join subscriptions on id = subscription_id
+      where subscription_work.app_id = asked.app_id
+        and subscription_work.external_id = asked.external_id
+        and paid_through is not null and ${ofPlan(sql)}
+      order by paid_through desc, subscription_id desc limit ${MAX_ROWS}
+    ) union (
+      select id from subscriptions
+      where app_id = asked.app_id and external_id = asked.external_id
+        and trial_ends_at is not null and status in ('active', 'past_due') and ${ofPlan(sql)}
+      order by trial_ends_at desc, id desc limit ${MAX_ROWS}
+    ) union (
+      select id from (
+        select id, plan_id from subscriptions where app_id = asked.app_id
+          and external_id = asked.external_id order by id desc limit ${MAX_ROWS}
+      ) as newest where ${ofPlan(sql)}
+    )
   )`;
 
 async function ask(
@@ -149,7 +148,7 @@ async function ask(
 ): Promise<AccessRow[]> {
   if (asked.length === 0) return [];
   return sql<AccessRow[]>`
-    select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, s.paid_through,
+    select asked.place, a.merchant_id as owner, now() as now, s.id, s.status, w.paid_through,
       s.next_payment_due, s.cancel_requested_at,
       s.trial_ends_at, s.paused_at, s.refunded_through, s.replaced_at, s.starts_at, s.period_hours,
       p.grace_hours, p.ends_at as plan_ends_at, exists (select from suspensions
@@ -158,5 +157,8 @@ async function ask(
       external_id text, wallet text, plan_id uuid)
       cross join lateral (select merchant_id from apps where id = asked.app_id limit 1) as a
       left join lateral (${subscriptions}) as s on true
+      left join lateral (
+        select paid_through from subscription_work where subscription_id = s.id limit 1
+      ) as w on true
       left join lateral (select grace_hours, ends_at from plans where id = s.plan_id limit 1) as p on true`;
 }

@@ -138,7 +138,7 @@ export async function readRemainder(
   const [row] = await sql<Remainder[]>`
     select s.id, s.credit, paid.paid_through, coalesce(paid.period_pulled, 0) as period_pulled,
       case when s.starts_at > ${now} and s.replaced_by is null then s.starts_at end as starts_at,
-      case when s.replaced_by is null and (s.starts_at > ${now} or (s.paid_through is null
+      case when s.replaced_by is null and (s.starts_at > ${now} or (w.paid_through is null
         and exists (
           select from subscriptions r join payments p on p.subscription_id = r.id
           where r.subscription_pda = s.subscription_pda and p.amount_credited is not null
@@ -146,13 +146,13 @@ export async function readRemainder(
         ))) then s.replaces end as replaces,
       exists (select from payment_attempts where subscription_id = s.id and state = 'open')
         as is_paying
-    from subscriptions s left join lateral (
-      select s.paid_through, s.period_pulled
+    from subscriptions s join subscription_work w on w.subscription_id = s.id left join lateral (
+      select w.paid_through, s.period_pulled
       from subscriptions r join payments p on p.subscription_id = r.id
       where r.subscription_pda = s.subscription_pda and p.status = 'succeeded'
         and p.source = 'credit' and p.amount_credited is null
         and p.id <> all(${[...except]}::uuid[])
-        and p.period_end = s.paid_through and s.paid_through > ${now}
+        and p.period_end = w.paid_through and w.paid_through > ${now}
       limit 1
     ) as paid on true
     where s.id = (

@@ -3,6 +3,7 @@
 // the lease, the write therefore changes nothing.
 import type { Queryable } from '../postgres/connect.ts';
 import { FIRST_ID } from '../postgres/ids.ts';
+import type { Fragment } from '../postgres/lists.ts';
 
 export interface Claim {
   claimId: string;
@@ -20,23 +21,20 @@ export interface ClaimKey {
 export const claimKeysOf = (claimId: string, rows: readonly { id: string }[]): ClaimKey[] =>
   rows.map(({ id }) => ({ id, claimId }));
 
+/**
+ * SQL for the version of `subscriptions s` and its `subscription_work w`. It changes with every
+ * write of the subscription (xmin, the id of the transaction that wrote the row) and with every
+ * notice, but not with the lease.
+ */
+export const version = (sql: Queryable) => sql`(s.xmin::text || ' ' || w.notices)`;
+
 /** SQL for the claims as a table c (id, claim_id). */
 export function claimsTable(sql: Queryable, claims: readonly ClaimKey[]) {
   const given = claims.map(({ id, claimId }) => ({ id, claim_id: claimId }));
   return sql`json_to_recordset(${JSON.stringify(given)}::text::json) as c (id uuid, claim_id uuid)`;
 }
 
-/**
- * After the keeper has renewed the lease of `row`, returns `row` with its new version. If another
- * transaction changed the row between the keeper's read and the renewal, returns the old version,
- * so that the keeper still detects the change.
- */
-export const renewed = <Row extends { readonly version: string }>(
-  row: Row,
-  { before, after }: { readonly before: string; readonly after: string },
-): Row => (before === row.version ? { ...row, version: after } : row);
-
-/** A position in the index on (due_at, id), for keyset pagination. */
+/** A position in the index on (due_at, subscription_id), for keyset pagination. */
 export interface DuePlace {
   dueAt: Date;
   id: string;
@@ -60,20 +58,22 @@ export function claimDue(
   const { dueAt, id } = after ?? { dueAt: new Date(0), id: FIRST_ID };
   return sql<DuePlace[]>`
     with due as (
-      select s.id
-      from subscriptions s
-      where s.due_at <= ${chainNow} and (s.due_at, s.id) > (${dueAt}::timestamptz, ${id}::uuid)
-        and (s.lease_until is null or s.lease_until < now())
-        and coalesce((select false from payment_attempts a
-          where a.subscription_pda = s.subscription_pda and a.state = 'open' limit 1), true)
-      order by s.due_at, s.id
+      select w.subscription_id as id
+      from subscription_work w
+      where w.due_at <= ${chainNow}
+        and (w.due_at, w.subscription_id) > (${dueAt}::timestamptz, ${id}::uuid)
+        and (w.lease_until is null or w.lease_until < now())
+        and coalesce((select false from payment_attempts a where a.subscription_pda = (
+            select s.subscription_pda from subscriptions s where s.id = w.subscription_id)
+          and a.state = 'open' limit 1), true)
+      order by w.due_at, w.subscription_id
       limit ${limit}
       for update skip locked
     )
-    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} *
+    update subscription_work w set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} *
       interval '1 second'
-    where s.id = any(array(select id from due))
-    returning s.id, s.due_at`;
+    where w.subscription_id = any(array(select id from due))
+    returning w.subscription_id as id, w.due_at`;
 }
 
 /** Leases one subscription. Returns false while the subscription is already leased. */
@@ -83,16 +83,16 @@ export async function claimRegistered(
   leaseSeconds: number,
 ): Promise<boolean> {
   const { count } = await sql`
-    update subscriptions set claim_id = ${claimId},
+    update subscription_work set claim_id = ${claimId},
       lease_until = now() + ${leaseSeconds} * interval '1 second'
-    where id = ${id} and (lease_until is null or lease_until < now())`;
+    where subscription_id = ${id} and (lease_until is null or lease_until < now())`;
   return count === 1;
 }
 
 /** Returns the earliest due_at after this chain time; null when no subscription is due later. */
 export async function readNextDue(sql: Queryable, chainNow: Date): Promise<Date | null> {
   const [row] = await sql<{ dueAt: Date | null }[]>`
-    select min(due_at) as due_at from subscriptions where due_at > ${chainNow}`;
+    select min(due_at) as due_at from subscription_work where due_at > ${chainNow}`;
   return row?.dueAt ?? null;
 }
 
@@ -105,8 +105,9 @@ export async function readBacklog(
 ): Promise<{ oldest: Date | null; waiting: number }> {
   const [row] = await sql<{ oldest: Date | null; waiting: number }[]>`
     select min(due_at) as oldest, count(*)::int as waiting from (
-      select due_at from subscriptions where due_at <= ${chainNow}
-        and (lease_until is null or lease_until < now()) order by due_at, id limit 10000
+      select due_at from subscription_work where due_at <= ${chainNow}
+        and (lease_until is null or lease_until < now())
+      order by due_at, subscription_id limit 10000
     ) as waiting`;
   return row ?? { oldest: null, waiting: 0 };
 }
@@ -118,48 +119,38 @@ export async function claimOrphans(
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with orphans as (
-      select s.id
-      from payment_attempts a join subscriptions s on s.id = a.subscription_id
-      where a.state = 'open' and (s.lease_until is null or s.lease_until < now())
+      select w.subscription_id as id
+      from payment_attempts a join subscription_work w using (subscription_id)
+      where a.state = 'open' and (w.lease_until is null or w.lease_until < now())
       order by a.subscription_pda
       limit ${limit}
-      for update of s skip locked
+      for update of w skip locked
     )
-    update subscriptions s set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} *
+    update subscription_work w set claim_id = ${claimId}, lease_until = now() + ${leaseSeconds} *
       interval '1 second'
-    where s.id = any(array(select id from orphans))
-    returning s.id`;
+    where w.subscription_id = any(array(select id from orphans))
+    returning w.subscription_id as id`;
   return rows.map(({ id }) => id);
 }
 
-/**
- * A renewed lease. The renewal gives the row a new version, although only the lease changes.
- * `before` and `after` are the `version` (KeeperSubscriptionForEvents) before and after the
- * renewal.
- */
-export interface RenewedLease {
-  id: string;
-  before: string;
-  after: string;
-}
-
-/** Renews the leases that the claims still hold. Returns the renewed leases. */
+/** Renews the leases that the claims still hold. Returns the ids of their subscriptions. */
 export async function renewLeases(
   sql: Queryable,
   claims: readonly ClaimKey[],
   leaseSeconds: number,
-): Promise<RenewedLease[]> {
-  return sql<RenewedLease[]>`
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
     with claimed as (
-      select s.id, s.xmin::text as version
-      from subscriptions s
-      join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
-      order by s.id
-      for update of s
+      select w.subscription_id as id
+      from subscription_work w
+      join ${claimsTable(sql, claims)} on w.subscription_id = c.id and w.claim_id = c.claim_id
+      order by 1
+      for update of w
     )
-    update subscriptions s set lease_until = now() + ${leaseSeconds} * interval '1 second'
-    from claimed where s.id = claimed.id
-    returning s.id, claimed.version as before, s.xmin::text as after`;
+    update subscription_work w set lease_until = now() + ${leaseSeconds} * interval '1 second'
+    from claimed where w.subscription_id = claimed.id
+    returning claimed.id`;
+  return new Set(rows.map(({ id }) => id));
 }
 
 /**
@@ -174,16 +165,16 @@ export async function releaseClaims(
 ): Promise<void> {
   await sql`
     with claimed as (
-      select s.id
-      from subscriptions s
-      join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
-      order by s.id
-      for update of s
+      select w.subscription_id as id
+      from subscription_work w
+      join ${claimsTable(sql, claims)} on w.subscription_id = c.id and w.claim_id = c.claim_id
+      order by 1
+      for update of w
     )
-    update subscriptions s set due_at = coalesce(${until ?? null}::timestamptz, s.due_at),
-      setbacks = s.setbacks + ${keeperFailure ? 1 : 0},
+    update subscription_work w set due_at = coalesce(${until ?? null}::timestamptz, w.due_at),
+      setbacks = w.setbacks + ${keeperFailure ? 1 : 0},
       lease_until = null, claim_id = null
-    from claimed where s.id = claimed.id`;
+    from claimed where w.subscription_id = claimed.id`;
 }
 
 /**
@@ -195,9 +186,24 @@ export function lockClaimed(
   claims: readonly ClaimKey[],
 ): Promise<{ id: string; version: string }[]> {
   return sql<{ id: string; version: string }[]>`
-    select s.id, s.xmin::text as version
-    from subscriptions s
-    join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+    select s.id, ${version(sql)} as version
+    from subscriptions s join subscription_work w on w.subscription_id = s.id
+    join ${claimsTable(sql, claims)} on s.id = c.id and w.claim_id = c.claim_id
     order by s.id
-    for update of s`;
+    for update of s, w`;
 }
+
+/**
+ * SQL for the due time of a subscription that ends with its paid time or its trial, or at once
+ * without either. `edited` has trial_ends_at and created_at.
+ */
+export const atEndOfAccess = (sql: Queryable): Fragment =>
+  sql`coalesce(greatest(w.paid_through, edited.trial_ends_at), edited.created_at)`;
+
+/**
+ * SQL for a CTE that makes the subscriptions of the CTE `edited` due at `dueAt`, SQL for a chain
+ * time, and takes them from the keepers that have claimed them.
+ */
+export const takenFromKeepers = (sql: Queryable, dueAt: Fragment): Fragment => sql`taken as (
+    update subscription_work w set due_at = ${dueAt}, lease_until = null, claim_id = null
+    from edited where w.subscription_id = edited.id)`;

@@ -96,7 +96,7 @@ export function listSubscriptionsOfMerchant(
       select each.* from apps app cross join lateral (
         select ${readColumns(sql)} from subscriptions where ${ofApp}) as each
       where app.merchant_id = ${merchantId} order by each.id desc limit ${page.limit}
-    ) as s join plans p on p.id = s.plan_id
+    ) as s join subscription_work w on w.subscription_id = s.id join plans p on p.id = s.plan_id
     order by s.id desc`;
 }
 
@@ -111,6 +111,7 @@ function listPage(sql: Queryable, page: Fragment, app: Fragment) {
       (select m.wallet from apps a join merchants m on m.id = a.merchant_id where a.id = ${app}) as
         merchant_wallet
     from (select ${readColumns(sql)} from subscriptions where ${page}) as s
+      join subscription_work w on w.subscription_id = s.id
       join plans p on p.id = s.plan_id
     order by s.id desc`;
 }

@@ -2,6 +2,7 @@
 // cancellation. subscriptions.ts registers and lists subscriptions.
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
+import { atEndOfAccess, takenFromKeepers } from './leases.ts';
 
 /** The merchant's own identifiers for a subscription. */
 export interface OwnIds {
@@ -42,12 +43,18 @@ export async function updateDiscount(
   { discountPercent, discountAmount, discountPeriods }: DiscountTerms,
 ): Promise<{ id: string } | undefined> {
   const [row] = await sql<{ id: string }[]>`
-    update subscriptions set discount_percent = ${discountPercent},
-      discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},
-      due_at = case when status = 'past_due' then least(due_at, now()) else due_at end,
-        notices = notices + 1, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due')
-    returning id`;
+    with edited as (
+      update subscriptions set discount_percent = ${discountPercent},
+        discount_amount = ${discountAmount}, discount_periods = ${discountPeriods},
+        updated_at = now()
+      where id = ${id} and status in ('active', 'past_due')
+      returning id, status
+    ), noticed as (
+      update subscription_work w set notices = w.notices + 1,
+        due_at = case when edited.status = 'past_due' then least(w.due_at, now()) else w.due_at end
+      from edited where w.subscription_id = edited.id
+    )
+    select id from edited`;
   return row;
 }
 
@@ -78,13 +85,14 @@ export async function requestCancellation(
       select id, cancel_requested_at is null as is_first from subscriptions
       where id = ${id} and status in ('active', 'past_due') and (cancel_requested_by is null
         or (cancel_requested_by <> 'merchant' and ${by} = 'merchant')) for no key update
-    )
-    update subscriptions s set cancel_requested_at = coalesce(cancel_requested_at,
-      date_trunc('milliseconds', now())), cancel_requested_by = ${by},
-      next_payment_due = null, due_at = coalesce(greatest(paid_through, trial_ends_at), created_at),
-        lease_until = null, claim_id = null, updated_at = now()
-    from live where s.id = live.id
-    returning s.cancel_requested_at, live.is_first`;
+    ), edited as (
+      update subscriptions s set cancel_requested_at = coalesce(cancel_requested_at,
+        date_trunc('milliseconds', now())), cancel_requested_by = ${by},
+        next_payment_due = null, updated_at = now()
+      from live where s.id = live.id
+      returning s.id, s.cancel_requested_at, live.is_first, s.trial_ends_at, s.created_at
+    ), ${takenFromKeepers(sql, atEndOfAccess(sql))}
+    select cancel_requested_at, is_first from edited`;
   return row;
 }
 
@@ -100,17 +108,18 @@ export async function forceCancellation(
   chainNow: Date | null,
 ): Promise<{ cancelledAt: Date } | undefined> {
   const [row] = await sql<{ cancelledAt: Date }[]>`
-    update subscriptions set status = 'cancelled',
-      cancelled_at = date_trunc('milliseconds', clock_timestamp()),
-      cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
-      cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
-        past_due_since = null,
-      ended_at = ${endedNow(sql, id, chainNow)},
-      stopped_at = coalesce(stopped_at, clock_timestamp()),
-      next_payment_due = null, due_at = now(), lease_until = null,
-        claim_id = null, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due')
-    returning cancelled_at`;
+    with edited as (
+      update subscriptions set status = 'cancelled',
+        cancelled_at = date_trunc('milliseconds', clock_timestamp()),
+        cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
+        cancel_requested_by = coalesce(cancel_requested_by, 'merchant'), end_reason = 'forced',
+        past_due_since = null, ended_at = ${endedNow(sql, id, chainNow)},
+        stopped_at = coalesce(stopped_at, clock_timestamp()),
+        next_payment_due = null, updated_at = now()
+      where id = ${id} and status in ('active', 'past_due')
+      returning id, cancelled_at
+    ), ${takenFromKeepers(sql, sql`now()`)}
+    select cancelled_at from edited`;
   return row;
 }
 
@@ -146,13 +155,14 @@ export async function pauseSubscription(
   id: string,
 ): Promise<{ pausedAt: Date } | undefined> {
   const [row] = await sql<{ pausedAt: Date }[]>`
-    update subscriptions set paused_at = date_trunc('milliseconds', now()), status = 'active',
-      past_due_since = null, failed_attempts = 0,
-      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
-        updated_at = now()
-    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
-      and paused_at is null
-    returning paused_at`;
+    with edited as (
+      update subscriptions set paused_at = date_trunc('milliseconds', now()), status = 'active',
+        past_due_since = null, failed_attempts = 0, next_payment_due = null, updated_at = now()
+      where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
+        and paused_at is null
+      returning id, paused_at
+    ), ${takenFromKeepers(sql, sql`now()`)}
+    select paused_at from edited`;
   return row;
 }
 
@@ -168,13 +178,22 @@ export async function unpauseSubscription(
   chainNow: Date,
 ): Promise<{ nextPaymentDue: Date } | undefined> {
   const [row] = await sql<{ nextPaymentDue: Date }[]>`
-    update subscriptions set paused_at = null, unpaused_at = ${chainNow},
-      next_payment_due = greatest(paid_through, trial_ends_at, starts_at, ${chainNow},
-        case when unclaimed and without_offer and paid_through is null then announced_due end),
-      due_at = ${chainNow}, lease_until = null, claim_id = null, updated_at = now()
-    where id = ${id} and status in ('active', 'past_due') and cancel_requested_at is null
-      and paused_at is not null
-    returning next_payment_due`;
+    with paused as (
+      select s.id, w.paid_through
+      from subscriptions s join subscription_work w on w.subscription_id = s.id
+      where s.id = ${id} and s.status in ('active', 'past_due')
+        and s.cancel_requested_at is null and s.paused_at is not null
+      for no key update of s, w
+    ), edited as (
+      update subscriptions s set paused_at = null, unpaused_at = ${chainNow},
+        next_payment_due = greatest(p.paid_through, s.trial_ends_at, s.starts_at, ${chainNow},
+          case when s.unclaimed and s.without_offer and p.paid_through is null
+            then s.announced_due end),
+        updated_at = now()
+      from paused p where s.id = p.id
+      returning s.id, s.next_payment_due
+    ), ${takenFromKeepers(sql, sql`${chainNow}::timestamptz`)}
+    select next_payment_due from edited`;
   return row;
 }
 

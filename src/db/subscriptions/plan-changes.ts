@@ -4,6 +4,7 @@ import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
 import { lockSubscription } from './change-offers.ts';
+import { atEndOfAccess, takenFromKeepers } from './leases.ts';
 import type { OwnIdsSource } from './merchant-edits.ts';
 import { isRefundedInFull } from './refunded.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
@@ -41,7 +42,7 @@ export async function readReplaced(
   // Locked before it is read: the read then finds what the transaction stored that held the lock.
   if (forUpdate) await lockSubscription(sql, id);
   const [row] = await sql<ReplacedRow[]>`
-    select s.id, s.subscription_pda, s.status, s.paid_through, s.trial_ends_at, s.starts_at,
+    select s.id, s.subscription_pda, s.status, w.paid_through, s.trial_ends_at, s.starts_at,
       s.credit, s.refunded_through, s.ended_at, ${stoppedAt(sql)} as stopped_at, s.replaces,
       s.replaced_by, s.external_id,
       s.metadata::text as metadata, s.own_ids_from, (
@@ -49,7 +50,8 @@ export async function readReplaced(
           and n.id > s.id and ${isSameAccount(sql)}
         order by n.id desc limit 1
       ) as renewed_by
-    from subscriptions s where s.id = ${id}`;
+    from subscriptions s join subscription_work w on w.subscription_id = s.id
+    where s.id = ${id}`;
   return row;
 }
 
@@ -124,7 +126,7 @@ export async function creditsAddUp(sql: Queryable, subscriptionId: string): Prom
   return row?.addUp !== false;
 }
 
-/** A payment for a period, with the fields that domain/collecting/credit.ts needs. */
+/** A payment for a period, with the fields that domain/invoices/credits.ts needs. */
 export interface PaidRow {
   id: string;
   amountGross: bigint;
@@ -204,15 +206,16 @@ export async function markReplaced(
   const [row] = await sql<{ isFirst: boolean; cancelRequestedAt: Date }[]>`
     with live as (
       select id, cancel_requested_at is null as is_first from subscriptions where id = ${id}
-    )
-    update subscriptions s set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
-      stopped_at = coalesce(stopped_at, clock_timestamp()),
-      cancel_requested_at = coalesce(cancel_requested_at, ${at}),
-      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'), next_payment_due = null,
-      due_at = coalesce(greatest(paid_through, trial_ends_at), created_at), lease_until = null,
-      claim_id = null, updated_at = now()
-    from live where s.id = live.id and s.status in ('active', 'past_due')
-    returning live.is_first, s.cancel_requested_at`;
+    ), edited as (
+      update subscriptions s set replaced_by = ${by}, replaced_at = ${replacedAt}, credit = 0,
+        stopped_at = coalesce(stopped_at, clock_timestamp()),
+        cancel_requested_at = coalesce(cancel_requested_at, ${at}),
+        cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
+        next_payment_due = null, updated_at = now()
+      from live where s.id = live.id and s.status in ('active', 'past_due')
+      returning s.id, live.is_first, s.cancel_requested_at, s.trial_ends_at, s.created_at
+    ), ${takenFromKeepers(sql, atEndOfAccess(sql))}
+    select is_first, cancel_requested_at from edited`;
   return row;
 }
 
@@ -254,17 +257,18 @@ export async function endCreditedTime(
   if (paymentIds.length === 0) return;
   await sql`
     with resting as (
-      select s.id from subscriptions s
+      select s.id, w.paid_through
+      from subscriptions s join subscription_work w on w.subscription_id = s.id
       where (s.replaced_by is null or s.replaced_at > ${at}) and exists (
         select from payments p where p.id = any(${[...paymentIds]}::uuid[])
-          and p.subscription_pda = s.subscription_pda and (p.period_end = s.paid_through
-            or (s.paid_through is null and s.status in ('active', 'past_due')))
-      ) order by s.id for no key update of s
+          and p.subscription_pda = s.subscription_pda and (p.period_end = w.paid_through
+            or (w.paid_through is null and s.status in ('active', 'past_due')))
+      ) order by s.id for no key update of s, w
     )
     update subscriptions s set
       replaced_at = case when s.replaced_by is not null then ${at}::timestamptz end,
       refunded_through = case when s.replaced_by is null
-        then coalesce(s.paid_through, s.refunded_through) else s.refunded_through end,
+        then coalesce(resting.paid_through, s.refunded_through) else s.refunded_through end,
       updated_at = now()
     from resting where s.id = resting.id`;
 }

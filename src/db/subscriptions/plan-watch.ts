@@ -114,12 +114,14 @@ export async function releaseWaiting(
   for (;;) {
     const { count } = await sql`
       with waiting as (
-        select id from subscriptions
-        where plan_id = ${planId} and status in ('active', 'past_due')
-          and next_payment_due <= ${chainNow} and due_at > ${chainNow}
-        order by id limit ${RELEASED_AT_ONCE} for update
+        select w.subscription_id
+        from subscriptions s join subscription_work w on w.subscription_id = s.id
+        where s.plan_id = ${planId} and s.status in ('active', 'past_due')
+          and s.next_payment_due <= ${chainNow} and w.due_at > ${chainNow}
+        order by s.id limit ${RELEASED_AT_ONCE} for update of w
       )
-      update subscriptions s set due_at = ${chainNow} from waiting where s.id = waiting.id`;
+      update subscription_work w set due_at = ${chainNow} from waiting
+      where w.subscription_id = waiting.subscription_id`;
     released += count;
     if (count < RELEASED_AT_ONCE) return released;
   }

@@ -15,11 +15,14 @@ export const isRefundedInFull = (sql: Queryable, payment: 'p' | 'paid') => {
     and ${of}.amount_refunded >= ${of}.amount_net)`;
 };
 
-/** SQL condition: the payment of the last paid period of `subscriptions s` was refunded in full. */
+/**
+ * SQL condition: the payment of the last paid period of `subscriptions s`, with its
+ * `subscription_work w`, was refunded in full.
+ */
 export const isRefunded = (sql: Queryable) => sql`exists (
   select from subscriptions n join payments paid on paid.subscription_id = n.id
   where n.subscription_pda = s.subscription_pda and ${isSameAccount(sql)}
-    and paid.status = 'succeeded' and paid.period_end = s.paid_through and not paid.further
+    and paid.status = 'succeeded' and paid.period_end = w.paid_through and not paid.further
     and ${isRefundedInFull(sql, 'paid')})`;
 
 /**
@@ -30,11 +33,15 @@ export const isRefunded = (sql: Queryable) => sql`exists (
 export async function endRefundedAccess(sql: Queryable, id: string): Promise<void> {
   await sql`
     with resting as (
-      select o.id from subscriptions s join subscriptions o using (subscription_pda, paid_through)
-      where s.id = ${id} and s.paid_through is not null and ${isRefunded(sql)}
-      order by o.id desc for no key update of o
+      select o.id, w.paid_through
+      from subscriptions s join subscription_work w on w.subscription_id = s.id
+        join subscriptions o on o.subscription_pda = s.subscription_pda
+        join subscription_work other
+          on other.subscription_id = o.id and other.paid_through = w.paid_through
+      where s.id = ${id} and ${isRefunded(sql)}
+      order by o.id desc for no key update of o, other
     )
-    update subscriptions s set refunded_through = paid_through, updated_at = now()
+    update subscriptions s set refunded_through = resting.paid_through, updated_at = now()
     from resting where s.id = resting.id`;
 }
 
@@ -50,19 +57,20 @@ export async function endRefundedPeriod(
 ): Promise<void> {
   await tx`
     with resting as (
-      select s.id, exists (
+      select s.id, w.paid_through, exists (
         select from subscriptions n where n.subscription_pda = s.subscription_pda
           and n.status in ('active', 'past_due') and coalesce(n.resumed_at, n.created_at) >= ${at}
       ) as is_resumed
       from payments p join subscriptions s on s.subscription_pda = p.subscription_pda
+        join subscription_work w on w.subscription_id = s.id
       where p.id = ${paymentId} and p.status = 'succeeded' and not p.further
-        and ${isRefundedInFull(tx, 'p')} and (s.paid_through = p.period_end
-          or (s.paid_through is null and s.status in ('active', 'past_due')))
-      order by s.id desc for no key update of s
+        and ${isRefundedInFull(tx, 'p')} and (w.paid_through = p.period_end
+          or (w.paid_through is null and s.status in ('active', 'past_due')))
+      order by s.id desc for no key update of s, w
     )
     update subscriptions s set
       refunded_through = case when resting.is_resumed
-        then coalesce(s.paid_through, s.refunded_through) else s.refunded_through end,
+        then coalesce(resting.paid_through, s.refunded_through) else s.refunded_through end,
       updated_at = now()
     from resting where s.id = resting.id`;
 }

@@ -3,6 +3,7 @@
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
 import type { Fragment } from '../postgres/lists.ts';
+import { takenFromKeepers } from './leases.ts';
 import {
   type CancelRequester,
   endedNow,
@@ -164,16 +165,16 @@ export interface NewRegistration extends OwnIds, Partial<DiscountTerms> {
 /** See isWithoutOffer. */
 const WAIT_FOR_WALLET_SECONDS = 120;
 
-/** The columns of subscriptions that columns() reads. */
+/** The columns of subscriptions that columns() reads, besides those of subscription_work. */
 export const readColumns = (sql: Queryable) => sql`
   id, app_id, plan_id, subscription_pda, subscriber_wallet, status, amount, period_hours,
   trial_ends_at, discount_percent, discount_amount, discount_periods, paused_at, unpaused_at,
   charged_from, refunded_through, starts_at, credit, replaces, replaced_by, replaced_at,
-  period_anchor, chain_period_start, paid_through, next_payment_due, cancel_requested_at,
+  period_anchor, chain_period_start, next_payment_due, cancel_requested_at,
   cancel_requested_by, cancelled_at, delegation_revoked_at, past_due_since, end_reason,
   reinstated_at, external_id, metadata, own_ids_from, duplicate_of, created_at, updated_at`;
 
-/** The columns of a SubscriptionRow, selected from `subscriptions s`. */
+/** The columns of a SubscriptionRow, from `subscriptions s` and its `subscription_work w`. */
 export const columns = (
   sql: Queryable,
 ) => sql`s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
@@ -182,7 +183,7 @@ export const columns = (
     s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
     s.replaced_by, s.replaced_at,
   coalesce(s.period_anchor, s.chain_period_start) as period_anchor,
-  s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
+  w.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancel_requested_by, s.cancelled_at,
     s.delegation_revoked_at, s.past_due_since, s.end_reason, s.reinstated_at,
   s.external_id, s.metadata::text as metadata, s.own_ids_from, s.duplicate_of, s.created_at,
     s.updated_at,
@@ -203,15 +204,18 @@ export async function endReplacedRegistration(
   endReason: 'resubscribed' | 'replaced' = 'resubscribed',
 ): Promise<{ cancelledAt: Date; credit: bigint } | undefined> {
   const [row] = await sql<{ cancelledAt: Date; credit: bigint }[]>`
-    update subscriptions set status = 'cancelled', cancelled_at = date_trunc('milliseconds', now()),
-      cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
-      cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
+    with edited as (
+      update subscriptions set status = 'cancelled',
+        cancelled_at = date_trunc('milliseconds', now()),
+        cancel_requested_at = coalesce(cancel_requested_at, date_trunc('milliseconds', now())),
+        cancel_requested_by = coalesce(cancel_requested_by, 'subscriber'),
         end_reason = ${endReason}, past_due_since = null,
-      ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
-      next_payment_due = null, due_at = now(), lease_until = null, claim_id = null,
-        updated_at = now()
-    where id = ${id} and status in ('active', 'past_due')
-    returning cancelled_at, credit`;
+        ended_at = ${endedNow(sql, id)}, stopped_at = coalesce(stopped_at, clock_timestamp()),
+        next_payment_due = null, updated_at = now()
+      where id = ${id} and status in ('active', 'past_due')
+      returning id, cancelled_at, credit
+    ), ${takenFromKeepers(sql, sql`now()`)}
+    select cancelled_at, credit from edited`;
   return row;
 }
 
@@ -232,15 +236,29 @@ export async function insertRegistration(
   sql: Queryable,
   registration: NewRegistration,
 ): Promise<string | undefined> {
-  const { planId, subscriptionPda, subscriberWallet, dueAt, observedSlot } = registration;
-  const {
-    initId,
-    periodStart,
-    trialFrom,
-    chargedFrom,
-    externalId = null,
-    metadata = {},
-  } = registration;
+  const { dueAt, observedSlot, takes } = registration;
+  await lockTrials(sql, registration);
+  const [row] = await sql<{ id: string }[]>`
+    with registered as (
+      ${insertRow(sql, registration)} returning id, app_id, external_id, subscriber_wallet
+    ), worked as (
+      insert into subscription_work (subscription_id, app_id, external_id, due_at, observed_slot,
+        paid_through)
+      select id, app_id, external_id, ${dueAt}::timestamptz, ${observedSlot}::int8,
+        ${takes?.paidThrough ?? null}::timestamptz
+      from registered
+    ), searched as (
+      insert into searched_wallets (wallet) select subscriber_wallet from registered
+      on conflict do nothing
+    )
+    select id from registered`;
+  return row?.id;
+}
+
+/** SQL that inserts the row of a registration into subscriptions, if it may be stored. */
+function insertRow(sql: Queryable, registration: NewRegistration): Fragment {
+  const { planId, subscriptionPda, subscriberWallet, dueAt, initId, periodStart } = registration;
+  const { trialFrom, chargedFrom, externalId = null, metadata = {} } = registration;
   const { discountPercent = null, discountAmount = null, discountPeriods = null } = registration;
   const { isUnclaimed = false, ownIdsFrom = null, hasLanded = false } = registration;
   const { isOffered = false } = registration;
@@ -250,23 +268,21 @@ export async function insertRegistration(
   const { paidThrough = null, periodPulled = 0n } = takes ?? {};
   const due = new Date(dueAt.getTime() + (isWithoutOffer ? WAIT_FOR_WALLET_SECONDS * 1000 : 0));
   const taker = takerOf(registration);
-  await lockTrials(sql, registration);
-  const [row] = await sql<{ id: string }[]>`
+  return sql`
     insert into subscriptions (id, created_at, updated_at, app_id, plan_id, subscription_pda,
-      subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due, due_at,
-      observed_slot, chain_init_id, chain_period_start, charged_from, external_id, metadata,
+      subscriber_wallet, amount, period_hours, trial_ends_at, next_payment_due,
+      chain_init_id, chain_period_start, charged_from, external_id, metadata,
         discount_percent, discount_amount, discount_periods, unclaimed, own_ids_from, replaces,
-        credit, starts_at, paid_through, period_pulled, without_offer, announced_due,
+        credit, starts_at, period_pulled, without_offer, announced_due,
         announced_notices, status, cancelled_at, ended_at, stopped_at, resumed_at)
     select new_id, made_at(new_id), made_at(new_id), app_id, id, ${subscriptionPda},
       ${subscriberWallet}, amount, period_hours,
       trial.ends_at, case when ${isLive} then greatest(${due}, trial.ends_at,
-        ${startsAt}::timestamptz, ${paidThrough}::timestamptz) end, ${dueAt}, ${observedSlot},
+        ${startsAt}::timestamptz, ${paidThrough}::timestamptz) end,
       ${initId}, ${periodStart}, ${chargedFrom}, ${externalId}, ${JSON.stringify(metadata)}::text::jsonb,
         ${discountPercent}::int,
       ${discountAmount}::int8, ${discountPeriods}::int, ${isUnclaimed}, ${ownIdsFrom},
-      ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${paidThrough}::timestamptz,
-        ${periodPulled}::int8,
+      ${replaces}::uuid, ${credit}::int8, ${startsAt}::timestamptz, ${periodPulled}::int8,
       ${isWithoutOffer}, case when ${isWithoutOffer} then ${due}::timestamptz end,
       case when ${isWithoutOffer} then coalesce(cardinality(notice_hours), 1) else 1 end,
       case when ${isLive} then 'active' else 'cancelled' end, ${endedAt}::timestamptz,
@@ -278,9 +294,7 @@ export async function insertRegistration(
       where not exists (${trialsOf(sql, sql`plans.app_id`, taker)})
       union all select null limit 1
     ) as trial
-    where id = ${planId} and (status = 'active' or ${hasLanded} or (status = 'sunset' and ${isOffered}))
-    returning id`;
-  return row?.id;
+    where id = ${planId} and (status = 'active' or ${hasLanded} or (status = 'sunset' and ${isOffered}))`;
 }
 
 /**
@@ -351,7 +365,8 @@ export async function findSubscription(
   const [row] = await sql<SubscriptionRow[]>`
     select ${columns(sql)}, m.wallet as merchant_wallet, p.grace_hours,
       p.ends_at as plan_ends_at
-    from subscriptions s join plans p on p.id = s.plan_id join apps a on a.id = s.app_id
+    from subscriptions s join subscription_work w on w.subscription_id = s.id
+      join plans p on p.id = s.plan_id join apps a on a.id = s.app_id
       join merchants m on m.id = a.merchant_id
     where s.id = ${id}`;
   return row;

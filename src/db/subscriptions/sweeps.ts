@@ -38,7 +38,8 @@ const ENDED = new Date('9999-01-01T00:00:00Z');
 
 /** SQL condition: an ended subscription without a due time that the sweep reads. */
 const isPullable = (sql: Queryable) => sql`
-  pullable and status in ('cancelled', 'expired') and due_at is null`;
+  s.pullable and s.status in ('cancelled', 'expired')
+    and (select due_at is null from subscription_work where subscription_id = s.id)`;
 
 /**
  * Returns the position of the last subscription in the order of the sweep. If the sweep later finds
@@ -47,11 +48,11 @@ const isPullable = (sql: Queryable) => sql`
  */
 export async function lastPlace(sql: Queryable): Promise<DuePlace> {
   const [last] = await sql<DuePlace[]>`
-    (select ${ENDED}::timestamptz as due_at, id from subscriptions where ${isPullable(sql)}
-      order by id desc limit 1)
+    (select ${ENDED}::timestamptz as due_at, s.id from subscriptions s where ${isPullable(sql)}
+      order by s.id desc limit 1)
     union all
-    (select due_at, id from subscriptions where due_at is not null order by due_at desc, id desc
-      limit 1)
+    (select due_at, subscription_id from subscription_work where due_at is not null
+      order by due_at desc, subscription_id desc limit 1)
     order by due_at desc limit 1`;
   return last ?? { dueAt: new Date(0), id: FIRST_ID };
 }
@@ -77,16 +78,16 @@ export async function stepSweep(
       where starts_at <= now() or ${hurry} for update skip locked
     ),
     batch as (
-      select s.due_at, s.id from walk w cross join lateral (
-        (select due_at, id from subscriptions where due_at is not null
-          and (due_at, id) > (w.due_at, w.id)
-        order by due_at, id limit ${limit})
+      select next.due_at, next.id from walk cross join lateral (
+        (select due_at, subscription_id as id from subscription_work where due_at is not null
+          and (due_at, subscription_id) > (walk.due_at, walk.id)
+        order by due_at, subscription_id limit ${limit})
         union all
-        (select ${ENDED}::timestamptz, id from subscriptions where ${isPullable(sql)}
-          and id > case when w.due_at < ${ENDED} then ${FIRST_ID}::uuid else w.id end
-        order by id limit ${limit})
+        (select ${ENDED}::timestamptz, s.id from subscriptions s where ${isPullable(sql)}
+          and s.id > case when walk.due_at < ${ENDED} then ${FIRST_ID}::uuid else walk.id end
+        order by s.id limit ${limit})
         order by 1, 2 limit ${limit}
-      ) s
+      ) next
     ),
     taken as (
       select w.name, w.lap, w.due_at as after_due_at, w.id as after_id, count(b.id)::int as count,

@@ -1,6 +1,7 @@
 // Registrations that a keeper made from the chain and that their wallet has not claimed yet.
 import type { DiscountTerms } from '../offers/terms.ts';
 import type { Queryable, Transaction } from '../postgres/connect.ts';
+import { takenFromKeepers } from './leases.ts';
 import type { OwnIds, OwnIdsSource } from './merchant-edits.ts';
 import { type TrialTaker, trialsOf } from './subscriptions.ts';
 
@@ -33,7 +34,7 @@ export async function isUnclaimed(
  * attempt was committed. An attempt that landed has set paid_through.
  */
 const isSettable = (sql: Queryable) => sql`(s.unclaimed and s.without_offer
-  and s.paid_through is null
+  and (select paid_through is null from subscription_work where subscription_id = s.id)
   and not exists (
     select from payment_attempts a
     where a.subscription_pda = s.subscription_pda and a.state = 'open')
@@ -99,21 +100,23 @@ export async function claimRegistration(
   dueAt: Date,
 ): Promise<boolean> {
   const { count } = await sql`
-    update subscriptions s set unclaimed = false,
-      trial_ends_at = case when w.waits then w.trial_end else trial_ends_at end,
-      next_payment_due = case when w.waits then greatest(${dueAt}, w.trial_end, starts_at)
-        else next_payment_due end,
-      due_at = case when w.waits then least(due_at, ${dueAt}) else due_at end,
-      lease_until = case when not w.waits then lease_until end,
-      claim_id = case when not w.waits then claim_id end,
-      updated_at = case when w.waits then now() else updated_at end
-    from (
-      select ${isSettable(sql)} and s.status = 'active'
+    with claimable as (
+      select s.id, ${isSettable(sql)} and s.status = 'active'
         and coalesce(s.next_payment_due > ${dueAt}, false) as waits,
         greatest(s.trial_ends_at, ${trialEnd(sql, given)}) as trial_end
       from subscriptions s where s.id = ${id}
-    ) as w
-    where s.id = ${id} and s.unclaimed`;
+    ), claimed as (
+      update subscriptions s set unclaimed = false,
+        trial_ends_at = case when c.waits then c.trial_end else trial_ends_at end,
+        next_payment_due = case when c.waits then greatest(${dueAt}, c.trial_end, starts_at)
+          else next_payment_due end,
+        updated_at = case when c.waits then now() else updated_at end
+      from claimable c where s.id = c.id and s.unclaimed
+      returning s.id, c.waits
+    ), edited as (
+      select id from claimed where waits
+    ), ${takenFromKeepers(sql, sql`least(w.due_at, ${dueAt})`)}
+    select 1 from claimed`;
   return count === 1;
 }
 
@@ -135,13 +138,17 @@ export async function setSessionTerms(
   const discount = sql`discount_percent = ${discountPercent}, discount_amount = ${discountAmount},
     discount_periods = ${discountPeriods},`;
   await sql`
-    update subscriptions s set ${ownIdsFrom === null ? sql`` : ids}
-      ${discountPercent === null && discountAmount === null ? sql`` : discount}
-      trial_ends_at = t.ends_at,
-      status = 'active', past_due_since = null, failed_attempts = 0,
-      next_payment_due = case when s.next_payment_due is not null
-        then greatest(${dueAt}, t.ends_at, s.starts_at) end,
-      due_at = least(s.due_at, ${dueAt}), lease_until = null, claim_id = null, updated_at = now()
-    from (select ${trialEnd(sql, given)} as ends_at from subscriptions s where s.id = ${id}) as t
-    where s.id = ${id}`;
+    with edited as (
+      update subscriptions s set ${ownIdsFrom === null ? sql`` : ids}
+        ${discountPercent === null && discountAmount === null ? sql`` : discount}
+        trial_ends_at = t.ends_at,
+        status = 'active', past_due_since = null, failed_attempts = 0,
+        next_payment_due = case when s.next_payment_due is not null
+          then greatest(${dueAt}, t.ends_at, s.starts_at) end,
+        updated_at = now()
+      from (select ${trialEnd(sql, given)} as ends_at from subscriptions s where s.id = ${id}) as t
+      where s.id = ${id}
+      returning s.id
+    ), ${takenFromKeepers(sql, sql`least(w.due_at, ${dueAt})`)}
+    select from edited`;
 }

@@ -3,7 +3,7 @@
 import type { Queryable } from '../postgres/connect.ts';
 import { isSameAccount, stoppedAt } from './account-registrations.ts';
 import { changeAddresses, isChangeSigned, isChanging } from './change-offers.ts';
-import { claimsTable, type ClaimKey } from './leases.ts';
+import { claimsTable, type ClaimKey, version } from './leases.ts';
 import type { CancelRequester } from './merchant-edits.ts';
 import { isRefunded } from './refunded.ts';
 import type { SubscriptionStatus } from './subscriptions.ts';
@@ -156,10 +156,7 @@ export interface KeeperSubscriptionForEvents extends KeeperSubscription {
   ownIdsFrom: string | null;
   /** The wallet with which the merchant signs in. */
   accountWallet: string;
-  /**
-   * Row version: Postgres's xmin, the id of the transaction that wrote the row. An equal version
-   * means that the row is unchanged.
-   */
+  /** An equal version means that nothing was written and no notice came (leases.ts, version). */
   version: string;
 }
 
@@ -170,15 +167,16 @@ export function readSubscriptions(
 ): Promise<KeeperSubscriptionForEvents[]> {
   return sql<KeeperSubscriptionForEvents[]>`
     select s.id, s.app_id, s.plan_id, s.subscription_pda, s.subscriber_wallet, s.status, s.amount,
-      s.period_hours, s.paid_through,
+      s.period_hours, w.paid_through,
       s.next_payment_due, s.announced_due, s.announced_notices, s.cancel_requested_at, s.cancel_requested_by,
         s.cancelled_at, s.past_due_since, s.failed_attempts,
-      s.delegation_revoked_at, s.end_reason, s.due_at, s.period_anchor, s.chain_init_id,
+      s.delegation_revoked_at, s.end_reason, w.due_at, s.period_anchor, s.chain_init_id,
         s.chain_period_start, (
-        select max(o.observed_slot) from subscriptions o
-          where o.subscription_pda = s.subscription_pda
-      ) as observed_slot, s.period_pulled, s.setbacks, s.failed_lookups, s.failed_packs,
-      s.notices,
+        select max(o.observed_slot) from subscriptions n
+          join subscription_work o on o.subscription_id = n.id
+          where n.subscription_pda = s.subscription_pda
+      ) as observed_slot, s.period_pulled, w.setbacks, w.failed_lookups, w.failed_packs,
+      w.notices,
       s.chain_failure_period, s.early_tries,
       s.trial_ends_at, s.discount_percent, s.discount_amount, s.discount_periods, s.paused_at,
         s.unpaused_at, s.charged_from, s.refunded_through, s.starts_at, s.credit, s.replaces,
@@ -187,7 +185,7 @@ export function readSubscriptions(
       ${isChanging(sql)} as is_changing, ${isChangeSigned(sql)} as is_change_signed,
       ${changeAddresses(sql)} as change_addresses,
       ${stoppedAt(sql)} as stopped_at,
-      case when s.cancel_requested_at is not null and s.paid_through is not null
+      case when s.cancel_requested_at is not null and w.paid_through is not null
         then ${isRefunded(sql)} else false end as is_refunded,
       extract(epoch from now() - s.created_at)::float8 as age_seconds,
       case when s.status in ('cancelled', 'expired') then (
@@ -199,9 +197,10 @@ export function readSubscriptions(
         p.owner as merchant_wallet, p.mint, p.treasury, m.fee_bps, p.retry_hours, p.notice_hours,
         p.past_due_days,
       p.name as plan_name, p.grace_hours, s.external_id, s.metadata::text as metadata,
-        s.own_ids_from, m.wallet as account_wallet, s.xmin::text as version,
+        s.own_ids_from, m.wallet as account_wallet, ${version(sql)} as version,
       coalesce((select window_seconds from installation), 0) as collection_window
     from subscriptions s
+    join subscription_work w on w.subscription_id = s.id
     join plans p on p.id = s.plan_id
     join apps a on a.id = s.app_id
     join merchants m on m.id = a.merchant_id
@@ -284,8 +283,36 @@ export async function writeStates(
   leaseSeconds: number,
 ): Promise<Written[]> {
   return sql<Written[]>`
+    with v as (
+      select * from json_to_recordset(${JSON.stringify(changes.map(rowOf))}::text::json) as v (
+        id uuid, claim_id uuid, notices int, keeps_lease bool, with_event bool, status text,
+        paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
+        announced_notices int, cancel_requested_at timestamptz, cancel_requested_by text,
+        cancelled_at timestamptz, past_due_since timestamptz, failed_attempts int,
+        delegation_revoked_at timestamptz, end_reason text, due_at timestamptz,
+        period_anchor timestamptz, chain_init_id int8, chain_period_start timestamptz,
+        observed_slot int8, setbacks int, failed_lookups int, failed_packs int,
+        period_pulled int8, discount_periods int, chain_failure_period timestamptz,
+        early_tries int, refunded_through timestamptz, charged_from timestamptz, credit int8,
+        pullable bool, pulled_through timestamptz)
+    ), held as (
+      select s.id, w.paid_through
+      from v join subscriptions s on s.id = v.id
+        join subscription_work w on w.subscription_id = v.id and w.claim_id = v.claim_id
+      order by s.id
+      for update of s, w
+    ), worked as (
+      update subscription_work w set paid_through = v.paid_through,
+        due_at = case when w.notices = v.notices or v.due_at is null then v.due_at else
+          least(v.due_at, ${chainNow}) end,
+        observed_slot = greatest(w.observed_slot, v.observed_slot), setbacks = v.setbacks,
+        failed_lookups = v.failed_lookups, failed_packs = v.failed_packs,
+        lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
+        claim_id = case when v.keeps_lease then w.claim_id end
+      from held join v on v.id = held.id where w.subscription_id = held.id
+    )
     update subscriptions s set
-      status = v.status, paid_through = v.paid_through, next_payment_due = v.next_payment_due,
+      status = v.status, next_payment_due = v.next_payment_due,
         announced_due = v.announced_due, announced_notices = v.announced_notices,
       cancel_requested_at = v.cancel_requested_at, cancel_requested_by = v.cancel_requested_by,
         cancelled_at = v.cancelled_at, past_due_since = v.past_due_since,
@@ -294,43 +321,24 @@ export async function writeStates(
       stopped_at = coalesce(s.stopped_at, case when v.status in ('cancelled', 'expired')
         then clock_timestamp() end),
       failed_attempts = v.failed_attempts, delegation_revoked_at = v.delegation_revoked_at,
-        end_reason = v.end_reason,
-      due_at = case when s.notices = v.notices or v.due_at is null then v.due_at else
-        least(v.due_at, ${chainNow}) end,
-      period_anchor = v.period_anchor, chain_init_id = v.chain_init_id,
-        chain_period_start = v.chain_period_start, setbacks = v.setbacks,
-        failed_lookups = v.failed_lookups,
-      observed_slot = greatest(s.observed_slot, v.observed_slot),
-        period_pulled = v.period_pulled, failed_packs = v.failed_packs,
-        discount_periods = v.discount_periods, chain_failure_period = v.chain_failure_period,
+        end_reason = v.end_reason, period_anchor = v.period_anchor,
+        chain_init_id = v.chain_init_id, chain_period_start = v.chain_period_start,
+        period_pulled = v.period_pulled, discount_periods = v.discount_periods,
+        chain_failure_period = v.chain_failure_period,
       early_tries = v.early_tries, refunded_through = v.refunded_through,
         charged_from = v.charged_from, credit = v.credit, pullable = v.pullable,
         pulled_through = v.pulled_through,
       resumed_at = case when s.cancel_requested_at is not null and v.cancel_requested_at is null
         then ${chainNow}::timestamptz else s.resumed_at end,
-      lease_until = case when v.keeps_lease then now() + ${leaseSeconds} * interval '1 second' end,
-        claim_id = case when v.keeps_lease then s.claim_id end,
       event_sequence = s.event_sequence + v.with_event::int,
       updated_at = case
-        when (s.status, s.paid_through, s.next_payment_due, s.cancel_requested_at, s.cancelled_at,
-          s.delegation_revoked_at, s.end_reason, s.charged_from)
+        when (s.status, held.paid_through, s.next_payment_due, s.cancel_requested_at,
+          s.cancelled_at, s.delegation_revoked_at, s.end_reason, s.charged_from)
           is distinct from
           (v.status, v.paid_through, v.next_payment_due, v.cancel_requested_at, v.cancelled_at,
             v.delegation_revoked_at, v.end_reason, v.charged_from)
         then now() else s.updated_at end
-    from json_to_recordset(${JSON.stringify(changes.map(rowOf))}::text::json) as v (id uuid, claim_id uuid,
-      notices int, keeps_lease bool, with_event bool, status text,
-      paid_through timestamptz, next_payment_due timestamptz, announced_due timestamptz,
-        cancel_requested_at timestamptz, cancel_requested_by text, cancelled_at timestamptz,
-      past_due_since timestamptz, failed_attempts int, delegation_revoked_at timestamptz,
-        end_reason text, due_at timestamptz,
-      period_anchor timestamptz, chain_init_id int8, chain_period_start timestamptz,
-        observed_slot int8, setbacks int, failed_lookups int, failed_packs int,
-        period_pulled int8, discount_periods int,
-      chain_failure_period timestamptz, early_tries int, refunded_through timestamptz,
-      announced_notices int, charged_from timestamptz, credit int8, pullable bool,
-        pulled_through timestamptz)
-    where s.id = v.id and s.claim_id = v.claim_id
+    from held join v on v.id = held.id where s.id = held.id
     returning s.id, s.event_sequence as sequence, case when v.with_event then uuid_v7() end as event_id,
       date_trunc('milliseconds', now()) as created_at`;
 }
@@ -347,12 +355,14 @@ export async function makeDue(
 ): Promise<void> {
   await sql`
     with changed as (
-      select id from subscriptions where id = any(${ids}::uuid[])
-        and (due_at is not null or pullable) order by id for update
+      select w.subscription_id as id
+      from subscription_work w join subscriptions s on s.id = w.subscription_id
+      where s.id = any(${ids}::uuid[]) and (w.due_at is not null or s.pullable)
+      order by 1 for update of w
     )
-    update subscriptions s set notices = s.notices + 1, due_at = least(s.due_at, ${chainNow}),
-      observed_slot = greatest(s.observed_slot, ${slot})
-    from changed where s.id = changed.id`;
+    update subscription_work w set notices = w.notices + 1, due_at = least(w.due_at, ${chainNow}),
+      observed_slot = greatest(w.observed_slot, ${slot})
+    from changed where w.subscription_id = changed.id`;
 }
 
 /** A subscription whose payment may still be sent, with the current `notices` of its row. */
@@ -370,9 +380,9 @@ export function readCollectable(
   claims: readonly ClaimKey[],
 ): Promise<CollectableRow[]> {
   return sql<CollectableRow[]>`
-    select s.id, s.notices
-    from subscriptions s
-    join ${claimsTable(sql, claims)} on s.id = c.id and s.claim_id = c.claim_id
+    select s.id, w.notices
+    from subscriptions s join subscription_work w on w.subscription_id = s.id
+    join ${claimsTable(sql, claims)} on s.id = c.id and w.claim_id = c.claim_id
     where s.status in ('active', 'past_due') and s.cancel_requested_at is null
       and s.paused_at is null`;
 }
@@ -383,8 +393,8 @@ export async function findFollowed(
   { pdas, wallets }: { pdas: string[]; wallets: string[] },
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    select s.id from subscriptions s
+    select s.id from subscriptions s join subscription_work w on w.subscription_id = s.id
     where (s.subscription_pda = any(${pdas}::text[])
-      or s.subscriber_wallet = any(${wallets}::text[])) and (s.due_at is not null or s.pullable)`;
+      or s.subscriber_wallet = any(${wallets}::text[])) and (w.due_at is not null or s.pullable)`;
   return rows.map(({ id }) => id);
 }

@@ -1,7 +1,7 @@
 // Queue for slow work on claimed subscriptions that runs outside the collect loop: look-ups of
 // pulls and closings of accounts. The queue has a limit. Work beyond the limit is postponed.
 import { RpcUnreachable } from '../../chain/rpc/errors.ts';
-import { type ClaimKey, claimKeysOf, renewed } from '../../db/subscriptions/leases.ts';
+import { type ClaimKey, claimKeysOf } from '../../db/subscriptions/leases.ts';
 import { releaseClaims, renewLeases } from '../../db/subscriptions/leases.ts';
 import type { KeeperSubscriptionForEvents } from '../../db/subscriptions/work.ts';
 import { putOffUntil } from '../../domain/collecting/keeper-backoff.ts';
@@ -102,16 +102,10 @@ export class SideQueue {
   }
 
   /**
-   * Renews the leases of the work's rows. Returns the work with the new row versions, and without
-   * the rows whose claim was lost.
+   * Renews the leases of the work's rows. Returns the work without the rows whose claim was lost.
    */
   async #renewed(work: SideWork): Promise<SideWork> {
-    const leases = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);
-    const byId = new Map(leases.map((lease) => [lease.id, lease]));
-    const rows = work.rows.flatMap((row) => {
-      const lease = byId.get(row.id);
-      return lease === undefined ? [] : [renewed(row, lease)];
-    });
-    return { ...work, rows };
+    const held = await renewLeases(this.#context.sql, claimsOf(work), LEASE_SECONDS);
+    return { ...work, rows: work.rows.filter(({ id }) => held.has(id)) };
   }
 }

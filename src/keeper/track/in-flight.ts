@@ -16,11 +16,8 @@ export interface Queue {
 /** A payment that is committed to Postgres but not settled yet. */
 export interface InFlightPayment extends ClaimedRow {
   readonly attempt: AttemptRow;
-  /**
-   * The subscription row as it was when this keeper committed or took over the payment. When the
-   * lease is renewed, only the version of this row is updated.
-   */
-  row: KeeperSubscriptionForEvents;
+  /** The subscription as it was when this keeper committed or took over the payment. */
+  readonly row: KeeperSubscriptionForEvents;
   /** Start of the claim's lease, in milliseconds of performance.now(). */
   readonly leasedAt: number;
   /**

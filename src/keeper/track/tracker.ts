@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { RpcUnreachable } from '../../chain/rpc/errors.ts';
 import { isSentAgain } from '../../chain/rpc/follow.ts';
 import type { SignatureStatus } from '../../chain/rpc/responses.ts';
-import { renewed, releaseClaims, renewLeases } from '../../db/subscriptions/leases.ts';
+import { releaseClaims, renewLeases } from '../../db/subscriptions/leases.ts';
 import { LEASE_SECONDS } from '../../domain/collecting/settlement.ts';
 import { type Loop, startLoop } from '../../loop.ts';
 import type { Context } from '../base/context.ts';
@@ -191,13 +191,8 @@ export class Tracker implements Queue {
    */
   async #renew(old: readonly InFlightTransaction[]): Promise<void> {
     const payments = old.flatMap(paymentsOf);
-    const kept = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
-    const versions = new Map(kept.map((one) => [one.id, one]));
-    for (const one of payments) {
-      const lease = versions.get(one.id);
-      if (lease !== undefined) one.row = renewed(one.row, lease);
-    }
-    this.#forget(payments.filter(({ id }) => !versions.has(id)));
+    const held = await renewLeases(this.#context.sql, payments, LEASE_SECONDS);
+    this.#forget(payments.filter(({ id }) => !held.has(id)));
   }
 
   async #settle(final: readonly InFlightTransaction[]): Promise<void> {

@@ -204,6 +204,7 @@ void t.test(
       inspect(
         [
           await sql`select * from subscriptions`,
+          await sql`select * from subscription_work`,
           await sql`select * from events`,
           await sql`select * from payments`,
           await sql`select * from all_deliveries`,

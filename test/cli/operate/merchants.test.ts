@@ -188,7 +188,8 @@ void t.test(
     const books = await payments();
 
     t.match(await erase('--yes'), { code: 1, stderr: /1 active or past due.*nothing was erased/s });
-    await sql`update subscriptions set status = 'expired', ended_at = now(), past_due_since = null, due_at = null where id = ${shop.subscriptionId}`;
+    await sql`update subscriptions set status = 'expired', ended_at = now(), past_due_since = null where id = ${shop.subscriptionId}`;
+    await sql`update subscription_work set due_at = null where subscription_id = ${shop.subscriptionId}`;
     t.match(await erase(), { code: 2, stderr: /add --yes/ });
     t.match(await everything(), /zanzibar/i, 'nothing happens without a yes');
     const { code, stdout, stderr } = await erase('--yes', '--json');

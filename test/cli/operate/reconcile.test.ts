@@ -52,7 +52,7 @@ void t.test(
     const [lost, altered, invented] = subscriptions;
     const [gone] = (await stage.payments(lost)).slice(-1);
     await stage.sql`delete from payments where tx_signature = ${gone!.txSignature} and subscription_id = ${lost.id}`;
-    await stage.sql`update subscriptions set paid_through = ${gone!.periodStart}, due_at = ${gone!.periodStart} where id = ${lost.id}`;
+    await stage.sql`update subscription_work set paid_through = ${gone!.periodStart}, due_at = ${gone!.periodStart} where subscription_id = ${lost.id}`;
     await stage.sql`update payments set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${altered.id} and attempt = 1
     and period_start = (select max(period_start) from payments where subscription_id = ${altered.id})`;
     await stage.sql`update payments set tx_signature = ${generateKeypair().address} where subscription_id = ${invented.id}
@@ -167,7 +167,7 @@ void t.test(
     const plan = await stage.plan();
     const subscriptions = [await stage.subscriber(plan), await stage.subscriber(plan)] as const;
     // Each in a transaction of its own.
-    await stage.sql`update subscriptions set failed_packs = 2`;
+    await stage.sql`update subscription_work set failed_packs = 2`;
     const keeper = await stage.startKeeper();
     await stage.until(
       'both are paid',
@@ -331,6 +331,7 @@ void t.test('reconcile counts the pulls of plans of another cell in one line', a
     await tx`delete from payment_attempts where subscription_id = any(${gone})`;
     await tx`delete from payments where subscription_id = any(${gone})`;
     await tx`delete from events where subscription_id = any(${gone})`;
+    await tx`delete from subscription_work where subscription_id = any(${gone})`;
     await tx`delete from subscriptions where id = any(${gone})`;
     await tx`delete from plans where id = ${there.id}`;
   });
@@ -370,6 +371,7 @@ void t.test(
     await stage.sql`delete from events where subscription_id = any(${gone}::uuid[])`;
     await stage.sql`delete from payments where subscription_id = any(${gone}::uuid[])`;
     await stage.sql`delete from payment_attempts where subscription_id = any(${gone}::uuid[])`;
+    await stage.sql`delete from subscription_work where subscription_id = any(${gone}::uuid[])`;
     await stage.sql`delete from subscriptions where id = any(${gone}::uuid[])`;
 
     const reconciler = reconcilerOf(stage);
@@ -387,7 +389,8 @@ void t.test(
     );
     t.match(differences, [{ kind: 'not_recorded', subscriptionPda: lost.pda, repaired: true }]);
     const [row] = await stage.sql<{ id: string; paidThrough: Date }[]>`
-      select id, paid_through from subscriptions where subscription_pda = ${lost.pda}`;
+      select id, paid_through from subscriptions
+      join subscription_work on subscription_id = id where subscription_pda = ${lost.pda}`;
     t.same(row?.paidThrough, before?.periodEnd, 'the period that was paid is paid');
     const types = (await stage.events({ ...lost, id: row?.id ?? '' })).map(({ type }) => type);
     t.same(types, ['subscription_created', 'payment_success']);

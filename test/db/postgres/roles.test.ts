@@ -95,7 +95,7 @@ void t.test(
       `update events set body = '{}'`,
       `delete from events`,
       `update subscriptions set amount = 1`,
-      `update subscriptions set paid_through = now() + interval '100 years'`,
+      `update subscription_work set paid_through = now() + interval '100 years'`,
       `update installation set treasuries = '{thief}'`,
       `delete from subscriptions`,
       `delete from plans`,

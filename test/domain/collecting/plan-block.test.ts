@@ -22,8 +22,12 @@ async function plan(sql: Sql, count: number): Promise<string> {
     insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
     select id, 'plan', ${randomUUID()}, 1, 'merchant', 'mint', 'treasury', 'keeper', 1000, 24, 'active', ${now} from a returning id`;
   await sql`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
-    select app_id, id, gen_random_uuid(), 'wallet', 1000, 24, ${now}, ${now} from plans, generate_series(1, ${count}::int) where id = ${id}`;
+    with made as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due)
+      select app_id, id, gen_random_uuid(), 'wallet', 1000, 24, ${now} from plans, generate_series(1, ${count}::int) where id = ${id}
+      returning id, app_id
+    )
+    insert into subscription_work (subscription_id, app_id, due_at) select id, app_id, ${now} from made`;
   return id;
 }
 
@@ -52,7 +56,8 @@ async function stateOf(sql: Sql, id: string) {
   const [{ reason }] = await sql<[{ reason: string | null }]>`
     select collection_blocked_reason as reason from plans where id = ${id}`;
   const [{ waiting }] = await sql<[{ waiting: number }]>`
-    select count(*)::int as waiting from subscriptions where plan_id = ${id} and due_at > ${now}`;
+    select count(*)::int as waiting from subscriptions s
+    join subscription_work w on w.subscription_id = s.id where plan_id = ${id} and due_at > ${now}`;
   return { reason, waiting };
 }
 
@@ -64,7 +69,7 @@ void t.test(
     const { blocked } = await findBlocked(sql);
     t.match(blocked, [{ planId: id, reason: 'not_a_puller' }]);
     t.same(await stateOf(sql, id), { reason: 'not_a_puller', waiting: 3 });
-    await sql`update subscriptions set due_at = ${now}`;
+    await sql`update subscription_work set due_at = ${now}`;
     t.same((await findBlocked(sql)).blocked, [], 'it is marked already');
     t.equal((await sql`select 1 from events where type = 'plan_blocked'`).length, 1);
     // A subscription that is not due, a cancelled one and one of another plan do not wait for the
@@ -76,7 +81,8 @@ void t.test(
     await sql`
     update subscriptions set next_payment_due = null, cancel_requested_at = ${now}, cancel_requested_by = 'merchant' where id = ${ended!.id}`;
     const other = await plan(sql, 1);
-    await sql`update subscriptions set due_at = ${nextPeriod} where plan_id = ${other}`;
+    await sql`update subscription_work set due_at = ${nextPeriod}
+      where subscription_id in (select id from subscriptions where plan_id = ${other})`;
     t.equal(await unblockPlan(sql, id, now), 1);
     t.same(await stateOf(sql, id), { reason: null, waiting: 2 });
     t.same(await stateOf(sql, other), { reason: null, waiting: 1 });
@@ -89,7 +95,7 @@ void t.test(
     const { sql } = await testDatabase(t);
     const id = await plan(sql, 2);
     await findBlocked(sql);
-    await sql`update subscriptions set due_at = ${now} where id = (select id from subscriptions limit 1)`;
+    await sql`update subscription_work set due_at = ${now} where subscription_id = (select subscription_id from subscription_work limit 1)`;
     let settling: ReturnType<typeof findBlocked> | undefined;
     await sql.begin(async (tx) => {
       await unmarkBlocked(tx, id);

@@ -23,20 +23,21 @@ import {
   type SubscriptionUpdate,
 } from '../../../src/domain/collecting/transitions.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
+import { insertSubscription } from '../../fixtures/rows.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');
 
 async function subscription(sql: Sql): Promise<string> {
-  const [{ id }] = await sql<[{ id: string }]>`
+  const [plan] = await sql<[{ appId: string; planId: string }]>`
     with m as (insert into merchants (wallet) values (${randomUUID()}) returning id),
     a as (insert into apps (merchant_id, name) select id, 'app' from m returning id),
     p as (
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours, status, chain_created_at)
       select id, 'plan', ${randomUUID()}, 1, 'merchant', 'mint', 'treasury', 'keeper', 1000, 24, 'active', ${now} from a returning id, app_id
     )
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
-    select app_id, id, ${randomUUID()}, 'wallet', 1000, 24, ${now}, ${now} from p returning id`;
-  return id;
+    select app_id, id as plan_id from p`;
+  const terms = { subscriberWallet: 'wallet', amount: '1000', periodHours: 24 };
+  return insertSubscription(sql, plan, { ...terms, nextPaymentDue: now, dueAt: now });
 }
 
 async function claim(sql: Sql) {
@@ -103,7 +104,7 @@ void t.test('a notification during a claim makes the subscription due again', as
   const { sql } = await testDatabase(t);
   const id = await subscription(sql);
   const held = await claim(sql);
-  await sql`update subscriptions set notices = notices + 1 where id = ${id}`;
+  await sql`update subscription_work set notices = notices + 1 where subscription_id = ${id}`;
   const later = new Date(now.getTime() + 86_400_000);
   await settleHeld(sql, held, (row) => {
     const update = updateOf(row);
@@ -217,7 +218,7 @@ void t.test(
         ({ position }) => position as number,
       );
     const [changed, lost] = claims;
-    await sql`update subscriptions set notices = notices + 1 where id = ${changed!.id}`;
+    await sql`update subscription_work set notices = notices + 1 where subscription_id = ${changed!.id}`;
     const first = await settle(sql, pack(), now);
     t.equal(first.written.length, 0);
     t.equal(first.changed.length, 3);

@@ -33,8 +33,13 @@ async function drain(
 
 async function insertSubscriptions(sql: Sql, appId: string, count: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
-    select ${appId}, (select id from plans where app_id = ${appId}), 'pda ' || n || random(), 'wallet', 1, 1 from generate_series(1, ${count}) n returning id`;
+    with made as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
+      select ${appId}, (select id from plans where app_id = ${appId}), 'pda ' || n || random(), 'wallet', 1, 1 from generate_series(1, ${count}) n
+      returning id, app_id
+    )
+    insert into subscription_work (subscription_id, app_id)
+    select id, app_id from made returning subscription_id as id`;
   return rows.map(({ id }) => id);
 }
 

@@ -9,6 +9,7 @@ import { connect, type Transaction } from '../../../src/db/postgres/connect.ts';
 import { appName } from '../../../src/db/postgres/notify.ts';
 import { appendEvents, eventBody } from '../../../src/domain/outbox/events.ts';
 import { testDatabase } from '../../fixtures/postgres.ts';
+import { insertSubscription } from '../../fixtures/rows.ts';
 
 const context: EventContext = {
   eventId: '019b76da-a87b-7000-8000-000000000001',
@@ -80,15 +81,14 @@ void t.test('cancel events have no amountGross or txSignature', (t) => {
 });
 
 async function subscription(sql: Awaited<ReturnType<typeof testDatabase>>['sql']) {
-  const [row] = await sql<{ id: string; appId: string }[]>`
+  const [row] = await sql<{ appId: string; planId: string }[]>`
     with merchant as (insert into merchants (wallet) values ('merchant') returning id),
     app as (insert into apps (merchant_id, name) select id, 'app' from merchant returning id),
     plan as (
       insert into plans (app_id, name, plan_pda, chain_plan_id, owner, mint, treasury, puller, amount, period_hours)
       select id, 'plan', 'pda', 1, 'o', 'm', 't', 'p', 100, 24 from app returning id, app_id)
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
-    select app_id, id, 'subscription pda', 'w', 100, 24 from plan returning app_id, id`;
-  return row!;
+    select app_id, id as plan_id from plan`;
+  return { appId: row!.appId, id: await insertSubscription(sql, row!) };
 }
 
 void t.test(

@@ -121,11 +121,11 @@ void t.test('the paid time of an account counts once, whichever registration has
   t.match(await take(first), { credit: 5_000_000n }, 'a change of the first takes from the second');
   t.match(await take(second, 'period_end'), { credit: 0n, startsAt: PAID_THROUGH });
 
-  await sql`update subscriptions set paid_through = ${PAID_THROUGH} where id = ${second}`;
+  await sql`update subscription_work set paid_through = ${PAID_THROUGH} where subscription_id = ${second}`;
   t.match(await take(second), { credit: 5_000_000n }, 'a keeper has read it');
   await insertPayment(sql, second, PAID_THROUGH.toISOString());
   const end = new Date(PAID_THROUGH.getTime() + PERIOD_MS);
-  await sql`update subscriptions set paid_through = ${end} where id = ${second}`;
+  await sql`update subscription_work set paid_through = ${end} where subscription_id = ${second}`;
   t.match(await take(second), { credit: 15_000_000n }, 'and has collected the next period');
 
   await sql`update subscriptions set status = 'cancelled', ended_at = ${later(3)},

@@ -12,6 +12,7 @@ import {
   type ChainApi,
   type Signed,
 } from '../../fixtures/http.ts';
+import { insertSubscription } from '../../fixtures/rows.ts';
 
 interface Subscription {
   id: string;
@@ -221,7 +222,8 @@ void t.test('registration checks the chain', async (t) => {
       t.same(answers.map(({ status }) => status).sort(), [201, 409, 409]);
       t.equal((await register({})).status, 409);
       t.equal((await api.sql`select 1 from events`).length, 1);
-      await api.sql`update subscriptions set status = 'expired', ended_at = now(), due_at = null`;
+      await api.sql`update subscriptions set status = 'expired', ended_at = now()`;
+      await api.sql`update subscription_work set due_at = null`;
       t.equal((await register({})).status, 201);
     },
   );
@@ -233,7 +235,8 @@ void t.test('registration checks the chain', async (t) => {
       token: stranger.token,
     });
     await api.submit(stranger.keypair, cancel.body.data.transaction);
-    await api.sql`update subscriptions set status = 'expired', ended_at = now(), due_at = null where id = ${own.body.data.id}`;
+    await api.sql`update subscriptions set status = 'expired', ended_at = now() where id = ${own.body.data.id}`;
+    await api.sql`update subscription_work set due_at = null where subscription_id = ${own.body.data.id}`;
     t.match(await register({ subscriptionPda: strangerPda }, stranger), {
       status: 400,
       body: { error: { details: [{ path: 'subscriptionPda' }] } },
@@ -364,10 +367,9 @@ void t.test('a subscriber only sees its own subscriptions', async (t) => {
   const [mine, other] = [await api.signIn('subscriber'), await api.signIn('subscriber')];
   const ids: string[] = [];
   for (const { wallet } of [mine, other]) {
-    const [row] = await api.sql<{ id: string }[]>`
-      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
-      values (${merchant.appId}, ${planId}, ${randomAddress()}, ${wallet}, 100, 24) returning id`;
-    ids.push(row!.id);
+    const of = { appId: merchant.appId, planId };
+    const terms = { subscriberWallet: wallet, amount: '100', periodHours: 24 };
+    ids.push(await insertSubscription(api.sql, of, terms));
   }
   const listed = await api.call<Subscription[]>('GET', '/subscriber/subscriptions', {
     token: mine.token,

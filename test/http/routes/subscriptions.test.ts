@@ -402,7 +402,7 @@ void t.test(
     );
     const [row] = await api.sql<
       { dueAt: Date; claimId: string | null }[]
-    >`select due_at, claim_id from subscriptions where id = ${id}`;
+    >`select due_at, claim_id from subscription_work where subscription_id = ${id}`;
     t.same(row!.dueAt, paidThrough, 'the keeper ends it then');
     t.equal(
       row!.claimId,
@@ -434,7 +434,7 @@ void t.test(
     });
     const [soon] = await api.sql<
       { dueAt: Date }[]
-    >`select due_at from subscriptions where id = ${unpaid}`;
+    >`select due_at from subscription_work where subscription_id = ${unpaid}`;
     t.ok(soon!.dueAt <= new Date(), 'nothing was paid: it ends at once');
   },
 );
@@ -477,7 +477,7 @@ void t.test(
     t.type(forced.body.data.cancelledAt, 'string');
     const [row] = await api.sql<
       { due: boolean; claimId: string | null }[]
-    >`select due_at <= now() as due, claim_id from subscriptions where id = ${id}`;
+    >`select due_at <= now() as due, claim_id from subscription_work where subscription_id = ${id}`;
     t.same(
       row,
       { due: true, claimId: null },

@@ -186,8 +186,12 @@ void t.test(
     // Nor is anybody taken back: neither a live record nor one that has ended.
     const own = `/subscriber/subscriptions/${made.data.id}`;
     const ended = () => api.sql`
-      update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due',
-        due_at = null, lease_until = null, claim_id = null where id = ${made.data.id}`;
+      with ended as (
+        update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due'
+        where id = ${made.data.id} returning id
+      )
+      update subscription_work set due_at = null, lease_until = null, claim_id = null
+      from ended where subscription_id = id`;
     for (const change of ['repair', 'resume'])
       t.match(await api.call('POST', `${own}/${change}`, { token }), refused, change);
     await ended();

@@ -24,9 +24,16 @@ async function swept(t: Test, count: number) {
     () => stage.wallet({ lamports: 0n, usdc: 0n }).address,
   );
   const rows = await stage.sql<{ id: string; wallet: string }[]>`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due, due_at)
-    select ${plan.appId}, ${plan.id}, wallet, wallet, 1, 1, now() + interval '1 year', now() + interval '1 year' + place * interval '1 second'
-    from unnest(${wallets}::text[]) with ordinality as v (wallet, place) returning id, subscriber_wallet as wallet`;
+    with made as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, next_payment_due)
+      select ${plan.appId}, ${plan.id}, wallet, wallet, 1, 1, now() + interval '1 year'
+      from unnest(${wallets}::text[]) as wallet returning id, app_id, subscriber_wallet, next_payment_due
+    ), work as (
+      insert into subscription_work (subscription_id, app_id, due_at)
+      select id, app_id, next_payment_due + array_position(${wallets}::text[], subscriber_wallet) * interval '1 second'
+      from made
+    )
+    select id, subscriber_wallet as wallet from made`;
   const ids = wallets.map((wallet) => rows.find((row) => row.wallet === wallet)!.id);
   const looks: string[][] = [];
   return {
@@ -138,7 +145,7 @@ void t.test(
     const keeper = sweep();
     keeper.gap();
     const moveOn = () => stage.sql`
-    update subscriptions set due_at = due_at + interval '10 years' where id = any(${looks.at(-1) ?? []}::uuid[])`;
+    update subscription_work set due_at = due_at + interval '10 years' where subscription_id = any(${looks.at(-1) ?? []}::uuid[])`;
     for (let turns = 0; await keeper.turn(); turns += 1) {
       if (turns === 10) throw new Error('it does not come to its end');
       await moveOn();
@@ -342,7 +349,10 @@ void t.test(
     await stage.sql`update payment_attempts set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${foreign.id}`;
     const all = [paid, cancelled, foreign].map(({ id }) => id);
     const noticed = async () =>
-      (await stage.sql<{ id: string }[]>`select id from subscriptions where notices > 0`)
+      (
+        await stage.sql<{ id: string }[]>`
+          select subscription_id as id from subscription_work where notices > 0`
+      )
         .map(({ id }) => id)
         .sort();
     await new Sweep(context, { sweepMinutes: MINUTES }).readNow(all);

@@ -34,7 +34,7 @@ async function failOver(stage: Stage): Promise<void> {
   await stage.sql.begin(async (tx) => {
     await tx`delete from payment_attempts`;
     await tx`delete from transactions`;
-    await tx`update subscriptions set claim_id = null, lease_until = null`;
+    await tx`update subscription_work set claim_id = null, lease_until = null`;
     await tx`update installation set timeline = '0000000A'`;
   });
 }
@@ -57,7 +57,7 @@ for (const percent of [null, 60])
         await sent(stage, keeper);
         if (!survives) {
           // A killed keeper releases no claims; this one must not settle what it sent.
-          await stage.sql`update subscriptions set claim_id = gen_random_uuid()`;
+          await stage.sql`update subscription_work set claim_id = gen_random_uuid()`;
           await keeper.stop();
         }
         await failOver(stage);
@@ -119,7 +119,8 @@ void t.test(
       await tx`delete from transactions`;
       await tx`delete from payments`;
       await tx`
-      update subscriptions set paid_through = null, period_pulled = 0, discount_percent = 60, due_at = created_at, next_payment_due = created_at`;
+      update subscriptions set period_pulled = 0, discount_percent = 60, next_payment_due = created_at`;
+      await tx`update subscription_work set paid_through = null, due_at = to_timestamp(0)`;
     });
     const second = await stage.startKeeper();
     await stage.until('collection is held', async () => (await listHolds(stage.sql)).length > 0);
@@ -177,7 +178,7 @@ void t.test(
     await stage.sql.begin(async (tx) => {
       for (const table of ['payment_attempts', 'transactions', 'payments'])
         await tx.unsafe(`delete from ${table}`);
-      await tx`update subscriptions set due_at = null`;
+      await tx`update subscription_work set due_at = null`;
       await tx`update plans set status = 'ended'`;
     });
     const second = await stage.startKeeper();

@@ -154,7 +154,7 @@ void t.test(
     const keeper = await stage.startKeeper({ rpcUrls: [stage.net.rpcUrl, devnet.url] });
     await stage.until('it is paid', async () => (await stage.payments(subscription)).length === 1);
     await stage.net.rpc('localnet_setFault', { kind: 'status', status: 500 });
-    await stage.sql`update subscriptions set due_at = to_timestamp(0)`;
+    await stage.sql`update subscription_work set due_at = to_timestamp(0)`;
     await stage.until('it is missed', async () =>
       /serves devnet/.test((await keeper.ready()) ?? ''),
     );

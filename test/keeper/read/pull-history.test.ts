@@ -41,7 +41,7 @@ void t.test(
       await stage.subscriber(plan),
     ];
     const { collector, taken } = stage.parts();
-    await stage.sql`update subscriptions set due_at = due_at + interval '1 year' where id <> ${ours.id}`;
+    await stage.sql`update subscription_work set due_at = due_at + interval '1 year' where subscription_id <> ${ours.id}`;
     await collector.turn();
     const [signed] = taken;
     await stage.rpc.sendTransaction(signed!.attempt.transaction);

@@ -16,9 +16,13 @@ async function transactions(stage: Stage, count: number, size = 1): Promise<InFl
   const claimId = randomUUID();
   const ids = (
     await stage.sql<{ id: string }[]>`
-    insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours, claim_id, lease_until, due_at)
-    select ${plan.appId}, ${plan.id}, address, address, 1, 1, ${claimId}, now() + interval '1 minute', now()
-    from unnest(${Array.from({ length: count * size }, randomAddress)}::text[]) as address returning id`
+    with made as (
+      insert into subscriptions (app_id, plan_id, subscription_pda, subscriber_wallet, amount, period_hours)
+      select ${plan.appId}, ${plan.id}, address, address, 1, 1
+      from unnest(${Array.from({ length: count * size }, randomAddress)}::text[]) as address returning id, app_id
+    )
+    insert into subscription_work (subscription_id, app_id, claim_id, lease_until, due_at)
+    select id, app_id, ${claimId}, now() + interval '1 minute', now() from made returning subscription_id as id`
   ).map(({ id }) => id);
   const payments = (await readSubscriptions(stage.sql, ids)).map(
     (row) =>
@@ -156,7 +160,7 @@ void t.test('a keeper does not send a payment whose claim it lost', async (t) =>
   ];
   const { begun, sendTransaction } = endpoint(t);
   const { context } = stage.parts({ sendTransaction });
-  await stage.sql`update subscriptions set claim_id = ${randomUUID()} where id = ${idsOf(taken)[1]!}`;
+  await stage.sql`update subscription_work set claim_id = ${randomUUID()} where subscription_id = ${idsOf(taken)[1]!}`;
   // This payment is no longer claimed here, though its transaction still carries it.
   (split.payments as Map<string, InFlightPayment>).delete(idsOf(split)[0]!);
   await sendAll(context, [kept, taken, split]);
@@ -176,7 +180,7 @@ void t.test(
     const tracker = track();
     t.teardown(() => tracker.stop(0));
     const ids = [live.id, ...idsOf(gone)];
-    await stage.sql`update subscriptions set notices = notices + 1 where id = any(${ids})`;
+    await stage.sql`update subscription_work set notices = notices + 1 where subscription_id = any(${ids})`;
     await sendAll(context, [gone]);
     t.same(begun, []);
     const [standing] = tracker.inFlight.add(taken);

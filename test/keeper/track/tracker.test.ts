@@ -29,7 +29,7 @@ async function aloft(t: Test, count: number, resolver: Partial<Resolver> = {}) {
     },
   });
   // Puts each payment in a transaction of its own.
-  await stage.sql`update subscriptions set failed_packs = 2`;
+  await stage.sql`update subscription_work set failed_packs = 2`;
   await parts.collector.turn();
   const { taken } = parts;
   let rooms = 0;
@@ -174,7 +174,7 @@ void t.test('a stop waits until all payments are settled, and no longer', async 
   await stopped;
   t.equal(await inFlight(), 0);
   t.same(
-    await stage.sql`select id from subscriptions where claim_id is null`,
+    await stage.sql`select subscription_id from subscription_work where claim_id is null`,
     [],
     'they were settled by whoever landed them',
   );
@@ -191,7 +191,7 @@ void t.test(
     t.equal(await inFlight(), 0);
     const rows = await stage.sql<
       { id: string; claimId: string | null }[]
-    >`select id, claim_id from subscriptions where claim_id is null`;
+    >`select subscription_id as id, claim_id from subscription_work where claim_id is null`;
     t.same(
       rows.map(({ id }) => id),
       [taken[1]!.id],
