@@ -91,7 +91,7 @@ void t.test(
 );
 
 void t.test(
-  'a check of readiness that throws is a reason; one that never ends stops the signs of life',
+  'a readiness check that throws is reported as the status, one that hangs stops WATCHDOG=1',
   async (t) => {
     const python = await tool('python3');
     await needTools('systemd-notify');
@@ -118,7 +118,7 @@ void t.test(
   },
 );
 
-void t.test('a daemon reports ready, signs of life and stopping to a supervisor', async (t) => {
+void t.test('a daemon reports READY, WATCHDOG and STOPPING to systemd', async (t) => {
   const python = await tool('python3');
   await needTools('systemd-notify');
   const { url } = await testDatabase(t);

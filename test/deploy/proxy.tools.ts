@@ -328,24 +328,27 @@ for (const [program, ...own] of [
   ['nginx', 'nginx.conf', configureNginx],
   ['caddy', 'Caddyfile', configureCaddy],
 ] as const)
-  void t.test(`${program}, as in deploy/proxy/${own[0]}, before two processes`, async (t) => {
-    const served = await startServe(t, { TRUST_PROXY: '127.0.0.1' });
-    const second = start(t, ['serve'], { ...served.env, PORT: '0' });
-    const { address } = JSON.parse(await second.line('"listening"')) as { address: string };
-    const upstreams = [served.url, address].map((url) => new URL(url).host);
-    const front = await startFront(t, program, own, upstreams);
-    const { key, appId } = await served.merchant();
-    await served.sql`update merchants set tier = 'pro'`;
-    const wholeTime = await judgeLongPoll(t, front, served);
-    await judgeAddresses(t, front, served);
-    await judgeBodies(t, front, key, appId);
-    await judgeHttp2(t, front);
-    await judgeRedirect(t, front);
-    const csv = await front.ask(`/merchant/apps/${appId}/transactions/export`, {
-      headers: authorized(key),
-    });
-    t.match(csv, { status: 200, headers: { 'content-type': /^text\/csv/ } });
-    // It has to have ended: a process that stops ends it.
-    await wholeTime();
-    await judgeRestart(t, front, second);
-  });
+  void t.test(
+    `${program} works in front of two processes, configured as in deploy/proxy/${own[0]}`,
+    async (t) => {
+      const served = await startServe(t, { TRUST_PROXY: '127.0.0.1' });
+      const second = start(t, ['serve'], { ...served.env, PORT: '0' });
+      const { address } = JSON.parse(await second.line('"listening"')) as { address: string };
+      const upstreams = [served.url, address].map((url) => new URL(url).host);
+      const front = await startFront(t, program, own, upstreams);
+      const { key, appId } = await served.merchant();
+      await served.sql`update merchants set tier = 'pro'`;
+      const wholeTime = await judgeLongPoll(t, front, served);
+      await judgeAddresses(t, front, served);
+      await judgeBodies(t, front, key, appId);
+      await judgeHttp2(t, front);
+      await judgeRedirect(t, front);
+      const csv = await front.ask(`/merchant/apps/${appId}/transactions/export`, {
+        headers: authorized(key),
+      });
+      t.match(csv, { status: 200, headers: { 'content-type': /^text\/csv/ } });
+      // It has to have ended: a process that stops ends it.
+      await wholeTime();
+      await judgeRestart(t, front, second);
+    },
+  );

@@ -5,7 +5,7 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-void t.test('a cancellation that loses credit is asked about, and names it', async (t) => {
+void t.test('a cancellation that would lose credit asks first and names the credit', async (t) => {
   const stage = await startStage(t);
   const { chain, served } = stage;
   const plan = await stage.plan();

@@ -190,7 +190,7 @@ void t.test('after three skipped periods only the current one is paid', async (t
 });
 
 void t.test(
-  'when the second transfer fails the first is reverted, and it is not the subscriber’s failure',
+  'a failed second transfer reverts the first and does not count as the subscriber’s failure',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan();

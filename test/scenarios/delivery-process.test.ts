@@ -131,7 +131,7 @@ void t.test(
 );
 
 void t.test(
-  'a worker whose clock is ten minutes fast or slow signs and schedules by the database clock',
+  'a dispatcher whose clock is ten minutes off signs and schedules by the database clock',
   besides,
   async (t) => {
     for (const minutes of [-10, 10]) {

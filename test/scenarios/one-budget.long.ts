@@ -50,7 +50,7 @@ function busiest(times: readonly number[]): number {
   return most;
 }
 
-void t.test('keepers and serves at one provider, each kind with its own budget', async (t) => {
+void t.test('keepers and serves at one RPC provider each stay within their own rate', async (t) => {
   const stage = await startStage(t);
   const counter = await startCounter(t, stage.net.rpcUrl);
   const rates = { reads: 30, sends: 6, serve: 9 };

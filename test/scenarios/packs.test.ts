@@ -116,7 +116,7 @@ void t.test('the chain accepts ten payments in a transaction and refuses eleven'
 });
 
 void t.test(
-  'after a keeper dies before the first send, another one sends the same transaction and settles each payment',
+  'when a keeper dies before the first send, another one sends the same transaction and settles it',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const dead = stage.parts();
@@ -136,7 +136,7 @@ void t.test(
 );
 
 void t.test(
-  'a payer without money is past due; the nine others are signed again at once, without a failure of theirs',
+  'a payer without money is past due, and the nine others are signed again at once',
   async (t) => {
     const { stage, subscriptions } = await subscribed(t, 10);
     const parts = stage.parts();
@@ -163,7 +163,7 @@ void t.test(
 );
 
 void t.test(
-  'payments beside any failing ones, with balances that change at any time, are collected exactly once',
+  'payments beside failing ones, with changing balances, are collected exactly once',
   async (t) => {
     const subset = fc.uniqueArray(fc.nat(11), { minLength: 1, maxLength: 8 });
     await fc.assert(
@@ -260,7 +260,7 @@ void t.test(
 );
 
 void t.test(
-  'a cluster without version 1 gets legacy transactions, and the switch loses or doubles no payment',
+  'a cluster without version 1 gets legacy transactions, and no payment is lost or doubled',
   async (t) => {
     const stage = await startStage(t, { blockMs: 0 });
     const plan = await stage.plan({ periodHours: 1 });
@@ -389,7 +389,7 @@ for (const [name, refuses, packs] of [
   ],
 ] as const)
   void t.test(
-    `all payments are collected and cancellations written, at a cluster with version 1 behind an endpoint that ${name}`,
+    `all payments are collected at a version 1 cluster behind an endpoint that ${name}`,
     async (t) => {
       const stage = await startStage(t, { blockMs: 0 });
       const plan = await stage.plan();

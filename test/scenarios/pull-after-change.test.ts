@@ -77,12 +77,12 @@ void t.test(
   },
 );
 
-void t.test('both keeper loops start at once: the old period alone becomes credit', async (t) =>
+void t.test('two keeper loops that start at once make only the old period a credit', async (t) =>
   checkRegistered(t, await changedWhileAway(t), 0),
 );
 
 void t.test(
-  'a period that a keeper has collected after the change becomes credit too',
+  'a period that a keeper collects after the change landed becomes credit too',
   async (t) => {
     const scene = await changedWhileAway(t);
     const { stage, first } = scene;
@@ -103,36 +103,39 @@ void t.test('an offered change that was not signed does not delay a renewal', as
   t.equal(await charged(), SMALL);
 });
 
-void t.test('nor does a keeper collect before a sponsored change is settled', async (t) => {
-  const { stage, small, large } = await sponsored.changeScene(t);
-  const { net, sql } = stage;
-  const buyer = await sponsored.buys(stage, small);
-  const { wallet, first } = buyer;
-  stage.passHours(sponsored.HOURS - 1);
-  net.mineBlocks(2);
-  const shown = await sponsored.asks(buyer, large);
-  await sponsored.hands(buyer, shown);
-  await stage.sponsor().sponsor.turn(true);
-  net.mineBlocks(2);
-  net.fund(wallet.address, { lamports: 1_000_000_000n });
-  const { expiresAt } = (await stage.onChain(first))!;
-  const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };
-  const resume = resumeSubscription(net.programId, { ...parties, mint: net.mint, expiresAt });
-  await stage.send([wallet], [resume]);
-  stage.passHours(1);
-  net.mineBlocks(2);
-  const { collect, taken } = stage.parts();
-  await collect();
-  t.same(taken, []);
-  t.match(await stage.row(first), { status: 'active', cancelRequestedAt: null });
+void t.test(
+  'no keeper collects the old subscription before a sponsored change is settled',
+  async (t) => {
+    const { stage, small, large } = await sponsored.changeScene(t);
+    const { net, sql } = stage;
+    const buyer = await sponsored.buys(stage, small);
+    const { wallet, first } = buyer;
+    stage.passHours(sponsored.HOURS - 1);
+    net.mineBlocks(2);
+    const shown = await sponsored.asks(buyer, large);
+    await sponsored.hands(buyer, shown);
+    await stage.sponsor().sponsor.turn(true);
+    net.mineBlocks(2);
+    net.fund(wallet.address, { lamports: 1_000_000_000n });
+    const { expiresAt } = (await stage.onChain(first))!;
+    const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };
+    const resume = resumeSubscription(net.programId, { ...parties, mint: net.mint, expiresAt });
+    await stage.send([wallet], [resume]);
+    stage.passHours(1);
+    net.mineBlocks(2);
+    const { collect, taken } = stage.parts();
+    await collect();
+    t.same(taken, []);
+    t.match(await stage.row(first), { status: 'active', cancelRequestedAt: null });
 
-  net.mineBlocks(sponsored.FINAL_BLOCKS);
-  await stage.orphan();
-  await stage.sponsor().sponsor.turn(true);
-  const { state, id } = (await sponsored.endOf(stage, shown))!;
-  t.equal(state, 'landed');
-  const fresh = { ...first, id: id!, pda: shown.subscriptionPda, plan: large };
-  t.match(await stage.payments(fresh), [{ amountGross: BigInt(shown.today) }]);
-  t.equal((await stage.payments(first)).length, 1);
-  t.same(await listCreditFaults(sql), []);
-});
+    net.mineBlocks(sponsored.FINAL_BLOCKS);
+    await stage.orphan();
+    await stage.sponsor().sponsor.turn(true);
+    const { state, id } = (await sponsored.endOf(stage, shown))!;
+    t.equal(state, 'landed');
+    const fresh = { ...first, id: id!, pda: shown.subscriptionPda, plan: large };
+    t.match(await stage.payments(fresh), [{ amountGross: BigInt(shown.today) }]);
+    t.equal((await stage.payments(first)).length, 1);
+    t.same(await listCreditFaults(sql), []);
+  },
+);

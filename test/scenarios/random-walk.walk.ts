@@ -13,9 +13,12 @@ const seeds =
 
 void t.test('books, chain and rules agree after random walks', { jobs: AT_ONCE }, (t) => {
   for (const seed of seeds)
-    void t.test(`seed ${seed}`, async (t) => {
-      const { breaches, story, payments } = await walk(t, { seed, steps: STEPS });
-      t.same(breaches, [], `WALK_SEED=${seed}, ${payments} payments`, { story });
-    });
+    void t.test(
+      `books, chain and rules agree after the random walk with seed ${seed}`,
+      async (t) => {
+        const { breaches, story, payments } = await walk(t, { seed, steps: STEPS });
+        t.same(breaches, [], `WALK_SEED=${seed}, ${payments} payments`, { story });
+      },
+    );
   t.end();
 });

@@ -30,21 +30,24 @@ async function scene(t: Test) {
 const changeOf = async (buyer: Buyer, { id }: { id: string }, planId: string) =>
   (await buyer.post<Offer>(`subscriptions/${id}/change`, { planId, when: 'now' })).body.data;
 
-void t.test('a credit that pays almost all leaves the minimum', async (t) => {
-  const { stage, other, buyer, register } = await scene(t);
-  const keeper = await stage.startKeeper();
-  const first = await buyer.buy();
-  await stage.quiet();
-  await keeper.stop();
-  const { transaction, subscriptionPda } = await changeOf(buyer, first, other.id);
-  await stage.land(buyer.keypair, transaction);
-  const { named, schedule, charged } = await register(other, subscriptionPda);
-  t.equal(named, String(MINIMUM));
-  t.equal(schedule[0]!.amount, named);
-  t.equal(charged, MINIMUM);
-});
+void t.test(
+  'a credit that would pay almost everything leaves the minimum amount to be charged',
+  async (t) => {
+    const { stage, other, buyer, register } = await scene(t);
+    const keeper = await stage.startKeeper();
+    const first = await buyer.buy();
+    await stage.quiet();
+    await keeper.stop();
+    const { transaction, subscriptionPda } = await changeOf(buyer, first, other.id);
+    await stage.land(buyer.keypair, transaction);
+    const { named, schedule, charged } = await register(other, subscriptionPda);
+    t.equal(named, String(MINIMUM));
+    t.equal(schedule[0]!.amount, named);
+    t.equal(charged, MINIMUM);
+  },
+);
 
-void t.test('less than the minimum is not charged for the rest of a period', async (t) => {
+void t.test('a rest of a period that costs less than the minimum is not charged', async (t) => {
   const { stage, plan, buyer, register } = await scene(t);
   const subscriptionPda = await stage.open(plan, buyer.keypair);
   stage.net.passSeconds(720 * 3600 - 2000);

@@ -35,7 +35,7 @@ function startOfWindow(stage: Stage): void {
 }
 
 void t.test(
-  'renewals of one window are collected at its end, together, whatever happens in it',
+  'renewals of one window are collected together at its end, despite restarts and notices',
   async (t) => {
     const stage = await startWindows(t);
     const plan = await stage.plan();

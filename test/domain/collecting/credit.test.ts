@@ -424,7 +424,7 @@ const toLong = { act: 'change', to: 'long', when: 'now' } as const;
 const toSmall = { ...toLong, to: 'small' } as const;
 
 void t.test(
-  'property: up, down, within a trial, past due, with a discount, after refunds, many times',
+  'property: credits add up over changes up and down, trials, debts, discounts and refunds',
   (t) => {
     fc.assert(
       fc.property(
@@ -524,44 +524,51 @@ void t.test('property: what is shown before a change is what is paid, to the bas
   t.end();
 });
 
-void t.test('property: the unused part is by seconds, rounded down, less refunds', (t) => {
-  const seconds = fc.bigInt({ min: 1n, max: 31_536_000n });
-  const money = fc.bigInt({ min: 0n, max: 2n ** 60n });
-  fc.assert(
-    fc.property(seconds, seconds, money, money, money, (span, passed, gross, credit, back) => {
-      const coversFrom = timeOf(START);
-      const periodEnd = timeOf(START + span);
-      const paid = {
-        amountGross: gross,
-        amountNet: gross,
-        creditSpent: credit,
-        isRefundPending: false,
-        coversFrom,
-        periodEnd,
-      };
-      const refunded = back < gross ? back : 0n;
-      const unused = unusedPart({ ...paid, refunded }, START + passed);
-      const used = gross + credit - refunded - unused;
-      t.ok(unused >= 0n && used >= 0n);
-      if (passed >= span) t.equal(unused, 0n);
-      else t.equal(unused, ((gross + credit - refunded) * (span - passed)) / span);
-      return true;
-    }),
-    { numRuns: 200 },
-  );
-  const whole = {
-    ...{ amountGross: 100n, amountNet: 99n, creditSpent: 0n, refunded: 99n },
-    isRefundPending: false,
-  };
-  const time = { coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) };
-  t.equal(unusedPart({ ...whole, ...time }, START + 5n), 0n, 'refunded in full');
-  const mixed = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 900n };
-  t.equal(unusedPart({ ...mixed, refunded: 98n }, START + 5n), 451n, 'the cash in part');
-  t.equal(unusedPart({ ...mixed, refunded: 99n }, START + 5n), 450n, 'a refund leaves the credit');
-  t.end();
-});
+void t.test(
+  'property: the unused part of a payment is counted by seconds, rounded down, less refunds',
+  (t) => {
+    const seconds = fc.bigInt({ min: 1n, max: 31_536_000n });
+    const money = fc.bigInt({ min: 0n, max: 2n ** 60n });
+    fc.assert(
+      fc.property(seconds, seconds, money, money, money, (span, passed, gross, credit, back) => {
+        const coversFrom = timeOf(START);
+        const periodEnd = timeOf(START + span);
+        const paid = {
+          amountGross: gross,
+          amountNet: gross,
+          creditSpent: credit,
+          isRefundPending: false,
+          coversFrom,
+          periodEnd,
+        };
+        const refunded = back < gross ? back : 0n;
+        const unused = unusedPart({ ...paid, refunded }, START + passed);
+        const used = gross + credit - refunded - unused;
+        t.ok(unused >= 0n && used >= 0n);
+        if (passed >= span) t.equal(unused, 0n);
+        else t.equal(unused, ((gross + credit - refunded) * (span - passed)) / span);
+        return true;
+      }),
+      { numRuns: 200 },
+    );
+    const whole = {
+      ...{ amountGross: 100n, amountNet: 99n, creditSpent: 0n, refunded: 99n },
+      isRefundPending: false,
+    };
+    const time = { coversFrom: timeOf(START), periodEnd: timeOf(START + 10n) };
+    t.equal(unusedPart({ ...whole, ...time }, START + 5n), 0n, 'refunded in full');
+    const mixed = { ...time, amountGross: 100n, amountNet: 99n, creditSpent: 900n };
+    t.equal(unusedPart({ ...mixed, refunded: 98n }, START + 5n), 451n, 'the cash in part');
+    t.equal(
+      unusedPart({ ...mixed, refunded: 99n }, START + 5n),
+      450n,
+      'a refund leaves the credit',
+    );
+    t.end();
+  },
+);
 
-void t.test('property: a credit leaves nothing or at least the minimum to collect', (t) => {
+void t.test('property: a credit leaves either nothing or at least the minimum to collect', (t) => {
   const money = fc.bigInt({ min: 0n, max: 10_000n });
   fc.assert(
     fc.property(money, money, fc.bigInt({ min: 0n, max: 200n }), (credit, due, minimum) => {

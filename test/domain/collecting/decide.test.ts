@@ -939,7 +939,7 @@ const step = fc.record({
 });
 
 void t.test(
-  'any sequence of events: one payment a period, none after an end, each event once, books equal the chain',
+  'any sequence of events: one payment a period, none after an end, and books that equal the chain',
   async (t) => {
     const outcomes = new Set<string>();
     fc.assert(
@@ -1006,7 +1006,7 @@ void t.test(
   },
 );
 
-void t.test('state older than the row’s observed slot is ignored', async (t) => {
+void t.test('a state older than the row’s observed slot is ignored', async (t) => {
   const world = newWorld('wallet');
   const row = { ...world.row, observedSlot: 11n };
   const cancelled = { ...world.account!, expiresAt: START + 20n };
@@ -1033,7 +1033,7 @@ void t.test(
 );
 
 void t.test(
-  'an account that only the registration has read is not closed within two minutes, nor by state of the same slot',
+  'an account that only the registration has read is not ended within two minutes',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), subscription: null };
@@ -1160,7 +1160,7 @@ void t.test('a live registration gets the identity of the account that it collec
 });
 
 void t.test(
-  'without a treasury that can receive, the net is collected and the fee owed; one endpoint does not suffice',
+  'without a treasury that can receive, the net is collected and the fee owed',
   async (t) => {
     const world = newWorld('wallet');
     const view = { ...viewOf(world), treasuryTokens: null };
@@ -1283,7 +1283,7 @@ void t.test(
 );
 
 void t.test(
-  'a pull that no history shows delays later periods for eight look-ups, and its own period permanently',
+  'a pull that no history shows delays later periods for eight look-ups, its own period for good',
   async (t) => {
     const world = newWorld('wallet');
     t.ok(pullOnChain(world, terms.amount, 0n, 'foreign'));
@@ -1462,7 +1462,7 @@ void t.test(
 );
 
 void t.test(
-  'the first pull in a period that was covered without a payment pays it; the next one is a further pull',
+  'the first pull in a period that needed no payment pays it; the next one is a further pull',
   async (t) => {
     const world = newWorld('wallet');
     const paidThrough = timeOf(world.account!.periodStart + length);

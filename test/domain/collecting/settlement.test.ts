@@ -144,7 +144,7 @@ async function stored(sql: Sql, id: string) {
 }
 
 void t.test(
-  'a commit does not write a row that has no other change, and keeps its observed slot',
+  'a commit does not write an unchanged row, which keeps its observed slot',
   async (t) => {
     const { sql } = await testDatabase(t);
     const id = await subscription(sql);

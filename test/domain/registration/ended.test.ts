@@ -25,7 +25,7 @@ const live: EarlierRegistration = {
 };
 const ended = { ...live, status: 'cancelled', stoppedAt } as const;
 
-void t.test('only a registration of this account has ended with it', (t) => {
+void t.test('only a registration of the same account ended with it', (t) => {
   t.equal(endOf(undefined, account), undefined);
   t.equal(endOf(live, account), undefined);
   const end = { id: 'one', at: stoppedAt, isReplaced: false, isReinstated: false };
@@ -39,23 +39,29 @@ void t.test('only a registration of this account has ended with it', (t) => {
   t.end();
 });
 
-void t.test('a reinstated registration counts for a wallet that cannot sign in', (t) => {
-  const reinstated = { ...ended, reinstatedAt: stoppedAt };
-  t.equal(endOf(reinstated, account)?.isReinstated, false);
-  t.equal(endOf({ ...reinstated, subscriberWallet: multisig }, account)?.isReinstated, true);
-  t.equal(endOf({ ...ended, subscriberWallet: multisig }, account)?.isReinstated, false);
-  t.end();
-});
+void t.test(
+  'after a reinstatement the account of a wallet that cannot sign in may be registered again',
+  (t) => {
+    const reinstated = { ...ended, reinstatedAt: stoppedAt };
+    t.equal(endOf(reinstated, account)?.isReinstated, false);
+    t.equal(endOf({ ...reinstated, subscriberWallet: multisig }, account)?.isReinstated, true);
+    t.equal(endOf({ ...ended, subscriberWallet: multisig }, account)?.isReinstated, false);
+    t.end();
+  },
+);
 
-void t.test('offers count after the end, or after the registration of another account', (t) => {
-  t.equal(offersCountAfter(undefined, account), null);
-  t.equal(offersCountAfter(ended, account), stoppedAt);
-  t.equal(offersCountAfter(ended, { ...account, initId: 8n }), createdAt);
-  t.equal(offersCountAfter(live, { ...account, initId: 8n }), createdAt);
-  t.end();
-});
+void t.test(
+  'offers count if they are newer than the end, or than another account’s registration',
+  (t) => {
+    t.equal(offersCountAfter(undefined, account), null);
+    t.equal(offersCountAfter(ended, account), stoppedAt);
+    t.equal(offersCountAfter(ended, { ...account, initId: 8n }), createdAt);
+    t.equal(offersCountAfter(live, { ...account, initId: 8n }), createdAt);
+    t.end();
+  },
+);
 
-void t.test('a decision stands for the account and the state that a keeper has judged', (t) => {
+void t.test('a judgement is valid only for the account and the state that the keeper read', (t) => {
   const judged = (newest?: EarlierRegistration) => ({
     newest,
     account: { ...account, periodHours: 720n },

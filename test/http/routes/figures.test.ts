@@ -155,7 +155,7 @@ const sumOf = (rows: readonly Transaction[]): Money =>
     .reduce(add, nothing);
 
 void t.test(
-  'list, export and analytics show the transferred amounts, with trials, discounts, pauses and refunds',
+  'list, export and analytics show the transferred amounts for all kinds of payments',
   async (t) => {
     const api = await testApi(t);
     let refunded = 0;

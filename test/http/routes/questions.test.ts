@@ -96,7 +96,7 @@ void t.test(
   },
 );
 
-void t.test('analytics take since and until, and the contract’s from and to', async (t) => {
+void t.test('analytics accepts since and until, and the contract’s from and to', async (t) => {
   const api = await testApi(t);
   const { key: token, appId } = await api.merchant();
   const path = `/merchant/apps/${appId}/analytics`;

@@ -11,7 +11,7 @@ type Sums = Record<'gross' | 'fees' | 'net' | 'refunded' | 'netAfterRefunds', st
 };
 type Statement = Sums & { daily: (Sums & { date: string })[] };
 
-void t.test('a month in days, lines and all, equal to analytics', async (t) => {
+void t.test('a statement of a month has days and lines that equal analytics', async (t) => {
   const api = await testApi(t);
   const { sql } = api;
   const merchant = await api.merchant();
@@ -111,7 +111,7 @@ void t.test('a month in days, lines and all, equal to analytics', async (t) => {
   t.equal((await api.call('GET', path, { token: other.token })).status, 403);
 });
 
-void t.test('lines within a millisecond of the end of a page come once', async (t) => {
+void t.test('lines within a millisecond of the end of a page are listed once', async (t) => {
   const api = await testApi(t);
   const { sql } = api;
   const merchant = await api.merchant();

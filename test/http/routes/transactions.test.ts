@@ -104,7 +104,7 @@ void t.test(
 );
 
 void t.test(
-  'a further payment of a period is marked in the list, alone and for the subscriber, and counts in the sums',
+  'a further payment of a period is marked in all lists and counts in the sums',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();
@@ -139,7 +139,7 @@ void t.test(
 );
 
 void t.test(
-  'pages continue by payment time and id, and are stable while newer payments are added',
+  'pages are ordered by payment time and id, and stable while newer payments are added',
   async (t) => {
     const api = await testApi(t);
     const merchant = await api.merchant();

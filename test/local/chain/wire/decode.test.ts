@@ -146,7 +146,7 @@ void t.test('a version 0 transaction decodes with its table lookups', async (t) 
   );
 });
 
-void t.test('a transaction names its own keys and no other bytes', async (t) => {
+void t.test('a transaction lists its own keys and no other bytes', async (t) => {
   const instructions = [transfer, cosigned];
   const message = new TransactionMessage({
     payerKey: payer.publicKey,
@@ -244,7 +244,7 @@ void t.test('the fee equals LiteSVM’s charge', async (t) => {
   }
 });
 
-void t.test('LiteSVM accepts all bytes that decode, without an end of the process', async (t) => {
+void t.test('LiteSVM accepts all bytes that decode without ending the process', async (t) => {
   const chain = openChain(0, undefined);
   airdrop(chain, payer.publicKey.toBase58(), 10n ** 12n);
   const latest = base58(chain.blocks.at(-2)!.hash);

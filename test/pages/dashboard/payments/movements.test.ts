@@ -2,7 +2,7 @@
 import t from 'tap';
 import { movementsOf } from '../../../../src/pages/dashboard/payments/movements.ts';
 
-void t.test('each movement is shown once, with its sign', (t) => {
+void t.test('each movement of revenue is shown once, with its sign', (t) => {
   const figures = {
     mrrBefore: '10',
     mrrNew: '5',
