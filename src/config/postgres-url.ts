@@ -107,8 +107,8 @@ export function primaryUrl(url: string): string {
 export function withUser(url: string, user: string, password: string): string {
   const { database } = parsePostgresUrl(url);
   const { scheme, rest } = partsOf(url);
-  const [place, query] = splitOnce(rest, '?');
-  const [authority] = splitOnce(place, '/');
+  const [server, query] = splitOnce(rest, '?');
+  const [authority] = splitOnce(server, '/');
   const others = (query ?? '')
     .split('&')
     .filter((pair) => !/^(user|password|dbname)?(=|$)/.test(pair));
@@ -152,8 +152,8 @@ function parametersOf(url: string): Parameters {
     set('user', user);
     set('password', password);
   }
-  const [place, query] = splitOnce(rest, '?');
-  const [authority, database = ''] = splitOnce(place, '/');
+  const [server, query] = splitOnce(rest, '?');
+  const [authority, database = ''] = splitOnce(server, '/');
   const entries = authority.split(',').map(readAuthority);
   // Without this check, the first part of a password with a "/" would count as a host and a port,
   // which later messages name.
@@ -166,9 +166,9 @@ function parametersOf(url: string): Parameters {
   set('dbname', database);
   for (const pair of (query ?? '').split('&').filter((text) => text !== '')) {
     const [name, value] = splitOnce(pair, '=');
-    const known = decode(name);
-    check(known, value === undefined ? undefined : decode(value));
-    set(known, value ?? '');
+    const parameter = decode(name);
+    check(parameter, value === undefined ? undefined : decode(value));
+    set(parameter, value ?? '');
   }
   return parameters;
 }

@@ -311,8 +311,8 @@ function literal(text: string): string {
 }
 
 /**
- * Trims externalId in the request's body and query, before they are validated: a customer is one
- * person whatever spaces stand around its id.
+ * Trims externalId in the request's body and query, before they are validated: an id with spaces
+ * around it names the same customer.
  */
 function trimExternalId({ body, query }: Pick<FastifyRequest, 'body' | 'query'>): void {
   for (const fields of [body, query])

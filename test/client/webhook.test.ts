@@ -24,7 +24,7 @@ function signed(
 ): Record<string, string> {
   const flat = signedHeaders([signingKeys(key)], id, at, body);
   return Object.fromEntries(
-    flat.flatMap((name, place) => (place % 2 === 0 ? [[name, flat[place + 1]!]] : [])),
+    flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]!]] : [])),
   );
 }
 
@@ -135,7 +135,7 @@ void t.test(
     const previous = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=';
     const flat = signedHeaders([signingKeys(secret), signingKeys(previous)], 'e1', seconds, text);
     const headers = Object.fromEntries(
-      flat.flatMap((name, place) => (place % 2 === 0 ? [[name, flat[place + 1]!]] : [])),
+      flat.flatMap((name, index) => (index % 2 === 0 ? [[name, flat[index + 1]!]] : [])),
     );
     t.equal(fault(text, headers), undefined);
     t.equal(fault(text, headers, previous), undefined);
@@ -182,9 +182,9 @@ void t.test('the signature is over the raw body: a re-serialised body is refused
     fc.asyncProperty(
       fc.nat(Buffer.byteLength(text) - 1),
       fc.integer({ min: 1, max: 255 }),
-      async (place, flip) => {
+      async (index, flip) => {
         const changed = Buffer.from(text);
-        changed.writeUInt8(changed.readUInt8(place) ^ flip, place);
+        changed.writeUInt8(changed.readUInt8(index) ^ flip, index);
         return fault(changed, headers) === 'bad_signature';
       },
     ),

@@ -44,14 +44,14 @@ void t.test(
       writeFileSync(file, text);
       const script = `set -a; . '${file}'; printf '%s\\0' ${printed}`;
       const out = execFileSync('/bin/sh', ['-euc', script], { cwd: dir, encoding: 'utf8' });
-      return Object.fromEntries(names.map((name, place) => [name, out.split('\0')[place]]));
+      return Object.fromEntries(names.map((name, index) => [name, out.split('\0')[index]]));
     };
     const unit = fc.constantFrom(...Array.from(`aé \t\n\r'"\\$\`#;&|<>(){}*?!~=`), '$(id)', '"\'');
     const value = fc.string({ unit, maxLength: 12 });
     const values = fc.tuple(value, value, value);
     fc.assert(
       fc.property(values, (some) => {
-        const given = Object.fromEntries(names.map((name, place) => [name, some[place] ?? '']));
+        const given = Object.fromEntries(names.map((name, index) => [name, some[index] ?? '']));
         const text = environmentText(given);
         t.same(parseEnvironmentFile(text), given);
         t.same(bySh(text), given, text);

@@ -93,7 +93,7 @@ void t.test('rent is checked in turns of merchants', async (t) => {
   const { sql } = await testDatabase(t, { max: 2 });
   const { stranger, honest } = await twoMerchants(sql);
   const out = async ({ id }: typeof honest, count: number, days: number) => {
-    for (let place = 0; place < count; place += 1) {
+    for (let index = 0; index < count; index += 1) {
       const [transaction] = await sql<{ id: string }[]>`
         insert into transactions (signature, last_valid_block_height, state)
         values (sha512(${randomAddress()}::bytea), 1, 'landed') returning id`;
@@ -121,11 +121,11 @@ async function insertOffers(
   count: number,
 ) {
   const planId = await insertPlan(sql, of);
-  for (let place = 0; place < count; place += 1)
+  for (let index = 0; index < count; index += 1)
     await sql`
       insert into offers (wallet, blockhash, message, last_valid_block_height,
         purpose, plan_id, subscription_pda)
-      values (${randomAddress()}, 'hash', '\\x00', 1, 'subscribe', ${planId}, ${`${of.id}${place}`})`;
+      values (${randomAddress()}, 'hash', '\\x00', 1, 'subscribe', ${planId}, ${`${of.id}${index}`})`;
 }
 
 void t.test('unregistered subscriptions are processed in turns of merchants', async (t) => {

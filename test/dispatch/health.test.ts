@@ -79,14 +79,14 @@ void t.test('the health sums of several dispatchers, written in any order, add u
     [succeeded(7.5), 8, 'timeout'],
     [succeeded(9), null, 'timeout'],
   ];
-  for (const [place, [given, since, lastError]] of steps.entries()) {
+  for (const [index, [given, since, lastError]] of steps.entries()) {
     await addHealth(own, [given]);
     const endpoint = await findEndpoint(sql, app.endpointId);
-    t.match(endpoint, { lastError }, `step ${place}`);
+    t.match(endpoint, { lastError }, `step ${index}`);
     t.equal(
       endpoint?.failingSince?.getTime() ?? null,
       since === null ? null : at(since),
-      `${place}`,
+      `${index}`,
     );
   }
   const [hours] =

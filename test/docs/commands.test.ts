@@ -114,7 +114,7 @@ const pictures = ['', 'mermaid', 'http'];
 void t.test('every block of code has a test that runs it', async (t) => {
   for (const page of await pages()) {
     const fences = [...(await readPage(page)).matchAll(/^```(\w*)/gm)]
-      .filter((_, place) => place % 2 === 0)
+      .filter((_, index) => index % 2 === 0)
       .map(([, language = '']) => language);
     const code = fences.filter((language) => !pictures.includes(language));
     t.same(

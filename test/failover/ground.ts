@@ -188,8 +188,8 @@ async function startMachines(
 ): Promise<[Machine, Machine]> {
   await mkdir(join(directory, 'logs'));
   const ports = await freePorts(8);
-  const started = MACHINES.map(async (name, place) => {
-    const [apiPort, ...metricsPorts] = ports.slice(place * 4) as [number, ...number[]];
+  const started = MACHINES.map(async (name, index) => {
+    const [apiPort, ...metricsPorts] = ports.slice(index * 4) as [number, ...number[]];
     const metricsUrls = Object.fromEntries(
       KINDS.map((kind, n) => [kind, `http://127.0.0.1:${metricsPorts[n] ?? 0}`]),
     ) as Machine['metricsUrls'];

@@ -174,13 +174,13 @@ void t.test('four processes on one Postgres share limits, keys and effects', asy
     `a revoked key is 401 with the very next request, at each process: ${revocations} times`,
     async (t) => {
       const perMerchant = 100;
-      let place = 0;
+      let index = 0;
       const merchants = await Promise.all(
         Array.from({ length: Math.ceil(revocations / perMerchant) }, () => newMerchant(sql, 'pro')),
       );
       const worker = async () => {
-        while (place < revocations) {
-          const n = (place += 1);
+        while (index < revocations) {
+          const n = (index += 1);
           const { token, newKey } = merchants[Math.floor((n - 1) / perMerchant)]!;
           const { key, id } = await newKey();
           // Each has seen the key just now, and requests with it are under way while it is revoked.
@@ -212,7 +212,7 @@ void t.test('four processes on one Postgres share limits, keys and effects', asy
         }
       };
       await Promise.all(Array.from({ length: 8 }, worker));
-      t.equal(place, Math.max(place, revocations));
+      t.equal(index, Math.max(index, revocations));
     },
   );
 

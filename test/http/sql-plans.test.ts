@@ -85,9 +85,9 @@ async function planOf(
     }
     /** Its text, with the values that it adds. */
     text(values: Parameters<typeof literal>[0][]): string {
-      return this.strings.reduce((all, part, place) => {
-        const value = this.given[place - 1];
-        if (place === 0) return part;
+      return this.strings.reduce((all, part, index) => {
+        const value = this.given[index - 1];
+        if (index === 0) return part;
         if (value instanceof Part) return `${all}${value.text(values)}${part}`;
         if (Array.isArray(value) && value[0] instanceof Part)
           return `${all}${(value as Part[]).map((one) => one.text(values)).join(' ')}${part}`;
@@ -451,7 +451,7 @@ void t.test(`lists read few rows in tables of ${rows} rows`, { timeout: 3_000_00
     others: plainLists,
     replays,
   })) {
-    const chosen = lists.filter((_, place) => !small || lists.length < 50 || place % 5 === 0);
+    const chosen = lists.filter((_, index) => !small || lists.length < 50 || index % 5 === 0);
     await t.test(`${name}: ${chosen.length} lists`, async (t) => {
       for (const list of chosen) {
         for (const mode of ['force_custom_plan', 'force_generic_plan'] as const) {

@@ -156,7 +156,7 @@ async function open<D extends Database>(
     { amount: 0 },
   ]);
   const metricsUrls = Object.fromEntries(
-    names.map((name, place) => [name, `http://127.0.0.1:${ports[place] ?? 0}`]),
+    names.map((name, index) => [name, `http://127.0.0.1:${ports[index] ?? 0}`]),
   ) as Ground['metricsUrls'];
   const databaseUrls = Object.fromEntries(
     await Promise.all(names.map(async (name) => [name, await urlOf(name, postgresWire.port)])),

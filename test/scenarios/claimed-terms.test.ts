@@ -89,9 +89,9 @@ void t.test('of two concurrent claims with a trial only one gets the trial', asy
     const pdas = [await stage.open(plan, buyer.keypair), await stage.open(other, buyer.keypair)];
     await registered(stage, buyer, 2);
     const claims = await Promise.all(
-      [plan, other].map(async ({ id: planId }, place) => {
+      [plan, other].map(async ({ id: planId }, index) => {
         const session = await merchant.session({ planId, trialHours: 48 });
-        return { planId, subscriptionPda: pdas[place]!, checkoutSessionId: session.id };
+        return { planId, subscriptionPda: pdas[index]!, checkoutSessionId: session.id };
       }),
     );
     const answers = await Promise.all(

@@ -26,8 +26,8 @@ async function aheadKeeper(t: Test, stage: Stage, { beside, bare = false }: Endp
     const addresses = params[0] as string[];
     if (addresses.join() === CLOCK_SYSVAR) reads += 1;
     const { value, ...rest } = result as { value: ({ data: [string, string] } | null)[] };
-    const told = value.map((account, place) => {
-      if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
+    const told = value.map((account, index) => {
+      if (account === null || addresses[index] !== CLOCK_SYSVAR) return account;
       const data = Buffer.from(account.data[0], 'base64');
       data.writeBigInt64LE(data.readBigInt64LE(32) + AHEAD, 32);
       return { ...account, data: [data.toString('base64'), 'base64'] };

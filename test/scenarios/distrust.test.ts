@@ -16,15 +16,15 @@ type Sickness = (accounts: Answered['value'], addresses: readonly string[]) => A
 
 const withoutAny: Sickness = (accounts) => accounts.map(() => null);
 const withoutAnyButClock: Sickness = (accounts, addresses) =>
-  accounts.map((account, place) => (addresses[place] === CLOCK_SYSVAR ? account : null));
+  accounts.map((account, index) => (addresses[index] === CLOCK_SYSVAR ? account : null));
 /** Every hundredth account is missing, a different one each time. */
 const withoutOneInAHundred = (): Sickness => {
   let read = 0;
   return (accounts) => accounts.map((account) => ((read += 1) % 100 === 0 ? null : account));
 };
 const aDayAhead: Sickness = (accounts, addresses) =>
-  accounts.map((account, place) => {
-    if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
+  accounts.map((account, index) => {
+    if (account === null || addresses[index] !== CLOCK_SYSVAR) return account;
     const data = Buffer.from(account.data[0], 'base64');
     data.writeBigInt64LE(data.readBigInt64LE(32) + 86_400n, 32);
     return { ...account, data: [data.toString('base64'), 'base64'] };

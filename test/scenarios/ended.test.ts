@@ -403,11 +403,11 @@ async function subscribeOffCurve(stage: ApiStage, plan: Plan): Promise<Keypair> 
     { ...subscription, owner: 3, bumpAt: 2 },
     { ...authority, owner: 1, bumpAt: 97 },
   ];
-  for (const [place, copy] of copies.entries()) {
-    const data = Buffer.from(accounts[place]!.data);
+  for (const [index, copy] of copies.entries()) {
+    const data = Buffer.from(accounts[index]!.data);
     data.set(addressBytes(address), copy.owner);
     data.writeUInt8(copy.bump, copy.bumpAt);
-    const lamports = Number(accounts[place]!.lamports);
+    const lamports = Number(accounts[index]!.lamports);
     const account = { lamports, data: data.toString('hex'), owner: programId };
     await net.rpc('surfnet_setAccount', copy.address, account);
   }

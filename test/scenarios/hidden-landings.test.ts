@@ -30,8 +30,8 @@ async function flood(stage: ApiStage, address: string) {
     async () => (await stage.rpc.getMultipleAccounts([stranger.address])).accounts[0] !== null,
   );
   const { blockhash } = await stage.rpc.getLatestBlockhash();
-  for (let place = 0; place < 11; place += 1) {
-    const instruction = naming(stranger.address, [address], BigInt(place + 1));
+  for (let index = 0; index < 11; index += 1) {
+    const instruction = naming(stranger.address, [address], BigInt(index + 1));
     const unsigned = unsignedTransaction(stranger.address, [instruction], blockhash);
     await stage.rpc.sendTransaction(Buffer.from(addSignature(stranger, unsigned), 'base64'));
   }

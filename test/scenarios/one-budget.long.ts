@@ -77,9 +77,9 @@ void t.test('keepers and serves at one RPC provider each stay within their own r
       return (JSON.parse(line) as { address: string }).address;
     }),
   );
-  const offers = Array.from({ length: 30 }, async (_, place) => {
+  const offers = Array.from({ length: 30 }, async (_, index) => {
     const post = async (path: string, body: unknown, token?: string) => {
-      const response = await fetch(`${addresses[place % 3] ?? ''}${path}`, {
+      const response = await fetch(`${addresses[index % 3] ?? ''}${path}`, {
         method: 'POST',
         headers: {
           'content-type': 'application/json',

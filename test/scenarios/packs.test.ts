@@ -20,7 +20,7 @@ async function subscribed(t: Test, count: number) {
   const stage = await startStage(t, { blockMs: 0 });
   const plans = [await stage.plan(), await stage.plan({ amount: 7_000_000n })];
   const subscriptions = await Promise.all(
-    Array.from({ length: count }, (_, place) => stage.subscriber(plans[place % 2]!)),
+    Array.from({ length: count }, (_, index) => stage.subscriber(plans[index % 2]!)),
   );
   return { stage, subscriptions };
 }
@@ -69,7 +69,7 @@ void t.test(
     t.equal(new Set(parts.taken.map(({ attempt }) => attempt.signature)).size, 1);
     t.same(
       parts.taken.map(({ attempt }) => attempt.position).sort((a, b) => a - b),
-      Array.from({ length: 10 }, (_, place) => place),
+      Array.from({ length: 10 }, (_, index) => index),
     );
     const lamports = Number(transactionFee(first!.attempt.transaction));
     t.ok(lamports < 6_000, `${lamports} lamports for ten payments`);
@@ -173,7 +173,7 @@ void t.test(
         const parts = stage.parts();
         for (const gone of [first, second, []]) {
           await parts.collect();
-          for (const place of gone) await setBalance(stage, subscriptions[place]!, 1);
+          for (const index of gone) await setBalance(stage, subscriptions[index]!, 1);
           stage.net.mineBlocks();
           await settle(stage, parts);
         }
@@ -182,11 +182,11 @@ void t.test(
           if (parts.taken.length === 0) break;
           await settle(stage, parts);
         }
-        for (const [place, one] of subscriptions.entries()) {
+        for (const [index, one] of subscriptions.entries()) {
           const { status } = await stage.row(one);
           const paid = (await stage.payments(one)).filter((p) => p.status === 'succeeded').length;
           // A payer that was charged before its balance was set to 1 has paid.
-          t.ok(poor.has(place) ? paid <= 1 : paid === 1, `${place}: ${paid} ${status}`);
+          t.ok(poor.has(index) ? paid <= 1 : paid === 1, `${index}: ${paid} ${status}`);
           t.equal(status, paid === 1 ? 'active' : 'past_due');
           await paidOnce(t, stage, one, paid);
         }
@@ -354,8 +354,8 @@ for (const [name, limit] of [
       await paidOnce(t, stage, stranger);
       const rows = await Promise.all(subscriptions.map((some) => stage.row(some)));
       t.same(rows.map(({ status }) => status).sort(), ['active', 'past_due', 'past_due']);
-      for (const [place, { status }] of rows.entries()) {
-        const payments = await stage.payments(subscriptions[place]!);
+      for (const [index, { status }] of rows.entries()) {
+        const payments = await stage.payments(subscriptions[index]!);
         t.match(payments, [
           status === 'active'
             ? { status: 'succeeded' }

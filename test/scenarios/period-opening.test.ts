@@ -14,8 +14,8 @@ const ahead: Rewrite = (method, params, result) => {
   if (method !== 'getMultipleAccounts') return result;
   const addresses = params[0] as string[];
   const { value, ...rest } = result as { value: ({ data: [string, string] } | null)[] };
-  const told = value.map((one, place) => {
-    if (one === null || addresses[place] !== CLOCK_SYSVAR) return one;
+  const told = value.map((one, index) => {
+    if (one === null || addresses[index] !== CLOCK_SYSVAR) return one;
     const data = Buffer.from(one.data[0], 'base64');
     data.writeBigInt64LE(data.readBigInt64LE(32) + AHEAD, 32);
     return { ...one, data: [data.toString('base64'), 'base64'] };

@@ -49,8 +49,8 @@ async function checkRegistered(t: Test, scene: Scene, pulls: number) {
   await stage.quiet();
   const old = await stage.payments(first);
   t.equal(old.length, 1 + pulls);
-  for (const [place, { amountCredited }] of old.entries())
-    if (place === 0) t.ok(near(amountCredited, BigInt(shown.credit)), 'the rest of the old period');
+  for (const [index, { amountCredited }] of old.entries())
+    if (index === 0) t.ok(near(amountCredited, BigInt(shown.credit)), 'the rest of the old period');
     else t.equal(amountCredited, SMALL, 'all of a period that began after the change');
   const [paid] = await stage.payments(await newest(large));
   const pulled = SMALL * BigInt(pulls);

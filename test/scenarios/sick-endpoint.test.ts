@@ -40,8 +40,8 @@ function statuses(change: Change) {
     if (method !== 'getSignatureStatuses') return result;
     const { context, value } = result as { context: { slot: number }; value: (Status | null)[] };
     asked += value.length;
-    const told = value.map((status, place) =>
-      change(status, context.slot, (signatures as string[])[place]!),
+    const told = value.map((status, index) =>
+      change(status, context.slot, (signatures as string[])[index]!),
     );
     return { context, value: told };
   };

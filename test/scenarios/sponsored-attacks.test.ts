@@ -138,8 +138,8 @@ void t.test(
     const { sponsor } = stage.sponsor();
     await sponsor.turn(true);
     const found = await decisions(stage);
-    for (const [place, columns] of forged.entries()) {
-      const decided = found.find(({ offerId }) => offerId === offers[place]);
+    for (const [index, columns] of forged.entries()) {
+      const decided = found.find(({ offerId }) => offerId === offers[index]);
       // Another sponsor's offers are left to it.
       if ('sponsor' in columns) t.equal(decided, undefined);
       else t.equal(decided?.state, 'refused', JSON.stringify(columns));

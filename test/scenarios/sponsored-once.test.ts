@@ -59,10 +59,10 @@ void t.test(
       async (t) => {
         const [one] = await on.subscribes(on.order(a));
         const verbs: Verb[] = ['cancel', 'resume', 'approval/revoke', 'repair', 'cancel', 'close'];
-        for (const [place, verb] of verbs.entries()) {
+        for (const [index, verb] of verbs.entries()) {
           if (verb === 'close') stage.passHours(721);
           const offers = [await on.asks(one!, verb), await on.asks(one!, verb)];
-          t.same(await together(one!, offers), ['landed', 'under_way'], `${place}: ${verb}`);
+          t.same(await together(one!, offers), ['landed', 'under_way'], `${index}: ${verb}`);
           // What held here is taken back, so that the next step is possible.
           await stage.sql`update subscriptions set cancel_requested_at = null,
         cancel_requested_by = null where id = ${one!.id} and status = 'active'`;

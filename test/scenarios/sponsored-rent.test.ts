@@ -125,11 +125,11 @@ void t.test('rent counts as returned only if two endpoints show it', async (t) =
     const result = await forward(seen, response, request);
     if (seen.method !== 'getMultipleAccounts') return result;
     const { context, value } = result as { context: { slot: number }; value: unknown[] };
-    const isClock = (place: number) =>
-      String((seen.params[0] as string[])[place]).startsWith('Sys');
+    const isClock = (index: number) =>
+      String((seen.params[0] as string[])[index]).startsWith('Sys');
     return {
       context: { ...context, slot: slotOf(context.slot) },
-      value: value.map((account, place) => (isClock(place) ? account : null)),
+      value: value.map((account, index) => (isClock(index) ? account : null)),
     };
   });
   const keeper = (...urls: string[]) => {

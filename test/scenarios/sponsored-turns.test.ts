@@ -28,21 +28,21 @@ void t.test(
     const { decision, sponsor } = on;
     const [ours, theirs] = [await on.plan(), await on.plan()];
     const others = [theirs, await on.plan(), await on.plan(), await on.plan(), await on.plan()];
-    const floods: Record<string, (place: number) => [Plan, string]> = {
+    const floods: Record<string, (index: number) => [Plan, string]> = {
       'of one address': () => [theirs, '10.1.0.1'],
-      'of one merchant at many addresses': (place) => [theirs, `10.2.0.${place}`],
-      'of one address at many merchants': (place) => [others[place % others.length]!, '10.3.0.1'],
-      'of one IPv6 network at many merchants': (place) => [
-        others[place % others.length]!,
-        `2001:db8:4:${place}::1`,
+      'of one merchant at many addresses': (index) => [theirs, `10.2.0.${index}`],
+      'of one address at many merchants': (index) => [others[index % others.length]!, '10.3.0.1'],
+      'of one IPv6 network at many merchants': (index) => [
+        others[index % others.length]!,
+        `2001:db8:4:${index}::1`,
       ],
     };
     let buyers = 0;
     for (const [name, flood] of Object.entries(floods))
       await t.test(name, async (t) => {
         const handed = [];
-        for (let place = 0; place < 6; place += 1)
-          handed.push(await handsOver(on, ...flood(place)));
+        for (let index = 0; index < 6; index += 1)
+          handed.push(await handsOver(on, ...flood(index)));
         t.ok(await sponsor.decide());
         buyers += 1;
         const honest = await handsOver(on, ours, `10.9.0.${buyers}`);

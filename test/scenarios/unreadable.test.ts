@@ -55,8 +55,8 @@ async function setUp(t: Test, endpoints = 2) {
   /** One transaction of each bad kind that names these accounts. */
   const spam = async (...accounts: string[]) => {
     const sent: string[] = [];
-    for (const [place, ailment] of BAD.entries())
-      sent.push(await junk(accounts, ailment)(BigInt(place + 1)));
+    for (const [index, ailment] of BAD.entries())
+      sent.push(await junk(accounts, ailment)(BigInt(index + 1)));
     return sent;
   };
   return { stage, plan, subscription, ails, rpc, rpcUrls, stranger, spam };
@@ -113,7 +113,7 @@ void t.test(
           .reverse(),
       };
     };
-    const named = junk.map((signature, place) => [signature, REASONS[place]]);
+    const named = junk.map((signature, index) => [signature, REASONS[index]]);
     t.same(await find(), { pulls: [pull], unreadable: named });
     t.same(
       rpc.health().map(({ failures }) => failures),
@@ -454,7 +454,7 @@ void t.test(
     stage.net.mineBlocks(40);
     const signatures = [late.attempt.signature, soon.attempt.signature];
     const { statuses } = await stage.rpc.getSignatureStatuses(signatures);
-    const batch = [late, soon].map((one, place) => ({ ...one, status: statuses[place]! }));
+    const batch = [late, soon].map((one, index) => ({ ...one, status: statuses[index]! }));
     t.same((await resolver.landed(batch)).unknown, [batch[0]]);
     t.match(await stage.payments(other), [{ amountGross: AMOUNT, source: 'keeper' }]);
     t.equal((await resolver.landed([{ ...batch[0]!, settleTries: 4 }])).done.length, 1);
@@ -514,8 +514,8 @@ void t.test(
         .then((found) => ({ logs: found.meta.logMessages, slot: BigInt(found.slot) }));
       notices.takeTransaction({ signature, slot, logs });
     };
-    for (const [place, ailment] of BAD.entries()) {
-      const build = place % 2 === 0 ? initAuthority : closeAuthority;
+    for (const [index, ailment] of BAD.entries()) {
+      const build = index % 2 === 0 ? initAuthority : closeAuthority;
       const junk = await stage.send([stranger], [build(programId, user(stranger.address))]);
       ails.set(junk, ailment);
       await notify(junk);

@@ -105,8 +105,8 @@ void t.test(
     await nextBlockhash(stage);
     const { blockhash } = await stage.rpc.getLatestBlockhash();
     const bytes = Buffer.from(transaction, 'base64');
-    const place = bytes.indexOf(bs58.decode(offer!.blockhash));
-    bytes.set(bs58.decode(blockhash), place);
+    const index = bytes.indexOf(bs58.decode(offer!.blockhash));
+    bytes.set(bs58.decode(blockhash), index);
     const amount = await charged(async () => {
       await stage.land(buyer.keypair, bytes.toString('base64'));
       await registered(stage, buyer, 2);

@@ -68,8 +68,8 @@ void t.test(
     const { context } = stage.parts({
       getMultipleAccounts: async (addresses, options) => {
         const found = await stage.rpc.getMultipleAccounts(addresses, options);
-        const accounts = found.accounts.map((account, place) => {
-          if (account === null || addresses[place] !== CLOCK_SYSVAR) return account;
+        const accounts = found.accounts.map((account, index) => {
+          if (account === null || addresses[index] !== CLOCK_SYSVAR) return account;
           const data = Buffer.from(account.data);
           data.writeBigInt64LE(data.readBigInt64LE(32) - 300n, 32);
           return { ...account, data };

@@ -88,9 +88,9 @@ export async function pollStatuses(
     const signatures = batch.map(({ signature }) => signature);
     const { statuses, slot } = await rpc.getSignatureStatuses(signatures, options);
     const now = performance.now();
-    for (const [place, one] of batch.entries()) {
+    for (const [index, one] of batch.entries()) {
       one.polledAt = now;
-      see(one, statuses[place] ?? null, slot);
+      see(one, statuses[index] ?? null, slot);
     }
   }
 }
@@ -114,8 +114,8 @@ export function see(one: Followed, found: SignatureStatus | null, at: bigint): v
 }
 
 /**
- * What a status shows for certain: a success once it is confirmed, and a failure once it is final.
- * Until then a failure may be that of a fork, and the transaction may still land.
+ * Returns the outcome that a status proves: a success once it is confirmed, a failure once it is
+ * final. Until then a failure may be that of a fork, and the transaction may still land.
  */
 export function outcomeOf(status: SignatureStatus | null): 'landed' | 'failed' | undefined {
   if (status === null || status.commitment === 'processed') return undefined;

@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { examineConfig } from '../../config/config.ts';
 import { effectiveSettings, type EffectiveSetting } from '../../config/effective.ts';
-import { type CommonFlags, type Finish, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, withEnv } from '../arguments.ts';
 import { note, print, printJson } from '../terminal/print.ts';
 import { table } from '../terminal/table.ts';
 
@@ -11,7 +11,7 @@ interface PrintFlags extends CommonFlags {
   set?: boolean;
 }
 
-export function addConfig(command: Command, finish: Finish): void {
+export function addConfig(command: Command, setExitCode: SetExitCode): void {
   withEnv(
     command
       .command('print')
@@ -19,7 +19,7 @@ export function addConfig(command: Command, finish: Finish): void {
   )
     .option('--set', 'only the variables that are set')
     .option('--json', 'print one JSON object')
-    .action((flags: PrintFlags) => finish(printConfig(flags)));
+    .action((flags: PrintFlags) => setExitCode(printConfig(flags)));
 }
 
 /**

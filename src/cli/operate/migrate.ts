@@ -13,7 +13,7 @@ import { migrate, newerSchema, planMigrations } from '../../db/postgres/migrate.
 import type { Planned } from '../../db/postgres/migration-plan.ts';
 import { isLost } from '../../db/postgres/outage.ts';
 import { OperatorError } from '../../errors.ts';
-import { type CommonFlags, type Finish, wholeNumber, withEnv } from '../arguments.ts';
+import { type CommonFlags, type SetExitCode, wholeNumber, withEnv } from '../arguments.ts';
 import { print, printJson } from '../terminal/print.ts';
 import { withProgress } from '../terminal/progress.ts';
 import { record } from './recorded.ts';
@@ -27,7 +27,7 @@ interface MigrateFlags extends CommonFlags {
   wait: number;
 }
 
-export function addMigrate(command: Command, finish: Finish): void {
+export function addMigrate(command: Command, setExitCode: SetExitCode): void {
   withEnv(command)
     .option(
       '--roles <directory>',
@@ -44,7 +44,7 @@ export function addMigrate(command: Command, finish: Finish): void {
       30,
     )
     .option('--json', 'print the applied (or pending) migrations as JSON')
-    .action(async (flags: MigrateFlags) => finish(await migrateDatabase(flags)));
+    .action(async (flags: MigrateFlags) => setExitCode(await migrateDatabase(flags)));
 }
 
 /** Applies the pending migrations and prints their names. Returns the exit code. */

@@ -58,7 +58,7 @@ export interface NewSponsorship extends SponsorshipTerms {
 /**
  * Progress of an open transaction: accepted by an RPC endpoint (`sent`), or at a commitment level.
  */
-export type Seen = 'sent' | 'processed' | 'confirmed';
+export type ChainState = 'sent' | 'processed' | 'confirmed';
 
 /** Length of a lease in seconds. No other keeper claims a sponsorship during its lease. */
 const LEASE_SECONDS = 10;
@@ -150,7 +150,7 @@ export interface OpenSponsorship extends SponsorshipTerms {
   fee: bigint;
   authorityRent: bigint;
   subscriptionRent: bigint;
-  seen: Seen | null;
+  seen: ChainState | null;
   createdAt: Date;
   /** The payment attempt of a sign-up, with its amounts; null for any other purpose. */
   attempt: (SponsoredPayment & { id: string }) | null;
@@ -265,7 +265,7 @@ export async function releaseSponsorships(sql: Queryable, claimId: string): Prom
 }
 
 /** Records how far the transaction has come. */
-export async function markSeen(sql: Queryable, offerId: string, seen: Seen): Promise<void> {
+export async function markSeen(sql: Queryable, offerId: string, seen: ChainState): Promise<void> {
   await sql`update sponsorships set seen = ${seen} where offer_id = ${offerId} and state = 'open'`;
 }
 
@@ -364,7 +364,7 @@ export interface SponsoredProgress {
    */
   isOverdue: boolean;
   state: 'refused' | 'open' | 'landed' | 'failed' | 'expired' | null;
-  seen: Seen | null;
+  seen: ChainState | null;
   reason: string | null;
   subscriptionId: string | null;
   signature: string | null;

@@ -1,6 +1,6 @@
-// Reads and registers a sponsored sign-up that has landed. keeper/sponsor/settle.ts stores one
-// whose account exists. If the wallet closed the account before a keeper settled the sign-up,
-// storeGone() registers the subscription as ended, with its payment.
+// Reads and registers a sponsored sign-up that has landed. keeper/sponsor/settle.ts stores a
+// sign-up whose account exists. If the wallet closed the account before a keeper settled the
+// sign-up, storeGone() registers the subscription as ended, with its payment.
 import { randomUUID } from 'node:crypto';
 import { clockIn, planIn, subscriptionIn } from '../../chain/program/accounts.ts';
 import { CLOCK_SYSVAR } from '../../chain/program/addresses.ts';
@@ -47,7 +47,7 @@ export type SignUp = Pick<
 >;
 
 /** The accounts of a sign-up. */
-export interface Seen extends ChainView {
+export interface LandedView extends ChainView {
   /**
    * True if the sign-up replaces a subscription (change of plan) whose on-chain account is not
    * cancelled.
@@ -62,7 +62,7 @@ export async function readAccounts(
   subscriptionPda: string,
   slot: bigint,
   replaced?: ReplacedRow,
-): Promise<Seen> {
+): Promise<LandedView> {
   const addresses = [CLOCK_SYSVAR, subscriptionPda, plan.planPda];
   if (replaced !== undefined) addresses.push(replaced.subscriptionPda);
   const found = await rpc.getMultipleAccounts(addresses, {
@@ -182,7 +182,7 @@ export interface Gone {
   readonly registration: RegistrationToStore;
   readonly pull: Pull;
   /** The accounts now. If the wallet has opened another account at the address, it is ignored. */
-  readonly view: Seen;
+  readonly view: LandedView;
   /** How the payment attempt has ended, if it is still open. */
   readonly resolution?: Resolution;
 }

@@ -85,7 +85,7 @@ export function firstPayment(
   running: RunningPeriod | null,
   minimum: bigint,
 ): bigint {
-  const whole = {
+  const fullTerms = {
     ...discount,
     amount: plan.amount,
     periodHours: plan.periodHours,
@@ -93,8 +93,12 @@ export function firstPayment(
     unpausedAt: null,
     chargedFrom: null,
   };
-  if (running === null) return priceOf(whole);
-  return amountToCollect({ ...whole, chargedFrom: timeOf(running.chargedFrom) }, running, minimum);
+  if (running === null) return priceOf(fullTerms);
+  return amountToCollect(
+    { ...fullTerms, chargedFrom: timeOf(running.chargedFrom) },
+    running,
+    minimum,
+  );
 }
 
 /** A live account that is to be registered. */
@@ -114,7 +118,10 @@ export interface LiveAccount {
   readonly minimum: bigint;
 }
 
-/** The terms under which a live account is registered: of a session, of a change of plan. */
+/**
+ * The terms for registering a live account. They come from a checkout session, from a change of
+ * plan, or from both.
+ */
 export type LiveTerms = SessionTerms &
   Pick<OpenOffer, 'replaces' | 'changeWhen'> & {
     /** The database's time at which the change of plan was offered; null without one. */
@@ -157,7 +164,7 @@ export async function dueAtOnce(
   return billOf({ ...price, trialEndsAt, credit: left }, period, minimum).cash;
 }
 
-/** What a live account takes over in a change of plan; undefined without one. */
+/** What a live account takes over in a change of plan; undefined without a change of plan. */
 export async function takenOverBy(
   sql: Queryable,
   { landedAt: at }: Pick<LiveAccount, 'landedAt'>,

@@ -265,7 +265,8 @@ async function assertSigned(
     );
   assertMayUseTransaction(role);
   // Anyone can read the signature of a transaction that is on chain, so such a signature proves
-  // nothing. One endpoint may be behind or keep no history, so two have to show that it is not.
+  // nothing. One endpoint may be behind or keep no history, so two endpoints have to show that the
+  // transaction is not on chain.
   const sent = await readWitnessed(UNSEEN, async () => {
     const verdict = await judgeSent(chain, signature, NONCE_LIFETIME_MS / 1000);
     return verdict === 'unknown' ? undefined : verdict;

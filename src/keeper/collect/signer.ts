@@ -42,7 +42,7 @@ interface Due {
   readonly collect: Collectable;
 }
 
-type Packed = Due & { readonly part: Part; readonly alone: boolean };
+type Packable = Due & { readonly part: Part; readonly needsOwnTransaction: boolean };
 
 /**
  * Dependencies of the signer: the RPC client, the fees, the addresses of program and mint, and the
@@ -116,7 +116,7 @@ export class Signer {
   sign(
     batch: readonly Due[],
     terms: SigningTerms,
-  ): { payments: Packed[]; signed: SignedTransaction }[] {
+  ): { payments: Packable[]; signed: SignedTransaction }[] {
     const { version } = terms;
     const payments = batch
       .map((one) => this.#packed(one))
@@ -137,7 +137,7 @@ export class Signer {
     );
   }
 
-  #packed(one: Due): Packed {
+  #packed(one: Due): Packable {
     const { row, collect } = one;
     const { programId, mint } = this.#parts;
     const collection: Collection = {
@@ -154,11 +154,15 @@ export class Signer {
     };
     const computeUnits = this.#fees.units(this.#shapeOf(one));
     const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
-    return { ...one, part, alone: collect.isDoubted || row.failedPacks >= MAX_FAILED_PACKS };
+    return {
+      ...one,
+      part,
+      needsOwnTransaction: collect.isDoubted || row.failedPacks >= MAX_FAILED_PACKS,
+    };
   }
 
   #sign(
-    pack: readonly Packed[],
+    pack: readonly Packable[],
     keeper: string,
     { version, blockhash, price }: SigningTerms,
   ): SignedTransaction {

@@ -203,7 +203,7 @@ async function judge(
     return { refusal: 'changed' };
   if (merchant?.sponsorship === 'off' && !isLeaving(purpose)) return { refusal: 'app_off' };
   const plan = offer.planId === null ? null : ((await findPlan(sql, offer.planId)) ?? null);
-  // The wallet has handed it over in time, but the subscription has ended since.
+  // The wallet handed the transaction over in time, but the subscription has ended since.
   const { subscriptionPda, createdAt: offeredAt } = offer;
   if (purpose === 'resume' && !(await isResumable(sql, { subscriptionPda, offeredAt })))
     return { refusal: 'nothing_to_do' };
@@ -228,8 +228,8 @@ async function judge(
   const discount = session ?? NO_DISCOUNT;
   const trialHours = plan === null ? null : offeredTrial(plan, session);
   const terms = { discount, trialHours, feeBps, minimumAmount };
-  const asked = { purpose, wallet, sponsor, plan, withdraws, ...terms, change: changed };
-  const built = buildSponsored(network, asked, view);
+  const request = { purpose, wallet, sponsor, plan, withdraws, ...terms, change: changed };
+  const built = buildSponsored(network, request, view);
   if ('refusal' in built) return built;
   const message = sponsoredMessage({ sponsor, wallet }, built.instructions, {
     blockhash: signed.blockhash,

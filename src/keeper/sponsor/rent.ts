@@ -59,12 +59,12 @@ export async function takeRentBack(context: Context): Promise<boolean> {
   const now = clockIn(clock);
   const suspects: RentOut[] = [];
   const closings: { one: RentOut; why: Closable }[] = [];
-  for (const [place, one] of out.entries()) {
+  for (const [index, one] of out.entries()) {
     try {
-      const own = accounts.slice(ACCOUNTS * place, ACCOUNTS * (place + 1));
-      const back = backOf(context, one, own);
+      const sponsorshipAccounts = accounts.slice(ACCOUNTS * index, ACCOUNTS * (index + 1));
+      const back = backOf(context, one, sponsorshipAccounts);
       if (back.authority || back.subscription) suspects.push(one);
-      const why = back.subscription ? undefined : closable(context, one, own, now);
+      const why = back.subscription ? undefined : closable(context, one, sponsorshipAccounts, now);
       if (why !== undefined) closings.push({ one, why });
     } catch (error) {
       if (!(error instanceof ChainDataError)) throw error;
@@ -137,11 +137,11 @@ async function bookReturned(context: Context, suspects: readonly RentOut[]): Pro
   const addresses = suspects.flatMap((one) => addressesOf(context, one));
   const responses = await rpc.getAccountsEverywhere(addresses, { commitment: 'finalized' });
   const doubted: string[] = [];
-  for (const [place, one] of suspects.entries()) {
+  for (const [index, one] of suspects.entries()) {
     const seen = responses
       .filter(({ slot }) => slot >= one.observedSlot)
       .map(({ accounts }) => {
-        return witnessed(context, one, accounts.slice(ACCOUNTS * place, ACCOUNTS * (place + 1)));
+        return witnessed(context, one, accounts.slice(ACCOUNTS * index, ACCOUNTS * (index + 1)));
       });
     const isEnough = isWitnessed(rpc, seen.length);
     const back = {

@@ -22,7 +22,7 @@ import {
   readOpenSponsorships,
   releaseSponsorships,
   renewSponsorships,
-  type Seen,
+  type ChainState,
 } from '../../db/offers/sponsorships.ts';
 import { PaymentUnderWay } from '../../domain/registration/plan-credit.ts';
 import { each } from '../../each.ts';
@@ -47,7 +47,7 @@ const MAX_FOLLOWED = 200;
 interface Sponsored extends Tracked {
   readonly signed: OpenSponsorship;
   /** The state that the database has recorded; null before the first send. */
-  seen: Seen | null;
+  seen: ChainState | null;
 }
 
 export class Sponsor {
@@ -187,9 +187,9 @@ export class Sponsor {
 
   async #renew(old: readonly Sponsored[]): Promise<void> {
     const ids = old.map(({ signed }) => signed.offerId);
-    const kept = await renewSponsorships(this.#context.sql, this.#claimId, ids);
+    const renewed = await renewSponsorships(this.#context.sql, this.#claimId, ids);
     for (const { signed, signature } of old)
-      if (!kept.has(signed.offerId)) this.#followed.delete(signature);
+      if (!renewed.has(signed.offerId)) this.#followed.delete(signature);
   }
 
   async #send(): Promise<void> {
@@ -208,7 +208,7 @@ export class Sponsor {
   }
 
   /** Records the transaction's state. The subscriber pages show this state. */
-  async #record(one: Sponsored, seen: Seen): Promise<void> {
+  async #record(one: Sponsored, seen: ChainState): Promise<void> {
     if (one.seen === seen) return;
     await markSeen(this.#context.sql, one.signed.offerId, seen);
     one.seen = seen;

@@ -194,8 +194,8 @@ async function endInHistory(
   // A landed attempt would have moved the account to the attempt's period or a later one.
   if (account !== null && account.periodStart < signedFor) return { kind: 'expired' };
   // An account in a later period, and one that is gone or replaced, does not show whether the
-  // attempt landed. A history without the attempt is proof once the endpoints had time to list it,
-  // if it reaches back to the attempt's blockhash.
+  // attempt landed. A history that lacks the attempt proves that it did not land if (1) the
+  // endpoints had time to list it, and (2) the history reaches back to the attempt's blockhash.
   const reachesBack = oldestSlot !== null && oldestSlot <= attempt.blockhashSlot;
   const isProof = settleTries >= PATIENT_TRIES && reachesBack && landing.isProven;
   if (account?.periodStart !== signedFor && !isProof) return undefined;

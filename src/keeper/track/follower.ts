@@ -1,6 +1,7 @@
-// Follows the transactions that a keeper has committed or taken over until each is settled. What
-// differs between payments (tracker.ts) and sponsored transactions (sponsor/sponsor.ts) is a Kind.
-// Their loops call the steps: due (which to send), poll, settle and expire.
+// Follows the transactions that a keeper has committed or taken over until each is settled. A Kind
+// holds the differences between payments (tracker.ts) and sponsored transactions
+// (sponsor/sponsor.ts). Their loops call the steps due (which transactions to send), poll, settle
+// and expire.
 //
 //   committed -> sent -> seen (processed, confirmed) -> final -> settled
 //   seen -> its block dropped by a fork -> sent again at once
@@ -36,16 +37,18 @@ export function track(
   return { ...one, signed, ...taken, settleAt: one.takenAt, settleTries: 0 };
 }
 
-/** What differs between the kinds of transactions. */
+/** The differences between the kinds of transactions. */
 export interface Kind<T extends Tracked> {
   /** The followed transactions by signature. */
   readonly transactions: ReadonlyMap<string, T>;
-  /** Renews the leases of these transactions. Forgets what this keeper has lost. */
+  /**
+   * Renews the leases of these transactions. Forgets transactions whose lease this keeper has lost.
+   */
   renew(old: readonly T[]): Promise<void>;
   /** Called after each poll. `hasEnded` is true when it first shows the transaction as final. */
   seen(one: T, hasEnded: boolean): Promise<void> | void;
   /**
-   * Settles final transactions, and forgets what is settled. Calls `postpone` or `fault` for a
+   * Settles final transactions, and forgets the settled ones. Calls `postpone` or `fault` for a
    * transaction that cannot be settled.
    */
   settle(final: readonly T[]): Promise<void>;
@@ -197,7 +200,7 @@ export class Follower<T extends Tracked> {
     const hasEnded = one.status?.commitment === 'finalized' && !this.#final.has(one);
     if (hasEnded) {
       this.#final.add(one);
-      // The tries so far asked whether it has landed. Those to come ask for its period.
+      // The tries so far determined whether it has landed. Later tries determine its period.
       one.settleTries = 0;
     }
     await this.#kind.seen(one, hasEnded);
@@ -210,10 +213,10 @@ export class Follower<T extends Tracked> {
   async #recheck(unsettled: readonly T[]): Promise<void> {
     if (unsettled.length === 0 || this.#rpc.endpoints() === 1) return;
     const signatures = unsettled.map(({ signature }) => signature);
-    const asked = { history: true, everywhere: true };
-    const { statuses } = await this.#rpc.getSignatureStatuses(signatures, asked);
-    for (const [place, one] of unsettled.entries()) {
-      if (statuses[place]?.commitment === 'finalized') continue;
+    const options = { history: true, everywhere: true };
+    const { statuses } = await this.#rpc.getSignatureStatuses(signatures, options);
+    for (const [index, one] of unsettled.entries()) {
+      if (statuses[index]?.commitment === 'finalized') continue;
       this.#final.delete(one);
       [one.status, one.slot] = [null, null];
     }

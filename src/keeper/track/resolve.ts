@@ -146,7 +146,8 @@ export class Resolver {
       }
       try {
         const history = await findPulls(rpc, partiesOf(this.#context, row), since);
-        // Asked at every try, because the answer of a single endpoint counts only after a while.
+        // Judged at every try: with one endpoint, an account counts as closed only after it was
+        // missing for some time (chain/rpc/absence.ts).
         const isGone = view.subscription === null && (await isAbsent(this.#context, row));
         unclear.push({ one, row, view, account, history, isGone, landing });
       } catch (error) {

@@ -111,18 +111,18 @@ export async function startEmbeddedPostgres({
   const guard = guardOf(server);
   const abandon = () => void server.kill('SIGQUIT');
   process.once('exit', abandon);
-  const said: string[] = [];
+  const output: string[] = [];
   server.stderr
     .setEncoding('utf8')
     .on(
       'data',
-      (text: string) => said.push(...text.split('\n').slice(-20)) > 200 && said.splice(0, 100),
+      (text: string) => output.push(...text.split('\n').slice(-20)) > 200 && output.splice(0, 100),
     );
   const exited = once(server, 'exit').then(() => {
     process.off('exit', abandon);
     return dismiss(guard);
   });
-  await untilResponding(url, server, said);
+  await untilResponding(url, server, output);
   return {
     url,
     kill() {

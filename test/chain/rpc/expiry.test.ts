@@ -20,8 +20,8 @@ async function setupWith(t: Test, options: Partial<RpcOptions>, behaviours: Beha
     await rpc.close();
     servers.forEach((server) => server.close());
   });
-  const asked = (place = 0) =>
-    servers[place]!.calls.filter(({ method }) => method === 'isBlockhashValid');
+  const asked = (index = 0) =>
+    servers[index]!.calls.filter(({ method }) => method === 'isBlockhashValid');
   return { rpc, asked, judge: (...lifetimes: Lifetime[]) => witnessExpiry(rpc, lifetimes) };
 }
 

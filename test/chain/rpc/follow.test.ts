@@ -147,8 +147,8 @@ void t.test('a success counts once confirmed, a failure once final', (t) => {
 void t.test(
   'statuses of many transactions are read in as few requests as an endpoint allows',
   async (t) => {
-    const some = Array.from({ length: STATUSES_AT_ONCE + 1 }, (_, place) =>
-      rules.follow({ ...sent, signature: `${place}` }),
+    const some = Array.from({ length: STATUSES_AT_ONCE + 1 }, (_, index) =>
+      rules.follow({ ...sent, signature: `${index}` }),
     );
     const asked: number[] = [];
     const rpc: Parameters<typeof rules.pollStatuses>[0] = {

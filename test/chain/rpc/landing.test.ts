@@ -105,12 +105,12 @@ void t.test('a transaction that two endpoints lack is dead', async (t) => {
 });
 
 void t.test('a transaction that any endpoint has counts as landed', async (t) => {
-  for (const [place, behaviours] of [
+  for (const [index, behaviours] of [
     [node(has), node(), node()],
     [node(), node(), node(has)],
     [node(), node(), node({ ...has, getFirstAvailableBlock: 8000 })],
   ].entries())
-    t.same(await verdict(t, behaviours), ['landed', 'unknown'], `${place}`);
+    t.same(await verdict(t, behaviours), ['landed', 'unknown'], `${index}`);
 });
 
 void t.test(

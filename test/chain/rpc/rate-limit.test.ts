@@ -28,7 +28,7 @@ void t.test(
             limit.take(now);
             sent.push(now);
           }
-          return sent.every((from, place) => (sent[place + rate] ?? Infinity) - from > 1000);
+          return sent.every((from, index) => (sent[index + rate] ?? Infinity) - from > 1000);
         },
       ),
     );

@@ -15,7 +15,7 @@ const unreachable = (...faults: EndpointFault[]) =>
   new RpcUnreachable(
     'getSlot',
     faults.map(
-      (fault, place) => new EndpointFailure(fault, fault, { endpoint: `http://${place}` }),
+      (fault, index) => new EndpointFailure(fault, fault, { endpoint: `http://${index}` }),
     ),
   );
 

@@ -74,7 +74,7 @@ function follow(t: Test, node: Pick<Node, 'url'>, options: Partial<FollowAccount
   return { follower, notifications, gaps: () => gaps };
 }
 
-const names = (count: number) => Array.from({ length: count }, (_, place) => `account ${place}`);
+const names = (count: number) => Array.from({ length: count }, (_, index) => `account ${index}`);
 const subscribed = (node: Node, method = 'accountSubscribe') =>
   node.requests.filter((request) => request.method === method).map(({ params }) => params[0]);
 

@@ -109,8 +109,8 @@ void t.test(
   },
 );
 
-const many = (of: (place: number) => Payment) =>
-  Array.from({ length: 20 }, (_, place) => of(place));
+const many = (of: (index: number) => Payment) =>
+  Array.from({ length: 20 }, (_, index) => of(index));
 const payment = { plan: 0, subscriber: 0, pulls: 2, units: 30_000 };
 const paymentsIn = ({ instructions }: Contents) => (instructions.length - 1) / 2;
 
@@ -119,7 +119,7 @@ void t.test(
   (t) => {
     for (const [name, of] of [
       ['one plan', (subscriber: number) => ({ ...payment, subscriber })],
-      ['a plan each', (place: number) => ({ ...payment, plan: place, subscriber: place })],
+      ['a plan each', (index: number) => ({ ...payment, plan: index, subscriber: index })],
     ] as const) {
       const packed = pack(1, many(of));
       t.equal(paymentsIn(packed), 10, name);

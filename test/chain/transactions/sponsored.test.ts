@@ -173,8 +173,8 @@ void t.test('the sponsor is fee payer, rent payer and puller, and signs for noth
   const decoded = TransactionMessage.decompile(VersionedMessage.deserialize(build(opening(state))));
   t.equal(decoded.payerKey.toBase58(), sponsor.address);
   const places = decoded.instructions.flatMap(({ data, keys }) =>
-    keys.flatMap(({ pubkey }, place) =>
-      pubkey.toBase58() === sponsor.address ? [`${data[0]}:${place}`] : [],
+    keys.flatMap(({ pubkey }, index) =>
+      pubkey.toBase58() === sponsor.address ? [`${data[0]}:${index}`] : [],
     ),
   );
   t.same(places, ['0:6', '11:8', '10:5', '10:5'], 'init, subscribe, and the two pulls');
@@ -301,14 +301,14 @@ void t.test('the sponsor signs no message with a changed byte', (t) => {
   const built = build(opening(state));
   for (let tries = 0; tries < 3000; tries += 1) {
     const changed = Buffer.from(message);
-    const place = randomInt(message.length);
-    changed[place] = changed[place]! ^ (1 + randomInt(255));
+    const index = randomInt(message.length);
+    changed[index] = changed[index]! ^ (1 + randomInt(255));
     const phrase = forSponsor(built, changed);
     if (phrase !== undefined) continue;
     // Only the assertion's own bytes, and the account that it reads, are the wallet's.
     const kept = TransactionMessage.decompile(VersionedMessage.deserialize(changed));
     const own = TransactionMessage.decompile(VersionedMessage.deserialize(built));
-    t.same(kept.instructions.slice(0, own.instructions.length), own.instructions, `byte ${place}`);
+    t.same(kept.instructions.slice(0, own.instructions.length), own.instructions, `byte ${index}`);
     t.equal(kept.payerKey.toBase58(), sponsor.address);
   }
   t.end();

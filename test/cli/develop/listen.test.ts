@@ -208,10 +208,10 @@ void t.test(
     const some = ['payment_success', 'cancel_requested', 'plan_blocked', 'ping'] as const;
     const types = isLong ? sampleTypes : some;
     const outcomes = await Promise.all(types.map((type) => runShared(['trigger', type], env)));
-    for (const [place, type] of types.entries()) {
-      t.equal(outcomes[place]?.code, 0, type);
+    for (const [index, type] of types.entries()) {
+      t.equal(outcomes[index]?.code, 0, type);
       t.match(
-        outcomes[place]?.stdout,
+        outcomes[index]?.stdout,
         new RegExp(
           `^Sample ${type} \\([0-9a-f-]{36}\\) of Coffee: the endpoint answered 200 in \\d+ ms; 1 listener gets it\\.$`,
         ),
@@ -474,8 +474,8 @@ void t.test(
       ],
     ];
     const outcomes = await Promise.all(cases.map(([args, given]) => runShared(args, given)));
-    for (const [place, [args, , code, message]] of cases.entries()) {
-      const outcome = outcomes[place]!;
+    for (const [index, [args, , code, message]] of cases.entries()) {
+      const outcome = outcomes[index]!;
       t.match(outcome, { code, stderr: message }, `${args.join(' ')} ${String(message)}`);
       t.notMatch(outcome.stderr, /\n\s+at /);
       t.notOk(`${outcome.stdout}${outcome.stderr}`.includes(merchant.key));

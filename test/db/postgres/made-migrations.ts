@@ -100,8 +100,8 @@ returning id;`,
 };
 
 export const madeMigrations: readonly Migration[] = Object.entries(texts).map(
-  ([name, text], place) => ({
-    version: 9001 + place,
+  ([name, text], index) => ({
+    version: 9001 + index,
     name,
     text,
     checksum: name,

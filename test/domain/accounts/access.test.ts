@@ -202,7 +202,7 @@ void t.test(
     fc.assert(
       fc.property(given, fc.integer({ min: 0, max: 12_000 }), fc.nat(99), (rows, hours, share) => {
         const now = new Date(start + hours * hour);
-        const subscriptions = rows.map((row, place) => ({ id: String(place), ...row }));
+        const subscriptions = rows.map((row, index) => ({ id: String(index), ...row }));
         const untilOf = (row: (typeof rows)[number]) => {
           const late = lateAccess(row);
           const isLate = late !== null && late.from <= now && !row.isSuspended;

@@ -43,10 +43,10 @@ void t.test(
       const good = build({ text, signers: [wallet] });
       const signature = bs58.encode(keypair.sign(good));
       t.ok(isSignedBy(wallet, good, signature), name);
-      for (let place = 0; place < good.length; place += 1) {
+      for (let index = 0; index < good.length; index += 1) {
         const bytes = Buffer.from(good);
-        bytes.writeUInt8(bytes.readUInt8(place) ^ (1 + (place % 255)), place);
-        if (isSignedBy(wallet, bytes, signature)) t.fail(`${name}, byte ${place}`);
+        bytes.writeUInt8(bytes.readUInt8(index) ^ (1 + (index % 255)), index);
+        if (isSignedBy(wallet, bytes, signature)) t.fail(`${name}, byte ${index}`);
       }
     }
     t.end();
@@ -64,14 +64,14 @@ void t.test(
         fc.property(
           fc.nat(good.length - 1),
           fc.integer({ min: 1, max: 255 }),
-          (place, difference) => {
+          (index, difference) => {
             const bytes = Buffer.from(good);
-            bytes.writeUInt8(bytes.readUInt8(place) ^ difference, place);
+            bytes.writeUInt8(bytes.readUInt8(index) ^ difference, index);
             const isFree =
               name === 'version0'
-                ? place >= domainPlaces.from && place < domainPlaces.to
-                : name === 'legacy' && place === formatPlace && bytes.readUInt8(place) === 1;
-            t.equal(isMessageOf(message, bytes, wallet), isFree, `${name}, byte ${place}`);
+                ? index >= domainPlaces.from && index < domainPlaces.to
+                : name === 'legacy' && index === formatPlace && bytes.readUInt8(index) === 1;
+            t.equal(isMessageOf(message, bytes, wallet), isFree, `${name}, byte ${index}`);
           },
         ),
         { numRuns: 1000 },

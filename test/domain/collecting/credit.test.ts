@@ -149,9 +149,9 @@ function known(world: World, name: PlanName) {
   }));
 }
 
-function write(world: World, place: number, update: SubscriptionUpdate): void {
-  const { planName } = world.rows[place]!;
-  world.rows[place] = { ...world.rows[place]!, ...update.state };
+function write(world: World, index: number, update: SubscriptionUpdate): void {
+  const { planName } = world.rows[index]!;
+  world.rows[index] = { ...world.rows[index]!, ...update.state };
   for (const payment of update.payments) {
     if (payment.status === 'failed') continue;
     const id = `${world.payments.length}`;
@@ -162,7 +162,7 @@ function write(world: World, place: number, update: SubscriptionUpdate): void {
 
 /** One turn of the keeper for the live rows. */
 function collect(world: World): void {
-  for (const [place, row] of world.rows.entries()) {
+  for (const [index, row] of world.rows.entries()) {
     if (row.status !== 'active' && row.status !== 'past_due') continue;
     const name = row.planName;
     const account = world.accounts[name]!;
@@ -171,7 +171,7 @@ function collect(world: World): void {
     if (decision.needs === 'pulls')
       decision = decide(row, view, rules, { pulls: known(world, name), pulledFinally: true });
     if (decision.needs !== undefined) throw new Error(`needs ${decision.needs}`);
-    write(world, place, decision.update);
+    write(world, index, decision.update);
     const { collect: wanted } = decision;
     if (wanted === undefined) continue;
     const { gross, fee, net } = wanted.amounts;
@@ -188,10 +188,10 @@ function collect(world: World): void {
       ...{ signature, at: world.now, periodStart, periodEnd, gross, fee, net, creditSpent },
       source: 'keeper',
     };
-    const update = updateOf(world.rows[place]!);
+    const update = updateOf(world.rows[index]!);
     const period = pullPeriod(world.accounts[name], planOf(name), world.now);
     applyPayment(update, pull, startOfNext(period));
-    write(world, place, update);
+    write(world, index, update);
   }
 }
 
@@ -225,11 +225,11 @@ function registerAnew(world: World): void {
  */
 function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   const { now } = world;
-  const place = world.rows.findLastIndex(
+  const index = world.rows.findLastIndex(
     ({ status, replacedBy }) =>
       replacedBy === null && (status === 'active' || status === 'past_due'),
   );
-  const old = world.rows[place];
+  const old = world.rows[index];
   if (old === undefined || old.planName === to) return undefined;
   const account = world.accounts[to];
   if (account?.expiresAt === 0n) throw new Error('two live accounts');
@@ -306,8 +306,8 @@ function check(world: World): void {
     }))
     .filter(({ from, end }) => from < end)
     .sort((a, b) => Number(a.from - b.from));
-  for (const [place, { from }] of spans.entries())
-    if (place > 0 && from < spans[place - 1]!.end) throw new Error('two payments for one time');
+  for (const [index, { from }] of spans.entries())
+    if (index > 0 && from < spans[index - 1]!.end) throw new Error('two payments for one time');
 }
 
 type Act =
@@ -501,9 +501,9 @@ void t.test('property: what is shown before a change is what is paid, to the bas
         if (made === undefined) return;
         const runs = shown(made.before, to, when, made.taken);
         const payments = runs.flatMap(({ amount, creditSpent, dueAt, times }) =>
-          Array.from({ length: Math.min(times ?? 4, 4) }, (_, place) => ({
+          Array.from({ length: Math.min(times ?? 4, 4) }, (_, index) => ({
             ...{ amount, creditSpent },
-            at: unixSeconds(dueAt) + BigInt(place * plans[to].periodHours) * HOUR,
+            at: unixSeconds(dueAt) + BigInt(index * plans[to].periodHours) * HOUR,
           })),
         );
         for (const expected of payments.slice(0, 4)) {

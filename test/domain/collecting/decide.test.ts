@@ -209,16 +209,16 @@ function write(world: World, { state, events, payments }: SubscriptionUpdate): v
 
 /** Runs `step` with this registration in the place of the newest one. */
 function withRegistration(world: World, id: string, step: () => void): void {
-  const place = world.earlier.findIndex(({ row }) => row.id === id);
+  const index = world.earlier.findIndex(({ row }) => row.id === id);
   const { row, events, registered, opened, tried } = world;
-  if (place < 0) {
+  if (index < 0) {
     if (row.id !== id) throw new Error('an attempt without a registration');
     step();
     return;
   }
-  Object.assign(world, world.earlier[place]);
+  Object.assign(world, world.earlier[index]);
   step();
-  world.earlier[place] = {
+  world.earlier[index] = {
     ...{ row: world.row, events: world.events },
     ...{ registered: world.registered, opened: world.opened, tried: world.tried },
   };

@@ -166,8 +166,8 @@ void t.test('the shown schedule equals what the price rules collect', async (t) 
       const length = BigInt(one.periodHours) * 3600n;
       const last = START + BigInt(PERIODS) * length;
       const told = scheduleOf(one, timeOf(START), MINIMUM).flatMap(({ amount, dueAt, times }) =>
-        Array.from({ length: times ?? PERIODS }, (_, place) => [
-          unixSeconds(dueAt) + BigInt(place) * length,
+        Array.from({ length: times ?? PERIODS }, (_, index) => [
+          unixSeconds(dueAt) + BigInt(index) * length,
           amount,
         ]),
       );

@@ -345,7 +345,7 @@ void t.test(
     const endless = stage.parts({
       getSignaturesForAddress: (_, { limit = 0 } = {}) => {
         pages += 1;
-        const page = Array.from({ length: limit }, (_, place) => `${pages}-${place}`);
+        const page = Array.from({ length: limit }, (_, index) => `${pages}-${index}`);
         return Promise.resolve(
           page.map((signature) => ({ signature, slot: 1n, err: 'failed', blockTime: 1n })),
         );

@@ -8,7 +8,7 @@ import {
   endOf,
   isJudged,
   offersCountAfter,
-  stands,
+  isStillValid,
 } from '../../../src/domain/registration/ended.ts';
 
 const START = 1_790_000_000n;
@@ -67,13 +67,13 @@ void t.test('a judgement is valid only for the account and the state that the ke
     account: { ...account, periodHours: 720n },
   });
   const replaced = { ...live, replacedBy: 'two', stoppedAt };
-  t.ok(stands(judged(), undefined));
-  t.notOk(stands(judged(), live), 'registered since');
-  t.ok(stands(judged(live), live));
-  t.notOk(stands(judged(live), ended), 'ended since');
-  t.notOk(stands(judged(live), replaced), 'replaced since');
-  t.ok(stands(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
-  t.notOk(stands(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
+  t.ok(isStillValid(judged(), undefined));
+  t.notOk(isStillValid(judged(), live), 'registered since');
+  t.ok(isStillValid(judged(live), live));
+  t.notOk(isStillValid(judged(live), ended), 'ended since');
+  t.notOk(isStillValid(judged(live), replaced), 'replaced since');
+  t.ok(isStillValid(judged(ended), { ...ended, stoppedAt: new Date(stoppedAt) }));
+  t.notOk(isStillValid(judged(ended), { ...ended, id: 'two' }), 'another one has ended');
   t.ok(isJudged(judged(), { ...account, periodStart: START + PERIOD }), 'a period later');
   t.notOk(isJudged(judged(), { ...account, initId: 8n }));
   t.notOk(isJudged(judged(), { ...account, periodStart: START + 1n }));

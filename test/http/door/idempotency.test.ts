@@ -161,9 +161,9 @@ void t.test(
       await post(api, merchant.token, 'key', undefined, '/merchant/api-keys'),
       await post(api, merchant.key, 'rotation', { overlapHours: 1 }, rotate),
     ];
-    for (const [place, first] of answers.entries()) {
+    for (const [index, first] of answers.entries()) {
       t.match(first.text, /whsec_|sk_test_/);
-      t.match(again[place], {
+      t.match(again[index], {
         status: first.status,
         text: first.text,
         headers: { 'idempotency-replayed': 'true' },

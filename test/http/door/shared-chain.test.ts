@@ -234,7 +234,7 @@ void t.test(
     const before = order.slice(0, places[0]).length;
     t.ok(before <= 2, `${before} requests went before the first`);
     t.same(
-      places.map((place) => place - places[0]!),
+      places.map((index) => index - places[0]!),
       [0, 2, 4],
       'every other turn is the network’s; its wallets share it',
     );

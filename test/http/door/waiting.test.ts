@@ -115,9 +115,9 @@ void t.test(
       }),
     );
     const follow = (n: number, from: string, wait = 15) => {
-      const place = Math.floor(n / 4);
-      const query = `wait=${wait}&after=${encodeURIComponent(cursors[place]!)}`;
-      return ask(`${merchants[place]!.path}?${query}`, merchants[place]!.key, from);
+      const index = Math.floor(n / 4);
+      const query = `wait=${wait}&after=${encodeURIComponent(cursors[index]!)}`;
+      return ask(`${merchants[index]!.path}?${query}`, merchants[index]!.key, from);
     };
     // One address asks for 200 of the 500 places, and gets 100: half of its connections.
     const held = Array.from({ length: 200 }, (_, n) => follow(n, '203.0.113.7'));

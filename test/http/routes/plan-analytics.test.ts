@@ -175,7 +175,7 @@ void t.test(
         ...{ cancelled: 2, active: 1 },
       });
       t.match(
-        whole.daily.find((_, place) => days[place] === 5)!,
+        whole.daily.find((_, index) => days[index] === 5)!,
         { cancelled: 2, mrrChurn: '5300' },
       );
       const [ofSmall, ofLarge] = [

@@ -28,8 +28,8 @@ void t.test(
     });
     const apps = [merchant.appId, second.body.data.id];
     const subscriptions: string[] = [];
-    for (const [place, status] of (['active', 'expired', 'cancelled'] as const).entries()) {
-      const appId = apps[place % 2]!;
+    for (const [index, status] of (['active', 'expired', 'cancelled'] as const).entries()) {
+      const appId = apps[index % 2]!;
       const planId = await insertPlan(api.sql, { ...merchant, appId });
       subscriptions.unshift(
         await insertSubscription(

@@ -188,8 +188,8 @@ void t.test('assertion instructions are accepted at any place in a transaction',
     api,
     subscriber.token,
     changed(keypair, transaction, ({ instructions }) => {
-      for (const place of [0, 3, instructions.length + 2])
-        instructions.splice(place, 0, new TransactionInstruction(assertion));
+      for (const index of [0, 3, instructions.length + 2])
+        instructions.splice(index, 0, new TransactionInstruction(assertion));
     }),
   );
   t.match(body.data, { status: 'confirmed', subscription: { status: 'active' } });
@@ -464,9 +464,9 @@ void t.test('a transaction with any changed byte is refused and not sent', async
   for (let run = 0; run < runs; run += 1) {
     const bytes = Buffer.from(good);
     // Changes every byte once, then random ones; in half of the cases the wallet signs the change.
-    const place = run < good.length ? run : randomInt(good.length);
-    bytes.writeUInt8(bytes.readUInt8(place) ^ randomInt(1, 256), place);
-    if (place >= 65 && run % 2 === 0 && !free.has(place))
+    const index = run < good.length ? run : randomInt(good.length);
+    bytes.writeUInt8(bytes.readUInt8(index) ^ randomInt(1, 256), index);
+    if (index >= 65 && run % 2 === 0 && !free.has(index))
       keypair.sign(bytes.subarray(65)).copy(bytes, 1);
     const { status } = await send(api, subscriber.token, bytes.toString('base64'));
     answers.set(status, (answers.get(status) ?? 0) + 1);

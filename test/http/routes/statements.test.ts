@@ -91,8 +91,8 @@ void t.test('a statement of a month has days and lines that equal analytics', as
     cells.every((line) => (line[8] ?? '').length > 0),
     'each with its signature',
   );
-  const sum = (place: number) =>
-    cells.reduce((total, line) => total + BigInt(line[place] ?? 0), 0n);
+  const sum = (index: number) =>
+    cells.reduce((total, line) => total + BigInt(line[index] ?? 0), 0n);
   t.equal(String(sum(2)), whole.gross);
   t.equal(String(sum(3)), whole.fees);
   t.equal(String(sum(4)), whole.net);

@@ -106,10 +106,10 @@ void t.test(
       await api.subscribed(subscriber, second.id),
     ];
     const both = await Promise.all(
-      [plan, second].map(({ id: planId }, place) =>
+      [plan, second].map(({ id: planId }, index) =>
         api.call<Subscription>('POST', '/subscriber/subscriptions', {
           token: subscriber.token,
-          body: { appId: merchant.appId, planId, subscriptionPda: pdas[place] },
+          body: { appId: merchant.appId, planId, subscriptionPda: pdas[index] },
         }),
       ),
     );
@@ -263,7 +263,7 @@ void t.test(
     const shown = () => api.call('GET', `/checkout-sessions/${late}`);
     t.match((await shown()).body.data, { plan: { trialHours: 6 } });
     const made = await Promise.all(
-      both.map(({ register }, place) => register({ checkoutSessionId: ids[place] })),
+      both.map(({ register }, index) => register({ checkoutSessionId: ids[index] })),
     );
     t.same(made.map(hasTrial).sort(), [false, true], 'two at once: one trial');
 

@@ -119,8 +119,8 @@ void t.test(
       commitment: 'finalized',
     });
     const harmless = await stage.rpc.getTransaction(real.at(-1)!.signature);
-    const spam = Array.from({ length: 2500 }, (_, place) => ({
-      signature: `spam ${place}`,
+    const spam = Array.from({ length: 2500 }, (_, index) => ({
+      signature: `spam ${index}`,
       slot: 1n,
       err: null,
       blockTime: real[0]!.blockTime,

@@ -80,7 +80,7 @@ void t.test('only final transactions are settled, and only after their `settleAt
 
 void t.test('a batch has at most 256 payments, and the next one has the others', async (t) => {
   const { follower, add, settled } = scene(t, { endpoints: () => 1 });
-  for (let place = 0; place < 30; place += 1) add(`${place}`, { size: 10 }).status = final;
+  for (let index = 0; index < 30; index += 1) add(`${index}`, { size: 10 }).status = final;
   t.equal(await follower.settle(), true);
   t.equal(settled.length, 26);
   t.equal(await follower.settle(), false);

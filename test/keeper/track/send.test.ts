@@ -26,13 +26,13 @@ async function transactions(stage: Stage, count: number, size = 1): Promise<InFl
   );
   return Array.from(
     { length: count },
-    (_, place) =>
+    (_, index) =>
       ({
-        signature: `signature ${place}`,
-        bytes: Buffer.from(String(place)),
+        signature: `signature ${index}`,
+        bytes: Buffer.from(String(index)),
         size,
         payments: new Map(
-          payments.slice(place * size, (place + 1) * size).map((one) => [one.id, one]),
+          payments.slice(index * size, (index + 1) * size).map((one) => [one.id, one]),
         ),
         sends: 0,
         sentAt: -Infinity,

@@ -21,7 +21,7 @@ import {
 } from '../../../domain/offers/landed.ts';
 import { PaymentUnderWay } from '../../../domain/registration/plan-credit.ts';
 
-/** What a repair reads from the chain. */
+/** The methods with which a repair reads the chain. */
 export interface SignUpReader {
   readonly rpc: Pick<Rpc, 'getMultipleAccounts'>;
   readonly programId: string;

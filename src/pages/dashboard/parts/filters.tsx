@@ -3,7 +3,7 @@ import type { Plan } from '../../shared/session.ts';
 import { foreign } from '../../shared/text.ts';
 import { type ListDays, readDays } from './days.ts';
 import { typeText } from './event-types.ts';
-import { changeFilters, useHash } from './place.ts';
+import { changeFilters, useHash } from './app-context.ts';
 
 const words: Readonly<Record<string, string>> = {
   past_due: 'Past due',

@@ -5,7 +5,7 @@ import { span } from '../../shared/period.ts';
 import type { Plan } from '../../shared/session.ts';
 import { DiscountFields, discountOf, noDiscount } from '../parts/discount-fields.tsx';
 import { MAX_METADATA, objectOf, PairFields, type Pairs } from '../parts/metadata-fields.tsx';
-import type { Place } from '../parts/place.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Shown } from '../parts/secret.tsx';
 import { PlanSelect } from './plan-select.tsx';
 import { trialOf } from './plan-terms.tsx';
@@ -14,12 +14,12 @@ const filled = (text: string) => (text.trim() === '' ? undefined : text.trim());
 
 /** The form that creates a checkout session and then shows the session's link for copying. */
 export function NewLink({
-  place: { session, app },
+  context: { session, app },
   plans,
   onMade,
   onClose,
 }: {
-  place: Place;
+  context: AppContext;
   plans: readonly Plan[];
   onMade: () => void;
   onClose: () => void;
@@ -49,7 +49,7 @@ export function NewLink({
     ];
     try {
       const off = discountOf(discount);
-      const own = objectOf(metadata);
+      const metadataObject = objectOf(metadata);
       const trialHours = trialOf(values.trialDays);
       const made = await session.client.post('/merchant/apps/{appId}/checkout-sessions', {
         path: { appId: app.id },
@@ -57,7 +57,7 @@ export function NewLink({
           planId,
           ...(off !== null && { discount: off }),
           ...(trialHours !== null && { trialHours }),
-          ...(Object.keys(own).length > 0 && { metadata: own }),
+          ...(Object.keys(metadataObject).length > 0 && { metadata: metadataObject }),
           ...(externalId !== undefined && { externalId }),
           ...(successUrl !== undefined && { successUrl }),
           ...(cancelUrl !== undefined && { cancelUrl }),

@@ -7,13 +7,13 @@ import { Badge, Button, Dialog, Notice } from '../../shared/parts.tsx';
 import { signAgain } from '../../shared/session.ts';
 import { hiddenHead, Table } from '../../shared/table.tsx';
 import { Time } from '../../shared/time.tsx';
-import { type Place } from '../parts/place.ts';
+import { type AppContext } from '../parts/app-context.ts';
 import { Secret } from '../parts/secret.tsx';
 
 type ApiKey = components['schemas']['ApiKey'];
 
 /** Lists the API keys for the merchant's servers, and creates and revokes keys. */
-export function ApiKeys({ place: { session } }: { place: Place }): ReactElement {
+export function ApiKeys({ context: { session } }: { context: AppContext }): ReactElement {
   const open = useCallback(() => session.client.pages('/merchant/api-keys'), [session]);
   const list = usePages(open);
   const [made, setMade] = useState<string>();

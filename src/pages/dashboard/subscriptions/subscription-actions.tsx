@@ -5,7 +5,7 @@ import { isLive } from '../../shared/status.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { DiscountFields, discountOf, typedDiscount } from '../parts/discount-fields.tsx';
 import { MAX_METADATA, objectOf, PairFields, type Pairs } from '../parts/metadata-fields.tsx';
-import type { Place } from '../parts/place.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { orNull } from '../parts/typed.ts';
 import { ChangePlan } from '../plans/change-plan.tsx';
 
@@ -68,11 +68,11 @@ function verbsOf(one: Subscription): readonly Verb[] {
 
 /** Buttons that change a subscription, each behind a dialog. */
 export function SubscriptionActions({
-  place,
+  context,
   subscription,
   onDone,
 }: {
-  place: Place;
+  context: AppContext;
   subscription: Subscription;
   onDone: () => void;
 }): ReactElement {
@@ -82,7 +82,7 @@ export function SubscriptionActions({
     close();
     onDone();
   };
-  const parts = { place, subscription, onClose: close, onDone: done };
+  const parts = { context, subscription, onClose: close, onDone: done };
   return (
     <div className="actions">
       <Button onClick={() => setOpen('ids')}>Edit your data</Button>
@@ -108,14 +108,14 @@ export function SubscriptionActions({
 }
 
 interface Parts {
-  place: Place;
+  context: AppContext;
   subscription: Subscription;
   onClose: () => void;
   onDone: () => void;
 }
 
 function Act({
-  place: { session, app },
+  context: { session, app },
   subscription,
   verb,
   onClose,
@@ -146,7 +146,12 @@ function Act({
   );
 }
 
-function Discount({ place: { session, app }, subscription, onClose, onDone }: Parts): ReactElement {
+function Discount({
+  context: { session, app },
+  subscription,
+  onClose,
+  onDone,
+}: Parts): ReactElement {
   const [typed, setTyped] = useState(() => typedDiscount(subscription.discount));
   const run = async () => {
     const discount = discountOf(typed);
@@ -168,7 +173,7 @@ function Discount({ place: { session, app }, subscription, onClose, onDone }: Pa
   );
 }
 
-function OwnIds({ place: { session, app }, subscription, onClose, onDone }: Parts): ReactElement {
+function OwnIds({ context: { session, app }, subscription, onClose, onDone }: Parts): ReactElement {
   const [externalId, setExternalId] = useState(subscription.externalId ?? '');
   const [pairs, setPairs] = useState<Pairs>(() => Object.entries(subscription.metadata));
   const run = () =>

@@ -6,7 +6,7 @@ import { signAgain } from '../../shared/session.ts';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
 import { Confirm } from '../parts/confirm.tsx';
-import { LIVE_MS, type Place, useResponse } from '../parts/place.ts';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { Secret } from '../parts/secret.tsx';
 import { Deliveries } from './deliveries.tsx';
 import { EndpointHealth } from './endpoint-health.tsx';
@@ -16,8 +16,8 @@ import { TestEvent } from './test-event.tsx';
 
 type Endpoint = components['schemas']['NewWebhookEndpoint'];
 
-export function Webhook({ place }: { place: Place }): ReactElement {
-  const { session, app } = place;
+export function Webhook({ context }: { context: AppContext }): ReactElement {
+  const { session, app } = context;
   const path = { appId: app.id };
   const ask = useCallback(
     () => session.client.get('/merchant/apps/{appId}/webhooks', { path: { appId: app.id } }),
@@ -120,7 +120,7 @@ export function Webhook({ place }: { place: Place }): ReactElement {
           </section>
           <Deliveries
             key={endpoint.id}
-            place={place}
+            context={context}
             webhookId={endpoint.id}
             failingSince={endpoint.failingSince}
           />
@@ -136,11 +136,11 @@ export function Webhook({ place }: { place: Place }): ReactElement {
         />
       )}
       {testing && endpoint !== undefined && (
-        <TestEvent place={place} webhookId={endpoint.id} onClose={() => setTesting(false)} />
+        <TestEvent context={context} webhookId={endpoint.id} onClose={() => setTesting(false)} />
       )}
       {setting && endpoint !== undefined && (
         <EndpointSettings
-          place={place}
+          context={context}
           endpoint={endpoint}
           onClose={() => setSetting(false)}
           onDone={() => {

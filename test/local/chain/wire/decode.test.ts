@@ -263,14 +263,14 @@ void t.test('LiteSVM accepts all bytes that decode without ending the process', 
       (seed, edits, length) => {
         let bytes = Buffer.from(seed);
         for (const { at, value, insert } of edits) {
-          const place = at % bytes.length;
+          const index = at % bytes.length;
           if (insert)
             bytes = Buffer.concat([
-              bytes.subarray(0, place),
+              bytes.subarray(0, index),
               Buffer.of(value),
-              bytes.subarray(place),
+              bytes.subarray(index),
             ]);
-          else bytes[place] = value;
+          else bytes[index] = value;
         }
         try {
           const transaction = decodeTransaction(length < 100 ? bytes.subarray(0, length) : bytes);
