@@ -42,6 +42,7 @@ interface RateShareOptions {
   countedMs?: number;
 }
 
+/** Interval at which a lease is renewed. */
 const RENEW_MS = 1500;
 /** After a renewal, the process may use its share for this many milliseconds. */
 const IN_USE_MS = 4800;

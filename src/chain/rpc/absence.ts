@@ -96,6 +96,7 @@ const MASS_DELAY_MS = 86_400_000;
  * attempts, runs every 5 minutes.
  */
 const FORGOTTEN_MS = 600_000;
+/** Minimum time between two alarms of one kind. */
 const ALARM_MS = 3_600_000;
 
 interface Suspect {

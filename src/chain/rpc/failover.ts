@@ -59,6 +59,7 @@ export interface AskOptions {
 }
 
 const DEFAULT_TIMEOUT_MS = 10_000;
+/** Default of `probeMs`. */
 const DEFAULT_PROBE_MS = 15_000;
 export class Failover {
   readonly #options: FailoverOptions;

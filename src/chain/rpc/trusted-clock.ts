@@ -11,6 +11,7 @@ export interface TrustedClockOptions {
   readonly monotonicMs?: () => number;
 }
 
+/** Maximum difference of a plausible clock reading from the expected time. */
 const MAX_SECONDS_OFF = 600;
 /** Minimum time between two alerts about implausible clocks. */
 const ALERT_INTERVAL_MS = 3_600_000;

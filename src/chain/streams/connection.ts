@@ -50,6 +50,7 @@ const PONG_CHANNEL = 'undici:websocket:pong';
  * the stream misses meanwhile are found when the keeper's sweep reads all subscriptions.
  */
 const FAILURES_BEFORE_PAUSE = 10;
+/** Delays of reconnects: after a failure, and after many consecutive failures. */
 const RETRY_MS = { base: 250, cap: 15_000 };
 const PAUSED_MS = { base: 120_000, cap: 120_000 };
 /**

@@ -50,6 +50,7 @@ export function addListen(command: Command, setExitCode: SetExitCode): void {
 
 type FeedEvent = components['schemas']['FeedEvent'];
 
+/** How long the service may wait for events before it responds to a poll. */
 const WAIT_SECONDS = 15;
 /**
  * Retry delays in milliseconds while the local server refuses connections, for example during a
@@ -276,8 +277,8 @@ export function targetOf(text: string): string {
       `--forward-to ${text} names the host ${port}. Is http://localhost:${port} meant?`,
       2,
     );
-  const named = text.replace(/^:?(\d+)(?=\/|$)/, 'localhost:$1');
-  const url = /^[a-z]+:\/\//i.test(named) ? named : `http://${named}`;
+  const withHost = text.replace(/^:?(\d+)(?=\/|$)/, 'localhost:$1');
+  const url = /^[a-z]+:\/\//i.test(withHost) ? withHost : `http://${withHost}`;
   const fault = urlFault(url, 'development');
   if (fault !== undefined)
     throw new OperatorError(`--forward-to ${fault.replace('https://', 'http:// or https://')}.`, 2);

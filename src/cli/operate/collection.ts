@@ -52,20 +52,20 @@ function hold(flags: CollectionFlags): Promise<number> {
     return {
       changed: isNew,
       message: isNew
-        ? `Collection of ${named(change)} is held: no new payment is signed. Payments that were signed before are sent and settled.`
-        : `Collection of ${named(change)} was held already; it has the new reason now.`,
+        ? `Collection of ${scopeName(change)} is held: no new payment is signed. Payments that were signed before are sent and settled.`
+        : `Collection of ${scopeName(change)} was held already; it has the new reason now.`,
     };
   });
 }
 
 function resume(flags: CollectionFlags): Promise<number> {
   return changeHolds(flags, async (sql, change) => {
-    const ended = await resumeCollection(sql, change);
+    const hasEnded = await resumeCollection(sql, change);
     return {
-      changed: ended,
-      message: ended
-        ? `Collection of ${named(change)} continues: what is due is collected within a minute or two.`
-        : `Collection of ${named(change)} was not held.`,
+      changed: hasEnded,
+      message: hasEnded
+        ? `Collection of ${scopeName(change)} continues: what is due is collected within a minute or two.`
+        : `Collection of ${scopeName(change)} was not held.`,
     };
   });
 }
@@ -108,4 +108,4 @@ async function scopeOf(
   return { merchantId: null, planId, what: `plan ${planId}` };
 }
 
-const named = ({ what }: Change) => what ?? 'all plans';
+const scopeName = ({ what }: Change) => what ?? 'all plans';

@@ -31,9 +31,9 @@ function printConfig({ envFile, set = false, json = false }: PrintFlags): number
   // The role "developer" requires no variable, so a missing variable is no fault here.
   const { config, faults } = examineConfig('developer', environment);
   const all = effectiveSettings(environment, config);
-  const shown = set ? all.filter(isSet) : all;
-  if (json) printJson({ variables: shown, faults });
-  else print(table(['VARIABLE', 'VALUE', 'FROM'], shown.map(row)));
+  const shownVariables = set ? all.filter(isSet) : all;
+  if (json) printJson({ variables: shownVariables, faults });
+  else print(table(['VARIABLE', 'VALUE', 'FROM'], shownVariables.map(row)));
   if (!json) for (const fault of faults) note(fault);
   return faults.length === 0 ? 0 : 2;
 }

@@ -64,7 +64,8 @@ function migrateDatabase({
       if (plan === true) return printPlan(await planMigrations(sql), json);
       const newer = await newerSchema(sql);
       if (newer !== undefined) return leaveSchema(newer, { roles, json });
-      const made = roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
+      const databaseRoles =
+        roles === undefined ? undefined : await makeDatabaseRoles(sql, urls, roles);
       // moveStatistics() corrects a right that earlier builds gave to the role of `serve`. The call
       // does not depend on --roles, because an upgrade needs no --roles when the roles exist.
       const statistics = await moveStatistics(sql);
@@ -73,17 +74,17 @@ function migrateDatabase({
       const steps = [
         ...applied,
         ...recorded.map((term) => `${variables[term].name} ${config[term]}`),
-        ...(made === undefined ? [] : ['the roles of the daemons']),
+        ...(databaseRoles === undefined ? [] : ['the roles of the daemons']),
       ];
       if (steps.length > 0) await record(sql, 'migrate', steps.join(', '), {});
       const words =
         applied.length === 0 ? 'The schema is up to date' : `Applied ${applied.join(', ')}`;
-      if (json) printJson({ applied, ...made, statistics });
+      if (json) printJson({ applied, ...databaseRoles, statistics });
       else {
         print(`${words} (${describeDatabase(databaseUrl)}).`);
         for (const term of recorded)
           print(`Recorded ${variables[term].name}, which all daemons must share: ${config[term]}.`);
-        if (made !== undefined) describeRoles(made);
+        if (databaseRoles !== undefined) describeRoles(databaseRoles);
         if (statistics !== undefined) describeStatistics(statistics);
       }
       return 0;

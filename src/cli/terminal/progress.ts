@@ -10,6 +10,7 @@ export interface Progress {
 
 /** Progress is shown only if the work takes longer than this. */
 const QUIET_MS = 1000;
+/** Interval of the progress on a terminal; LOG_MS is that of other outputs. */
 const TERMINAL_MS = 200;
 const LOG_MS = 10_000;
 

@@ -51,6 +51,7 @@ const LEASE_SECONDS = 600;
 const FAILING_MINUTES = 10;
 /** Minimum number of hours between two e-mails about failures of the same endpoint. */
 const QUIET_HOURS = 6;
+/** Days after which finished e-mails are deleted. */
 const KEPT_DAYS = 30;
 /** Maximum number of payments listed in a digest. */
 const MAX_NAMED = 10;

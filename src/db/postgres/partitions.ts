@@ -20,11 +20,11 @@ const LOCK_TIMEOUT = '200ms';
  * when a table lock is not free.
  */
 export async function makeMonths(sql: Sql): Promise<string[]> {
-  const made = await withPartitionLock(sql, async (tx) => {
+  const created = await withPartitionLock(sql, async (tx) => {
     const rows = await tx<{ name: string }[]>`select make_months() as name`;
     return rows.map(({ name }) => name);
   });
-  return made ?? [];
+  return created ?? [];
 }
 
 /**

@@ -9,6 +9,7 @@ import { chargeStart } from './price.ts';
 import { collectAt } from './window.ts';
 
 const SECONDS_PER_HOUR = 3600n;
+/** Maximum of promptSeconds(). */
 const MAX_PROMPT_SECONDS = 600n;
 
 /**

@@ -91,7 +91,7 @@ export async function readAccounts(
  */
 export async function registrationOf(
   sql: Queryable,
-  one: SignUp,
+  signUp: SignUp,
   plan: PlanRow,
   {
     account: { initId, periodStart },
@@ -105,13 +105,13 @@ export async function registrationOf(
     replaced: ReplacedRow | undefined;
   },
 ): Promise<RegistrationToStore> {
-  const { checkoutSessionId: id } = one;
+  const { checkoutSessionId: id } = signUp;
   const session = id === null ? undefined : await findCheckoutSession(sql, id);
   const registration: RegistrationToStore = {
     appId: plan.appId,
     planId: plan.id,
-    subscriptionPda: one.subscriptionPda ?? '',
-    subscriberWallet: one.wallet,
+    subscriptionPda: signUp.subscriptionPda ?? '',
+    subscriberWallet: signUp.wallet,
     dueAt: timeOf(now),
     trialFrom: null,
     chargedFrom: null,
@@ -131,7 +131,7 @@ export async function registrationOf(
       discountPeriods: session.discountPeriods,
     }),
   };
-  const { replaces, creditAt } = one;
+  const { replaces, creditAt } = signUp;
   if (replaces === null || creditAt === null) return registration;
   // The payment was computed with the credit at `creditAt`. The credit is taken over as of
   // `creditAt` or as of the start of the paid period, whichever is earlier. At an earlier time the
@@ -139,7 +139,7 @@ export async function registrationOf(
   // `hasSponsoredChange` (db/subscriptions/plan-changes.ts) blocks them while the sponsorship is
   // open.
   const at = pull.periodStart < unixSeconds(creditAt) ? pull.periodStart : unixSeconds(creditAt);
-  const { offerId, createdAt: offeredAt } = one;
+  const { offerId, createdAt: offeredAt } = signUp;
   const change = { id: replaces, when: 'now', at, offeredAt, offerId } as const;
   return { ...registration, ...keptIds(replaced, registration), change };
 }

@@ -22,6 +22,7 @@ import { type ChainSender, reaching, readLanding, type Unsigned } from '../chain
  * with the same transaction.
  */
 const PATIENCE_MS = 8000;
+/** Interval at which a relayed transaction's status is polled. */
 const POLL_MS = 250;
 /**
  * Milliseconds before a request sends its transaction again, or asks again whether the transaction

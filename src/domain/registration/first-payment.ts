@@ -152,9 +152,9 @@ export async function dueAtOnce(
   const { discountPercent, discountAmount, discountPeriods } = terms;
   const discount = { discountPercent, discountAmount, discountPeriods };
   const price = { amount, periodHours, ...discount, unpausedAt: null, chargedFrom };
-  const taken = await takenOverBy(sql, live, terms);
-  if (taken !== undefined) {
-    const { startsAt, credit } = taken;
+  const takenOver = await takenOverBy(sql, live, terms);
+  if (takenOver !== undefined) {
+    const { startsAt, credit } = takenOver;
     if (startsAt !== null && unixSeconds(startsAt) > now) return 0n;
     const all = { ...price, trialEndsAt: null, startsAt, credit: credit + left };
     return billOf(all, period, minimum).cash;

@@ -152,13 +152,15 @@ function offersOf(
   const isCancelling = (account: ReplacedAccount | undefined) =>
     account !== undefined && landing.cancels.includes(account.subscriptionPda);
   const cancelsAny = [...replaced.values()].some(isCancelling);
-  const isPossible = (one: OpenOffer) => {
-    const account = accountOf(one);
-    if (one.cancels !== null) return one.cancels ? isCancelling(account) : !cancelsAny;
+  const isPossible = (offer: OpenOffer) => {
+    const account = accountOf(offer);
+    if (offer.cancels !== null) return offer.cancels ? isCancelling(account) : !cancelsAny;
     return account?.isRunning !== true || isCancelling(account);
   };
-  const made = offers.filter((one) => one.blockhash === landing.blockhash && isPossible(one));
-  if (made.length > 0) return made;
+  const sameBlockhash = offers.filter(
+    (one) => one.blockhash === landing.blockhash && isPossible(one),
+  );
+  if (sameBlockhash.length > 0) return sameBlockhash;
   const wasOpen = ({ expiresAt }: OpenOffer) =>
     expiresAt === null || landing.at <= unixSeconds(expiresAt) + SIGNED_LIFE_SECONDS;
   return offers.filter(

@@ -59,7 +59,7 @@ interface Reservations {
   /** The address of the subscription for which the customer is checked or reserved. */
   readonly subscriptionPda: string;
   /** Whether a transaction that reserves the customer can no longer land. */
-  readonly isDead: (one: MayLand) => boolean;
+  readonly isDead: (transaction: MayLand) => boolean;
 }
 
 /**

@@ -224,13 +224,14 @@ export async function storeRegistration(
   try {
     const { change, isTrialShown: hasTrial = false } = registration;
     if (hasTrial && change === undefined) await refuseUsedTrial(sql, registration);
-    const taken = change === undefined ? undefined : await takeOver(sql, change);
-    const takes = await take(sql, registration, taken);
+    const takenOver = change === undefined ? undefined : await takeOver(sql, change);
+    const takes = await take(sql, registration, takenOver);
     // A change of plan has no trial. A change that takes over nothing counts as a new subscription.
-    const trialFrom = taken === undefined ? registration.trialFrom : null;
+    const trialFrom = takenOver === undefined ? registration.trialFrom : null;
     const id = await insertRegistration(sql, { ...registration, takes, trialFrom });
     if (id === undefined) throw invalidField('planId', 'takes no new subscriptions');
-    if (change !== undefined && taken !== undefined) await storeTakenOver(sql, change, taken, id);
+    if (change !== undefined && takenOver !== undefined)
+      await storeTakenOver(sql, change, takenOver, id);
     await completeSession(sql, registration, id);
     // Open offers at the address, and its place in the merchant's list, belong to a later account.
     if (registration.gone === undefined) {
@@ -238,7 +239,7 @@ export async function storeRegistration(
       await deleteUnregistered(sql, [registration.subscriptionPda]);
     }
     // A subscription that replaces the customer's subscription is not a second one.
-    const allowSecond = registration.allowSecond === true || taken !== undefined;
+    const allowSecond = registration.allowSecond === true || takenOver !== undefined;
     const duplicateOf = await noteDuplicate(sql, id, { appId, externalId, allowSecond });
     const extra = { ...(duplicateOf !== null && { duplicateOf }), ...takenFields(takes) };
     await appendEvents(sql, [{ subscriptionId: id, type: 'subscription_created', extra }]);

@@ -311,7 +311,7 @@ function statusKind(rpc: Rpc, history: boolean) {
 export function shareChain(rpc: Rpc): Rpc {
   const turns = new Turns(() => rpc.readDelay());
   const cache = new Cache(turns);
-  const one = <R>(method: string, read: () => Promise<R>) => turns.own(alone(method, read), []);
+  const single = <R>(method: string, read: () => Promise<R>) => turns.own(alone(method, read), []);
   const accounts = accountKinds(rpc);
   const recentStatus = statusKind(rpc, false);
   const anyStatus = statusKind(rpc, true);
@@ -327,14 +327,14 @@ export function shareChain(rpc: Rpc): Rpc {
       if (addresses.length <= ACCOUNTS_AT_ONCE && minSlot === undefined)
         return turns.own(accounts[commitment], addresses);
       const read = () => rpc.getMultipleAccounts(addresses, options);
-      return one('getMultipleAccounts', read);
+      return single('getMultipleAccounts', read);
     },
     getSignatureStatuses(signatures, options = {}) {
       const { history = false, everywhere = false, minSlot } = options;
       if (!everywhere && minSlot === undefined)
         return turns.own(history ? anyStatus : recentStatus, signatures);
       const read = () => rpc.getSignatureStatuses(signatures, options);
-      return one('getSignatureStatuses', read);
+      return single('getSignatureStatuses', read);
     },
     async getLatestBlockhash({ commitment = 'confirmed' } = {}) {
       const read = () =>
@@ -356,20 +356,20 @@ export function shareChain(rpc: Rpc): Rpc {
       cache.get('getMinimumBalanceForRentExemption', String(length), RENT_MS, () =>
         rpc.getMinimumBalanceForRentExemption(length),
       ),
-    sendTransaction: (...given) => one('sendTransaction', () => rpc.sendTransaction(...given)),
+    sendTransaction: (...given) => single('sendTransaction', () => rpc.sendTransaction(...given)),
     simulateTransaction: (...given) =>
-      one('simulateTransaction', () => rpc.simulateTransaction(...given)),
+      single('simulateTransaction', () => rpc.simulateTransaction(...given)),
     getLifetimesEverywhere: (...given) =>
-      one('getLifetimesEverywhere', () => rpc.getLifetimesEverywhere(...given)),
-    getHeights: (...given) => one('getHeights', () => rpc.getHeights(...given)),
-    getTransaction: (...given) => one('getTransaction', () => rpc.getTransaction(...given)),
+      single('getLifetimesEverywhere', () => rpc.getLifetimesEverywhere(...given)),
+    getHeights: (...given) => single('getHeights', () => rpc.getHeights(...given)),
+    getTransaction: (...given) => single('getTransaction', () => rpc.getTransaction(...given)),
     getTransactionEverywhere: (...given) =>
-      one('getTransactionEverywhere', () => rpc.getTransactionEverywhere(...given)),
+      single('getTransactionEverywhere', () => rpc.getTransactionEverywhere(...given)),
     getHistoriesEverywhere: (...given) =>
-      one('getHistoriesEverywhere', () => rpc.getHistoriesEverywhere(...given)),
+      single('getHistoriesEverywhere', () => rpc.getHistoriesEverywhere(...given)),
     getProgramAccounts: (...given) =>
-      one('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
+      single('getProgramAccounts', () => rpc.getProgramAccounts(...given)),
     getSignaturesForAddress: (...given) =>
-      one('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
+      single('getSignaturesForAddress', () => rpc.getSignaturesForAddress(...given)),
   };
 }

@@ -47,17 +47,17 @@ export class Places {
     const all = connections * PARTS[kind];
     const ofAddress = Math.max(1, Math.floor(Math.min(perAddress / 2, all * PART_OF_ADDRESS)));
     const networks = networksOf(ip);
-    const wanted = [
+    const limitedNames = [
       [kind, Math.max(1, Math.floor(all))] as const,
       ...networks.map(
         (network, index) => [`${kind} ${network}`, ofAddress * (networks.length - index)] as const,
       ),
     ];
     const taken = (name: string) => this.#taken.get(name) ?? 0;
-    if (wanted.some(([name, max]) => taken(name) >= max)) return undefined;
-    for (const [name] of wanted) this.#taken.set(name, taken(name) + 1);
+    if (limitedNames.some(([name, max]) => taken(name) >= max)) return undefined;
+    for (const [name] of limitedNames) this.#taken.set(name, taken(name) + 1);
     return () => {
-      for (const [name] of wanted) {
+      for (const [name] of limitedNames) {
         const left = taken(name) - 1;
         if (left > 0) this.#taken.set(name, left);
         else this.#taken.delete(name);

@@ -202,18 +202,18 @@ function verifyRoute(api: Api, deps: ApiDeps, tokens: Tokens): void {
     async ({ headers: { origin }, body }) => {
       const { wallet, nonce } = body;
       refuseKeyless(wallet);
-      const taken = await takeNonce(sql, nonce, wallet);
-      if (taken === undefined)
+      const issued = await takeNonce(sql, nonce, wallet);
+      if (issued === undefined)
         throw new ServiceError(
           'UNAUTHORIZED',
           'The nonce is unknown, used or expired: ask for another one.',
         );
-      const { role } = taken;
+      const { role } = issued;
       assertRole(role, origin, deps);
-      await assertSigned(deps, taken, body);
+      await assertSigned(deps, issued, body);
       if (role === 'merchant')
         await ensureMerchant(sql, wallet, { approval: merchants === 'approval' });
-      const page = tokenPage(taken.message, origin, deps.publicUrl);
+      const page = tokenPage(issued.message, origin, deps.publicUrl);
       const { token, expiresAt } = await tokens.issue({ wallet, role, page });
       return ok({ token, tokenType: 'Bearer' as const, expiresAt, role, wallet });
     },

@@ -198,12 +198,12 @@ class WaitingPlaces {
       reply.header('retry-after', 1);
       throw new ServiceError('RATE_LIMITED', `${MAX_WAITING} requests already wait for events.`);
     }
-    const gone = new AbortController();
+    const disconnected = new AbortController();
     // finished() calls back even if the client has disconnected before this call.
-    const unwatch = finished(reply.raw, () => gone.abort());
+    const unwatch = finished(reply.raw, () => disconnected.abort());
     this.#taken.set(id, others + 1);
     try {
-      return await work(AbortSignal.any([this.#closing.signal, gone.signal]));
+      return await work(AbortSignal.any([this.#closing.signal, disconnected.signal]));
     } finally {
       const left = (this.#taken.get(id) ?? 1) - 1;
       if (left === 0) this.#taken.delete(id);

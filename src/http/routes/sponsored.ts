@@ -43,6 +43,7 @@ import {
   sponsoredFields,
 } from '../shapes/sponsored-schemas.ts';
 
+/** Interval at which a waiting request reads the progress. */
 const POLL_MS = 250;
 const params = Type.Object({ offerId: PathId });
 const tags = ['sponsored'];
@@ -195,8 +196,8 @@ function offersRoute(api: Api, deps: ApiDeps): void {
       if ('refusal' in outcome)
         return ok({ offer: null, notSponsored: notSponsored(outcome.refusal) });
       const { secret, ...offer } = outcome.offer;
-      const made = { ...offer, subscriptionPda, secret: secret ?? '' };
-      return ok({ offer: made, notSponsored: null });
+      const offerView = { ...offer, subscriptionPda, secret: secret ?? '' };
+      return ok({ offer: offerView, notSponsored: null });
     },
   );
 }

@@ -4,6 +4,7 @@
 import { LEASE_SECONDS } from '../../domain/collecting/settlement.ts';
 
 export const keeperTimes = {
+  /** Pauses between two turns of the loop that a field names, unless its comment says otherwise. */
   loops: {
     /** How long a stop waits for payments in flight. Another keeper takes over the others. */
     graceMs: 8000,

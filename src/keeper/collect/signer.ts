@@ -137,8 +137,8 @@ export class Signer {
     );
   }
 
-  #packed(one: Due): Packable {
-    const { row, collect } = one;
+  #packed(payment: Due): Packable {
+    const { row, collect } = payment;
     const { programId, mint } = this.#parts;
     const collection: Collection = {
       programId,
@@ -152,10 +152,10 @@ export class Signer {
       net: collect.amounts.net,
       fee: collect.amounts.fee,
     };
-    const computeUnits = this.#fees.units(this.#shapeOf(one));
+    const computeUnits = this.#fees.units(this.#shapeOf(payment));
     const part = paymentPart(collection, { computeUnits, loadedDataBytes: OWN_DATA_BYTES });
     return {
-      ...one,
+      ...payment,
       part,
       needsOwnTransaction: collect.isDoubted || row.failedPacks >= MAX_FAILED_PACKS,
     };

@@ -259,8 +259,8 @@ export class Unregistered {
   async #leave(closed: readonly LiveAccount[]): Promise<void> {
     const { sql } = this.#context;
     const accounts = closed.map(({ address, account }) => ({ address, identity: account }));
-    const wanted = new Set(await withoutKnown(sql, accounts));
-    const others = accounts.filter(({ address }) => !wanted.has(address));
+    const stillWanted = new Set(await withoutKnown(sql, accounts));
+    const others = accounts.filter(({ address }) => !stillWanted.has(address));
     await deleteUnregistered(
       sql,
       others.map(({ address }) => address),

@@ -92,8 +92,9 @@ export async function findDead<T extends Mortal>(
     ...soughtOf(one.attempt, fitsBeside(one.attempt.amountGross, one.row)),
   }));
   const judged = [...(await judgeLandings(rpc, sought))];
-  const seen = judged.flatMap(([{ signature }, { status }]): [string, SignatureStatus][] =>
-    status === null ? [] : [[signature, status]],
+  const statusEntries = judged.flatMap(
+    ([{ signature }, { status }]): [string, SignatureStatus][] =>
+      status === null ? [] : [[signature, status]],
   );
   const those = (holds: (landing: Landing) => boolean) =>
     judged.filter(([, landing]) => holds(landing)).map(([{ one }]) => one);
@@ -102,6 +103,6 @@ export async function findDead<T extends Mortal>(
     unproven: those(({ verdict, isAnswered }) => verdict === 'unknown' && isAnswered),
     slot: newestSlot(judged.map(([, { expiredAt }]) => expiredAt ?? 0n)),
     landings: new Map(judged.map(([{ one }, landing]) => [one, landing])),
-    seen: new Map(seen),
+    seen: new Map(statusEntries),
   };
 }

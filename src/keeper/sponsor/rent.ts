@@ -58,20 +58,20 @@ export async function takeRentBack(context: Context): Promise<boolean> {
   const [clock = null, ...accounts] = found.accounts;
   const now = clockIn(clock);
   const suspects: RentOut[] = [];
-  const closings: { one: RentOut; why: Closable }[] = [];
+  const closings: { sponsorship: RentOut; why: Closable }[] = [];
   for (const [index, one] of out.entries()) {
     try {
       const sponsorshipAccounts = accounts.slice(ACCOUNTS * index, ACCOUNTS * (index + 1));
       const back = backOf(context, one, sponsorshipAccounts);
       if (back.authority || back.subscription) suspects.push(one);
       const why = back.subscription ? undefined : closable(context, one, sponsorshipAccounts, now);
-      if (why !== undefined) closings.push({ one, why });
+      if (why !== undefined) closings.push({ sponsorship: one, why });
     } catch (error) {
       if (!(error instanceof ChainDataError)) throw error;
     }
   }
   await bookReturned(context, suspects);
-  for (const { one, why } of closings) await close(context, one, why);
+  for (const { sponsorship: one, why } of closings) await close(context, one, why);
   return out.length === CHECKED;
 }
 
@@ -138,15 +138,15 @@ async function bookReturned(context: Context, suspects: readonly RentOut[]): Pro
   const responses = await rpc.getAccountsEverywhere(addresses, { commitment: 'finalized' });
   const doubted: string[] = [];
   for (const [index, one] of suspects.entries()) {
-    const seen = responses
+    const backs = responses
       .filter(({ slot }) => slot >= one.observedSlot)
       .map(({ accounts }) => {
         return witnessed(context, one, accounts.slice(ACCOUNTS * index, ACCOUNTS * (index + 1)));
       });
-    const isEnough = isWitnessed(rpc, seen.length);
+    const isEnough = isWitnessed(rpc, backs.length);
     const back = {
-      authority: isEnough && seen.every(({ authority }) => authority),
-      subscription: isEnough && seen.every(({ subscription }) => subscription),
+      authority: isEnough && backs.every(({ authority }) => authority),
+      subscription: isEnough && backs.every(({ subscription }) => subscription),
     };
     if (back.authority || back.subscription) await markReturned(sql, one.offerId, back);
     else doubted.push(one.offerId);

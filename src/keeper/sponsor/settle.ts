@@ -72,8 +72,8 @@ export async function settleExpired(
   const { attempt, planId, subscriptionPda } = sponsorship;
   if (attempt !== null && planId !== null && subscriptionPda !== null) {
     const plan = await findPlan(context.sql, planId);
-    const seen = plan && (await readAccounts(context, plan, subscriptionPda, slot));
-    const account = seen?.subscription ?? null;
+    const view = plan && (await readAccounts(context, plan, subscriptionPda, slot));
+    const account = view?.subscription ?? null;
     if (account !== null && isOpenedBy(sponsorship, attempt, account)) {
       await settleLanded(context, sponsorship, { slot: null, least: slot });
       return true;
@@ -146,12 +146,12 @@ export async function settleLanded(
   if (plan === undefined) throw new Error(`there is no plan ${planId}`);
   const { replaces } = sponsorship;
   const replaced = replaces === null ? undefined : await readReplaced(context.sql, replaces);
-  const seen = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
-  const { subscription } = seen;
+  const view = await readAccounts(context, plan, subscriptionPda, slot ?? least, replaced);
+  const { subscription } = view;
   if (subscription === null || !isOpenedBy(sponsorship, attempt, subscription)) {
     // The wallet has closed the account. If the wallet has opened the account again, the new
     // account does not belong to this sign-up.
-    const gone = await readGone(context, sponsorship, attempt, { plan, view: seen, replaced });
+    const gone = await readGone(context, sponsorship, attempt, { plan, view: view, replaced });
     context.log.warn(
       { offer: sponsorship.offerId, signature: sponsorship.signature },
       'sponsored subscription landed and is gone: it is registered as ended',
@@ -165,15 +165,15 @@ export async function settleLanded(
   // was signed less than two minutes before it could land.
   const pull = pullOf(sponsorship, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
   const registration = await registrationOf(context.sql, sponsorship, plan, {
-    ...{ account: subscription, view: seen, pull, replaced },
+    ...{ account: subscription, view: view, pull, replaced },
   });
-  if (seen.replacedRuns)
+  if (view.replacedRuns)
     context.log.warn(
       { offer: sponsorship.offerId, subscription: replaces, account: replaced?.subscriptionPda },
       'replaced subscription runs on chain: its wallet has resumed it',
     );
   await stored(context, sponsorship, (tx) =>
-    register(tx, context, { sponsorship, attempt, registration, pull, view: seen }),
+    register(tx, context, { sponsorship, attempt, registration, pull, view: view }),
   );
 }
 

@@ -43,15 +43,15 @@ const MAX_SETTLE_TRIES = 8;
  */
 export async function endOfLanded(
   context: Context,
-  one: PendingAttempt,
+  payment: PendingAttempt,
   { view, at }: { view: View; at: bigint | null },
 ): Promise<AttemptEnd | undefined> {
-  const { row, settleTries = 0 } = one;
-  const pull = await pullOfLanded(context, one, row, { view, at });
-  if (pull !== undefined) return paid(context, one, row, pull);
+  const { row, settleTries = 0 } = payment;
+  const pull = await pullOfLanded(context, payment, row, { view, at });
+  if (pull !== undefined) return paid(context, payment, row, pull);
   if (view instanceof Error || settleTries < MAX_SETTLE_TRIES) return undefined;
   const isGone = view.subscription === null && (await isAbsent(context, row));
-  return isOver(one, row, { view, isGone }) ? { kind: 'unexplained' } : undefined;
+  return isOver(payment, row, { view, isGone }) ? { kind: 'unexplained' } : undefined;
 }
 
 /** Whether the period that the attempt was signed for can no longer be collected. */

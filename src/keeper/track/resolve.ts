@@ -185,8 +185,8 @@ export class Resolver {
         chainNow: timeOf(snapshot.now),
         assess: rowByRow(settleable, (row, mark) => {
           const [one, end] = [byId.get(row.id), ends.get(row.id)];
-          const seen = { view: snapshot.of(row), now: snapshot.now, mark };
-          return one && end && outcomeOf(rules, row, one, end, seen);
+          const attemptView = { view: snapshot.of(row), now: snapshot.now, mark };
+          return one && end && outcomeOf(rules, row, one, end, attemptView);
         }),
       },
     );
@@ -204,12 +204,15 @@ export class Resolver {
     };
   }
 
-  #reportEnd(one: InFlightPayment | undefined, end: AttemptEnd): void {
+  #reportEnd(payment: InFlightPayment | undefined, end: AttemptEnd): void {
     const { fees, metrics } = this.#context;
-    if (one === undefined) return;
-    if (end.kind === 'paid') fees.landed(one.id);
+    if (payment === undefined) return;
+    if (end.kind === 'paid') fees.landed(payment.id);
     if (end.kind === 'expired') {
-      fees.expired({ subscription: one.id, periodStart: unixSeconds(one.attempt.periodStart) });
+      fees.expired({
+        subscription: payment.id,
+        periodStart: unixSeconds(payment.attempt.periodStart),
+      });
       metrics.payments.inc({ outcome: 'expired', source: 'keeper' });
     }
     const isOurs = end.kind === 'failed' && end.failure.kind === 'ours';

@@ -11,6 +11,7 @@ import { examineAccounts, readInstallation } from '../../../keeper/guard/preflig
 import { askEndpoint } from '../status/chain.ts';
 import { type Check, check, unchecked } from './check.ts';
 
+/** Time limit of a request and of a silent stream. */
 const TIMEOUT_MS = 5000;
 const quiet = { info: () => undefined, warn: () => undefined, error: () => undefined };
 

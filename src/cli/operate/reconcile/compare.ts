@@ -80,19 +80,23 @@ export async function reconcile(
   { since, until, repair, onProgress }: Range,
 ): Promise<Reconciliation> {
   const treasuries = await listTreasuries(reconciler.sql);
-  const seen: ReadTransactions = { treasuries, transactions: new Map(), unreadable: new Map() };
-  const all = await pullsOnChain(reconciler, seen, { since, until }, (onChain) =>
+  const transactionsRead: ReadTransactions = {
+    treasuries,
+    transactions: new Map(),
+    unreadable: new Map(),
+  };
+  const all = await pullsOnChain(reconciler, transactionsRead, { since, until }, (onChain) =>
     onProgress?.({ onChain, recorded: 0 }),
   );
   const { ours, elsewhere } = await byPlans(reconciler.sql, all);
   const collected = ours.filter(({ pull }) => pull.source === 'keeper');
-  const listed = [...seen.unreadable.keys()];
+  const listed = [...transactionsRead.unreadable.keys()];
   const unregistered = repair ? await registerLost(reconciler, collected) : [];
   const sumsOnChain = new ShownDays();
   const range = { since, until };
   const { recorded, differences } = await compareRecorded(
     reconciler,
-    seen,
+    transactionsRead,
     range,
     sumsOnChain,
     (count) => onProgress?.({ onChain: ours.length, recorded: count }),
@@ -102,7 +106,7 @@ export async function reconcile(
       .filter(({ kind }) => kind === 'not_on_chain' || kind === 'failed_on_chain')
       .map(({ signature }) => signature),
   );
-  const read = (signature: string) => transactionOf(reconciler.rpc, seen, signature);
+  const read = (signature: string) => transactionOf(reconciler.rpc, transactionsRead, signature);
   const { publicUrl = '', rpc, programId, keepers } = reconciler;
   const chain = { rpc, programId, keepers, treasuries, transactionOf: read };
   const how = { repair, publicUrl, unfounded, chain };

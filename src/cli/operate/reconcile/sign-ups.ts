@@ -79,7 +79,12 @@ async function readGone(
     isSameAccount(account, subscription, periodSeconds(subscription.periodHours))
   )
     return undefined;
-  const one = { ...signUp, signature };
-  const registration = await registrationOf(sql, one, plan, { account, view, pull, replaced });
-  return { one, registration, pull, view };
+  const signUpWithSignature = { ...signUp, signature };
+  const registration = await registrationOf(sql, signUpWithSignature, plan, {
+    account,
+    view,
+    pull,
+    replaced,
+  });
+  return { one: signUpWithSignature, registration, pull, view };
 }

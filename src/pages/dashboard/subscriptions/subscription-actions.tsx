@@ -16,7 +16,7 @@ type Verb = 'pause' | 'unpause' | 'period_end' | 'force' | 'reinstate';
 
 /** Actions with input. */
 type Form = 'discount' | 'ids' | 'plan';
-const isForm = (one: Verb | Form): one is Form => ['discount', 'ids', 'plan'].includes(one);
+const isForm = (open: Verb | Form): open is Form => ['discount', 'ids', 'plan'].includes(open);
 
 interface Words {
   /** Text of two buttons: one on the page opens the dialog, one in the dialog runs the action. */
@@ -57,13 +57,13 @@ const actions: Readonly<Record<Verb, Words>> = {
 };
 
 /** Returns the actions that the subscription's state allows. */
-function verbsOf(one: Subscription): readonly Verb[] {
-  if (one.status === 'cancelled' && one.endReason === 'forced')
-    return one.reinstatedAt === null ? ['reinstate'] : [];
-  if (!isLive(one.status)) return [];
-  if (one.cancelRequestedBy === 'merchant') return ['force'];
-  if (one.cancelRequestedAt !== null) return ['period_end', 'force'];
-  return [one.pausedAt === null ? 'pause' : 'unpause', 'period_end', 'force'];
+function verbsOf(subscription: Subscription): readonly Verb[] {
+  if (subscription.status === 'cancelled' && subscription.endReason === 'forced')
+    return subscription.reinstatedAt === null ? ['reinstate'] : [];
+  if (!isLive(subscription.status)) return [];
+  if (subscription.cancelRequestedBy === 'merchant') return ['force'];
+  if (subscription.cancelRequestedAt !== null) return ['period_end', 'force'];
+  return [subscription.pausedAt === null ? 'pause' : 'unpause', 'period_end', 'force'];
 }
 
 /** Buttons that change a subscription, each behind a dialog. */
