@@ -96,7 +96,7 @@ export class Claimer {
   get isHungry(): boolean {
     if (this.#stale.length > 0) return true;
     const left = this.#places();
-    for (const known of this.#due) if (this.#roomOf(known, left) > 0) return true;
+    for (const state of this.#due) if (this.#roomOf(state, left) > 0) return true;
     return false;
   }
 
@@ -108,20 +108,18 @@ export class Claimer {
     await this.#releaseStale();
     const requested = new Map<string, { state: EndpointState; room: number }>();
     const left = this.#places();
-    for (const known of this.#due) {
-      const room = this.#roomOf(known, left);
+    for (const state of this.#due) {
+      const room = this.#roomOf(state, left);
       if (room <= 0) continue;
-      left[known.queue.pace] -= room;
-      requested.set(known.queue.endpointId, { state: known, room });
+      left[state.queue.pace] -= room;
+      requested.set(state.queue.endpointId, { state, room });
       if (requested.size === MAX_ENDPOINTS) break;
     }
     if (requested.size === 0) return [];
-    const requests = [...requested.values()].map(({ state: known, room }) =>
-      this.#requestOf(known, room),
-    );
+    const requests = [...requested.values()].map(({ state, room }) => this.#requestOf(state, room));
     // isDue is cleared before the claim, so that a row reported by found() during the claim sets
     // isDue again.
-    for (const { state: known } of requested.values()) this.#unsetDue(known);
+    for (const { state } of requested.values()) this.#unsetDue(state);
     const claimId = randomUUID();
     const { claims, claimMs, reserveMs } = this.#parts;
     const sendBefore = performance.now() + claimMs - reserveMs;
@@ -131,7 +129,7 @@ export class Claimer {
     } catch (error) {
       // The statement may have claimed rows although its response was lost. The next claim reads
       // the queue from its start, so that it finds these rows after their claims have expired.
-      for (const { state: known } of requested.values()) this.#again(known);
+      for (const { state } of requested.values()) this.#again(state);
       throw error;
     }
     claimed.sort((a, b) => a.dueAt - b.dueAt || (a.id < b.id ? -1 : 1));
@@ -141,8 +139,8 @@ export class Claimer {
       const state = requested.get(endpointId)?.state;
       if (state !== undefined) state.claimedTo = dueAt;
     }
-    for (const [endpointId, { state: known, room }] of requested)
-      if (counts.get(endpointId) === room) this.#setDue(known);
+    for (const [endpointId, { state, room }] of requested)
+      if (counts.get(endpointId) === room) this.#setDue(state);
     return claimed.map((delivery) => ({ ...delivery, claimId, sendBefore }));
   }
 

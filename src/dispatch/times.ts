@@ -42,8 +42,8 @@ export const dispatchTimes = {
   retention: {
     idleMs: HOUR_MS,
     /**
-     * Delay of the next try when a table lock was not free. It is long, because a dump of the database
-     * can hold the lock for hours, and each try briefly blocks new statements on the table.
+     * Delay of the next try when a table lock was not free. It is long, because a dump of the
+     * database can hold the lock for hours, and each try briefly blocks other statements.
      */
     lockedMs: 300_000,
   },

@@ -315,7 +315,7 @@ export class Keeper {
   #loop(name: string, idleMs: number | (() => number), turn: () => Promise<boolean>): Loop {
     const { log } = this.#context;
     return startLoop({
-      name: name,
+      name,
       idleMs,
       turn: async () => {
         await this.#verify();

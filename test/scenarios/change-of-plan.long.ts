@@ -143,7 +143,8 @@ void t.test(
     const fee = SMALL / 100n;
     t.equal((await refund(SMALL - fee - credit + 1n)).status, 400, 'the credit is not refunded');
 
-    // Back at once: the large plan's whole value is the credit, which pays the rest of the small one.
+    // A change back at once: the whole value of the large plan becomes credit, which pays the rest
+    // of the small plan.
     const back = await change(stage, buyer, up.fresh, { to: small, when: 'now' });
     t.equal(back.fresh.pda, first.pda, 'the account is resumed');
     const whole = unused(LARGE, up.fresh.at, back.fresh.at);

@@ -110,8 +110,8 @@ void t.test(
     const types = async () => (await stage.events(subscription)).map(({ type }) => type);
     t.same(await types(), ['subscription_created', 'payment_success', 'cancel_requested'], 'once');
 
-    // The account still runs: a keeper that reads it must not undo the cancellation. The time is past
-    // for the keeper's clock too, which may be a second behind the chain's.
+    // The account still runs. A keeper that reads it must not undo the cancellation. The due time
+    // is also past for the keeper's clock, which may be a second behind the chain's clock.
     const due = () =>
       stage.sql`update subscriptions set due_at = to_timestamp(${stage.now() - 60})`;
     const { collect } = stage.parts();

@@ -211,19 +211,19 @@ export interface Walk {
 
 export interface Walked {
   rows: LoggedDelivery[];
-  /** Number of rows read. A number below `walk` means that the source has no more rows. */
+  /** Number of rows read. A number below `walk` means that the scope has no more rows. */
   walked: number;
   /** Id of the oldest row read. */
   walkedTo: string | null;
 }
 
 /**
- * Reads the next `walk` rows of the source. Returns the rows that match the filters, newest first.
+ * Reads the next `walk` rows of the scope. Returns the rows that match the filters, newest first.
  */
 export async function walkDeliveries(
   sql: Queryable,
   { status, appId, endpointId, type }: LogFilters,
-  { scope: source, before, from, walk, limit }: Walk,
+  { scope, before, from, walk, limit }: Walk,
 ): Promise<Walked> {
   const range = sql`id < ${before}::uuid and id >= ${from}::uuid order by id desc limit ${walk}`;
   const read = sql`id, endpoint_id, event_id, event_type, status, attempts, next_attempt_at,
@@ -239,7 +239,7 @@ export async function walkDeliveries(
           and ${range}) as each
       where endpoint.app_id = ${appId}::uuid or endpoint.id = ${endpointId}::uuid
       order by each.id desc limit ${walk}`,
-  }[source];
+  }[scope];
   const found = await sql<(Walked & LoggedDelivery)[]>`
     with walked as materialized (${walked}), matching as (
       select walked.*, endpoint.app_id, endpoint.url

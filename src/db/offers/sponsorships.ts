@@ -99,8 +99,9 @@ export async function insertSponsorship(
     insert into sponsorships (offer_id, purpose, wallet, address, sponsor, merchant_id, plan_id,
       subscription_pda, checkout_session_id, replaces, credit_at, transaction_id, state, reserved,
       fee, authority_rent, subscription_rent, merchant_is_new, claim_id, lease_until)
-    select ${termsOf(tx, sponsorship)}, committed.id, 'open', ${sponsorship.reserved}, ${sponsorship.fee},
-      ${sponsorship.authorityRent}, ${sponsorship.subscriptionRent}, ${sponsorship.merchantIsNew}, ${sponsorship.claimId},
+    select ${termsOf(tx, sponsorship)}, committed.id, 'open', ${sponsorship.reserved},
+      ${sponsorship.fee}, ${sponsorship.authorityRent}, ${sponsorship.subscriptionRent},
+      ${sponsorship.merchantIsNew}, ${sponsorship.claimId},
       now() + ${LEASE_SECONDS} * interval '1 second'
     from committed where exists (select from offers o where o.id = ${sponsorship.offerId}
       and o.signed is not null and o.signed_at > now() - ${DECISION_MINUTES} * interval '1 minute')
@@ -113,8 +114,8 @@ export async function insertSponsorship(
   const attempts = await tx`
     insert into payment_attempts (offer_id, subscription_pda, transaction_id, position,
       period_start, claim_id, amount_gross, platform_fee, amount_net, fee_owed, credit_spent)
-    values (${sponsorship.offerId}, ${sponsorship.subscriptionPda}, ${inserted.transactionId}, 0, ${periodStart},
-      ${sponsorship.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed}, ${creditSpent})
+    values (${sponsorship.offerId}, ${sponsorship.subscriptionPda}, ${inserted.transactionId}, 0,
+      ${periodStart}, ${sponsorship.claimId}, ${amountGross}, ${platformFee}, ${amountNet}, ${feeOwed}, ${creditSpent})
     on conflict (subscription_pda) where state = 'open' do nothing
     returning id`;
   return attempts.length === 1 ? 'stored' : 'busy';

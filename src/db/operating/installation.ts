@@ -45,7 +45,8 @@ export async function claimInstallation(
   await sql`
     insert into installation
       (cluster, mint, program_id, keepers, treasuries, fee_bps, window_seconds)
-    values (${configured.cluster}, ${configured.mint}, ${configured.programId}, ${configured.keepers}, ${configured.treasuries},
+    values (${configured.cluster}, ${configured.mint}, ${configured.programId},
+      ${configured.keepers}, ${configured.treasuries},
       ${configured.feeBps}, ${configured.windowSeconds})
     on conflict do nothing`;
   return (await findInstallation(sql)) ?? configured;

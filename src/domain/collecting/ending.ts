@@ -79,15 +79,15 @@ export function end(
   ending: Ending,
   endReason: string | null,
 ): Decision {
-  const { account, rules, lookup: known, isClosable } = ending;
+  const { account, rules, lookup, isClosable } = ending;
   const { state } = update;
   const isCovered = () => {
     const cover = coverOf(update);
     return cover !== null && unixSeconds(cover) > view.now;
   };
   const waiting =
-    account === null && (known.kind === 'not_final' || !isCovered())
-      ? recordLastPulls(update, view, known)
+    account === null && (lookup.kind === 'not_final' || !isCovered())
+      ? recordLastPulls(update, view, lookup)
       : undefined;
   if (waiting !== undefined) return waiting;
   if (isCovered()) {
@@ -143,19 +143,20 @@ const NEVER_AGAIN: ReadonlySet<PullPeriod['verdict']> = new Set([
 export function afterTheEnd(
   update: SubscriptionUpdate,
   view: ChainView,
-  { account, rules, lookup: known, isClosable }: Ending,
+  { account, rules, lookup, isClosable }: Ending,
 ): Decision {
   const { successor } = update.row;
   if (account === null) {
-    const waiting = successor === 'same_account' ? undefined : recordLastPulls(update, view, known);
+    const waiting =
+      successor === 'same_account' ? undefined : recordLastPulls(update, view, lookup);
     if (waiting !== undefined) return waiting;
   } else if (successor === null && hasUnknownPull(update.state, account)) {
-    if (known.kind === 'too_long') return lookupFailure(update, view);
-    if (known.kind === 'not_final') return awaitFinality(update, view);
-    if (known.kind === 'needed') return { update, needs: 'pulls' };
-    recordPulls(update, known.pulls, account, pullPeriod(account, view.plan, view.now));
+    if (lookup.kind === 'too_long') return lookupFailure(update, view);
+    if (lookup.kind === 'not_final') return awaitFinality(update, view);
+    if (lookup.kind === 'needed') return { update, needs: 'pulls' };
+    recordPulls(update, lookup.pulls, account, pullPeriod(account, view.plan, view.now));
     if (hasUnknownPull(update.state, account)) {
-      if (!known.isFinal) return awaitFinality(update, view);
+      if (!lookup.isFinal) return awaitFinality(update, view);
       if (!isGivenUp(update.row)) return lookupFailure(update, view);
     }
   }

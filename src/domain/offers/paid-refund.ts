@@ -46,9 +46,9 @@ export async function refusePaidRefund(
 }
 
 /**
- * Returns the signature of a transaction that has paid the refund, preferably `ownSignature`; null if there
- * is none. Undefined if this is uncertain, because too few endpoints have answered or have returned
- * a transaction that names the reference.
+ * Returns the signature of a transaction that has paid the refund, preferably `ownSignature`; null
+ * if there is none. Undefined if this is uncertain, because too few endpoints have answered or have
+ * returned a transaction that names the reference.
  */
 async function findPayment(
   chain: RefundReader,

@@ -103,6 +103,7 @@ export async function checkRegistration(
   if (found.appId !== app.id) throw invalidField('planId', 'is a plan of another app');
   const plan = await observePlan(sql, chain, network, found);
   const sessionTerms = await ownTermsOf(sql, app, request);
+  const { session } = sessionTerms;
   const offersAfter = async (after: Date | null) =>
     request.offers ?? readUsableOffers(sql, { wallet, subscriptionPda, after });
   const open = await offersAfter(null);
@@ -122,16 +123,12 @@ export async function checkRegistration(
     { sql, chain, network },
     { plan, subscriptionPda, account, period, now, isRenewed: isSame, offersAfter: after, minimum },
     { offers, replaced: seen.replaced, isKeepers },
-    {
-      session: sessionTerms.session,
-      offerId: request.offerId,
-      relayed: request.relayed?.signature,
-    },
+    { session, offerId: request.offerId, relayed: request.relayed?.signature },
   );
   const isOffered = isRelayed || (offer?.replaces ?? null) !== null;
   refuseClosed(plan, { isOffered });
   const isSessionOffered = (offer?.checkoutSessionId ?? null) !== null;
-  if (sessionTerms.session !== undefined && !isSessionOffered) refuseExpired(sessionTerms.session);
+  if (session !== undefined && !isSessionOffered) refuseExpired(session);
   const taken = await takenTerms(sql, sessionTerms, offer, { planId: plan.id, wallet });
   const { chargedFrom, landedAt: at } = live;
   const registration = {
@@ -150,7 +147,7 @@ export async function checkRegistration(
     isTrialShown: isTrialShown(request, offer),
     isSessionOffered,
     isOffered,
-    dueWithoutOffer: (offer ?? sessionTerms.session) ? null : await dueAtOnce(sql, live, terms),
+    dueWithoutOffer: (offer ?? session) ? null : await dueAtOnce(sql, live, terms),
   };
   const { replaces: id = null, changeWhen: when = null } = offer ?? {};
   const row = id === null ? undefined : replaced.get(id);

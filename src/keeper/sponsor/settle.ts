@@ -151,7 +151,7 @@ export async function settleLanded(
   if (subscription === null || !isOpenedBy(sponsorship, attempt, subscription)) {
     // The wallet has closed the account. If the wallet has opened the account again, the new
     // account does not belong to this sign-up.
-    const gone = await readGone(context, sponsorship, attempt, { plan, view: view, replaced });
+    const gone = await readGone(context, sponsorship, attempt, { plan, view, replaced });
     context.log.warn(
       { offer: sponsorship.offerId, signature: sponsorship.signature },
       'sponsored subscription landed and is gone: it is registered as ended',
@@ -165,7 +165,7 @@ export async function settleLanded(
   // was signed less than two minutes before it could land.
   const pull = pullOf(sponsorship, attempt, subscription, at ?? unixSeconds(attempt.periodStart));
   const registration = await registrationOf(context.sql, sponsorship, plan, {
-    ...{ account: subscription, view: view, pull, replaced },
+    ...{ account: subscription, view, pull, replaced },
   });
   if (view.replacedRuns)
     context.log.warn(
@@ -173,7 +173,7 @@ export async function settleLanded(
       'replaced subscription runs on chain: its wallet has resumed it',
     );
   await stored(context, sponsorship, (tx) =>
-    register(tx, context, { sponsorship, attempt, registration, pull, view: view }),
+    register(tx, context, { sponsorship, attempt, registration, pull, view }),
   );
 }
 
@@ -216,7 +216,7 @@ async function register(
   tx: Transaction,
   { rules }: Context,
   {
-    sponsorship: one,
+    sponsorship,
     attempt,
     registration,
     pull,
@@ -229,17 +229,18 @@ async function register(
     view: LandedView;
   },
 ): Promise<SubscriptionUpdate | undefined> {
-  const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = one;
+  const { offerId, signature, transaction, lastValidBlockHeight, blockhashSlot } = sponsorship;
   if (!(await lockOpenSponsorship(tx, offerId))) return undefined;
   const before = await findLiveRegistration(tx, registration.subscriptionPda);
   const id = await storeRegistration(tx, registration);
   // The replaced subscription still runs on chain, because its wallet has resumed it. The change of
   // plan is valid all the same, because the wallet has paid the price of a change. Nothing is
   // collected for the replaced subscription. The merchant's list shows that it still runs.
-  if (one.replaces !== null && view.replacedRuns) await listReplaced(tx, one.replaces);
+  if (sponsorship.replaces !== null && view.replacedRuns)
+    await listReplaced(tx, sponsorship.replaces);
   const chainNow = timeOf(view.now);
   if (before === id) {
-    await endRegistered(tx, one, attempt, { id, view });
+    await endRegistered(tx, sponsorship, attempt, { id, view });
     return undefined;
   }
   const claimId = randomUUID();
@@ -268,7 +269,7 @@ async function register(
   const claim = { id, claimId, notices: row.notices };
   const { written } = await writeAssessments(tx, [{ ...outcome, claim, row }], { chainNow });
   if (written.length !== 1) throw new Error(`the payment ${signature} was not written`);
-  await endSponsorship(tx, one, { state: 'landed', reason: null, subscriptionId: id });
+  await endSponsorship(tx, sponsorship, { state: 'landed', reason: null, subscriptionId: id });
   return outcome.update;
 }
 

@@ -54,7 +54,7 @@ export async function connectFirst(
   if (!knowsNetwork(connected.account)) return wrong;
   met(connected);
   const session = keptSession(connected, 'subscriber');
-  return subscribe(order, { connected, session: session, begin }, show);
+  return subscribe(order, { connected, session, begin }, show);
 }
 
 /**
@@ -63,17 +63,18 @@ export async function connectFirst(
  */
 export async function subscribe(
   order: Offered,
-  { connected, session: known, begin }: Party,
+  { connected, session: knownSession, begin }: Party,
   show: (step: Step) => void,
 ): Promise<View> {
   const outcome = await subscribeSponsored(order, connected, show);
   if (outcome.at === 'problem' || outcome.at === 'otherApproval') return outcome;
   if (outcome.at === 'done') {
-    const session = known ?? outcome.session;
+    const session = knownSession ?? outcome.session;
     begin(session);
     return { at: 'done', session, subscription: outcome.subscription };
   }
-  const signedIn = known ?? outcome.session ?? (await sessionFor(connected, 'subscriber', show));
+  const signedIn =
+    knownSession ?? outcome.session ?? (await sessionFor(connected, 'subscriber', show));
   show('check');
   begin(signedIn);
   const view = await proceed(order, signedIn, outcome, show);

@@ -48,9 +48,9 @@ export function linesOf({
     const due = new Date(dueAt).getTime();
     const end = new Date(until);
     const isPart = end.getTime() - due < period;
-    // `listedOneByOne` is the number of payments of this entry that get a line each. In a short entry (at
-    // most MAX_LISTED payments), each payment gets a line. In a longer entry, only the first
-    // payment of the whole schedule gets a line. The other payments of the entry share one line.
+    // `listedOneByOne` is the number of payments of this entry that get a line each. In a short
+    // entry (at most MAX_LISTED payments), each payment gets a line. In a longer entry, only the
+    // first payment of the whole schedule gets a line. The other payments share one line.
     const listedOneByOne =
       times !== null && times <= MAX_LISTED ? times : lines.length === 0 ? 1 : 0;
     for (let index = 0; index < listedOneByOne; index += 1)

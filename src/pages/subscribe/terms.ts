@@ -21,8 +21,8 @@ const today = ({ usdcNeeded, trialHours, schedule }: Terms): bigint =>
 const TOLERATED = 100n;
 
 /**
- * Returns whether this wallet's terms (`standing`) differ so much from the shown terms that the page
- * must show them before the wallet signs.
+ * Returns whether this wallet's terms (`standing`) differ so much from the shown terms that the
+ * page must show them before the wallet signs.
  */
 export function isOther(shown: Terms, standing: Standing): boolean {
   // The amounts of a change of plan are known only after the wallet is connected, so the page shows

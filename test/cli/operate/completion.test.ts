@@ -43,8 +43,8 @@ void t.test(
     t.match(zsh, /^#compdef billing\n/);
     t.match(zsh, "'billing keys list')");
     t.match(zsh, "'--max-failed:limit for the deliveries");
-    // zsh is not installed here. What the script uses of it, but for one expansion, is also valid in
-    // bash, whose parser finds an open quote or bracket.
+    // zsh is not installed here. Except for one expansion, the script is also valid bash, and the
+    // parser of bash finds an open quote or bracket.
     const file = join(t.testdir(), 'zsh');
     await writeFile(file, zsh.replace('${(@)words[2,CURRENT-1]}', '$@'));
     await promisify(execFile)('bash', ['-n', file]);

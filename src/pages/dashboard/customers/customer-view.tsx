@@ -10,9 +10,9 @@ import { Address, SubscriptionBadge, Usdc } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { foreign, shortAddress } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, usePlans, useResponse } from '../parts/app-context.ts';
 import { Loading } from '../parts/loading.tsx';
 import { Metadata } from '../parts/metadata.tsx';
-import { LIVE_MS, type AppContext, usePlans, useResponse } from '../parts/app-context.ts';
 import { PaymentTable } from '../payments/payment-table.tsx';
 import { RefundTable } from '../payments/refund-table.tsx';
 

@@ -5,8 +5,8 @@ import { Badge, Notice, Skeleton } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import { Customer, customerName, customerPage } from '../parts/customer.tsx';
 import { type AppContext, useResponse } from '../parts/app-context.ts';
+import { Customer, customerName, customerPage } from '../parts/customer.tsx';
 
 type Hit = components['schemas']['SearchHit'];
 

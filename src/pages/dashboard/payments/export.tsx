@@ -2,10 +2,10 @@
 import { type ReactElement, useState } from 'react';
 import { isCode } from '../../shared/errors.ts';
 import { contactLink } from '../../shared/installation.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import type { Range } from '../parts/days.ts';
 import { saveFile } from '../parts/file.ts';
-import type { AppContext } from '../parts/app-context.ts';
 import { datesOf, daysOf, presets } from '../parts/presets.ts';
 
 /** The filters of the list of payments. */

@@ -5,7 +5,6 @@ import { wordsOf } from '../../shared/errors.ts';
 import { formatCents, formatExact } from '../../shared/money.ts';
 import { Notice, Spinner, Usdc } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
-import { DayFilter, PlanFilter, usePlanChoice } from '../parts/filters.tsx';
 import {
   changeFilters,
   LIVE_MS,
@@ -14,6 +13,7 @@ import {
   usePlans,
   useResponse,
 } from '../parts/app-context.ts';
+import { DayFilter, PlanFilter, usePlanChoice } from '../parts/filters.tsx';
 import { datesOf } from '../parts/presets.ts';
 import { type FiguresRange, ranges, readRange } from './figures-range.ts';
 import { movementsOf } from './movements.ts';

@@ -2,7 +2,6 @@ import { type ReactElement, useCallback, useMemo, useState } from 'react';
 import { ListOf } from '../../shared/list-parts.tsx';
 import { usePages } from '../../shared/pages.ts';
 import { Button, Notice } from '../../shared/parts.tsx';
-import { DaysFilter, PlanFilter, StatusFilter, useDays, usePlanChoice } from '../parts/filters.tsx';
 import {
   LIVE_MS,
   type AppContext,
@@ -10,6 +9,7 @@ import {
   usePlans,
   useResponse,
 } from '../parts/app-context.ts';
+import { DaysFilter, PlanFilter, StatusFilter, useDays, usePlanChoice } from '../parts/filters.tsx';
 import { AskForPro, Export, type PaymentFilters } from './export.tsx';
 import { PaymentTable } from './payment-table.tsx';
 

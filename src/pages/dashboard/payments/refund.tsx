@@ -7,9 +7,9 @@ import { formatExact, parseUsdc } from '../../shared/money.ts';
 import { Button, Dialog, Notice, Signature, Spinner, Usdc } from '../../shared/parts.tsx';
 import { type Session, submit } from '../../shared/session.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { customerName } from '../parts/customer.tsx';
 import { Loading } from '../parts/loading.tsx';
-import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { pendingRefunds, refundable } from './refundable.ts';
 
 type Transaction = components['schemas']['Transaction'];
@@ -84,8 +84,8 @@ interface Sent {
 
 /**
  * Gets an offer (an unsigned transaction that pays the refund) and asks the wallet to sign it. If
- * the wallet declines, `pendingRefund` keeps the offer. The next try with the same amount uses this offer
- * again, because the service refuses a second offer while the first offer could still land.
+ * the wallet declines, `pendingRefund` keeps the offer. The next try with the same amount uses this
+ * offer again, because the service refuses a second offer while the first offer could still land.
  */
 async function sign(
   { session, app }: AppContext,

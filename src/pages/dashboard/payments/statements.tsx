@@ -6,9 +6,9 @@ import { wordsOf } from '../../shared/errors.ts';
 import { formatExact } from '../../shared/money.ts';
 import { Button, Notice } from '../../shared/parts.tsx';
 import { type Column, Table } from '../../shared/table.tsx';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { openDocument, saveFile } from '../parts/file.ts';
 import { Loading } from '../parts/loading.tsx';
-import { type AppContext, useResponse } from '../parts/app-context.ts';
 
 type Statement = components['schemas']['Statement'];
 type Sums = Omit<Statement['daily'][number], 'date'>;

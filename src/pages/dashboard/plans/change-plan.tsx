@@ -6,6 +6,7 @@ import { type Change, ChangeCosts } from '../../shared/change-costs.tsx';
 import { discountText } from '../../shared/discount.ts';
 import { Button, Dialog, Notice } from '../../shared/parts.tsx';
 import { Time } from '../../shared/time.tsx';
+import { type AppContext, useLoadedPlans, useResponse } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import {
   DiscountFields,
@@ -14,7 +15,6 @@ import {
   type TypedDiscount,
 } from '../parts/discount-fields.tsx';
 import { Loading } from '../parts/loading.tsx';
-import { type AppContext, useLoadedPlans, useResponse } from '../parts/app-context.ts';
 import { Shown } from '../parts/secret.tsx';
 import { PlanSelect } from './plan-select.tsx';
 

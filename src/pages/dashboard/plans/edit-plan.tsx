@@ -1,7 +1,7 @@
 import { type ReactElement, useState } from 'react';
 import type { Plan } from '../../shared/session.ts';
-import { Confirm } from '../parts/confirm.tsx';
 import type { AppContext } from '../parts/app-context.ts';
+import { Confirm } from '../parts/confirm.tsx';
 import { TermFields, termsOf, typedTerms } from './plan-terms.tsx';
 
 /** Edits the off-chain terms of a plan. */

@@ -2,10 +2,10 @@ import { type ReactElement, useState } from 'react';
 import type { components } from '../../../client/openapi.ts';
 import { Button, Usdc } from '../../shared/parts.tsx';
 import { isLive } from '../../shared/status.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { DiscountFields, discountOf, typedDiscount } from '../parts/discount-fields.tsx';
 import { MAX_METADATA, objectOf, PairFields, type Pairs } from '../parts/metadata-fields.tsx';
-import type { AppContext } from '../parts/app-context.ts';
 import { orNull } from '../parts/typed.ts';
 import { ChangePlan } from '../plans/change-plan.tsx';
 

@@ -7,10 +7,10 @@ import { Address, Button, SubscriptionBadge, Usdc } from '../../shared/parts.tsx
 import { everyPeriod } from '../../shared/period.ts';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { customerName, customerPage } from '../parts/customer.tsx';
 import { Loading } from '../parts/loading.tsx';
 import { Metadata } from '../parts/metadata.tsx';
-import { LIVE_MS, type AppContext, useResponse } from '../parts/app-context.ts';
 import { endText, failureText } from '../parts/reasons.ts';
 import { PaymentTable } from '../payments/payment-table.tsx';
 import { SubscriptionActions } from './subscription-actions.tsx';

@@ -9,10 +9,10 @@ import type { Plan } from '../../shared/session.ts';
 import { Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useChoice, usePlans } from '../parts/app-context.ts';
 import { Customer } from '../parts/customer.tsx';
 import type { Range } from '../parts/days.ts';
 import { DaysFilter, PlanFilter, StatusFilter, useDays, usePlanChoice } from '../parts/filters.tsx';
-import { LIVE_MS, type AppContext, useChoice, usePlans } from '../parts/app-context.ts';
 import { failureText } from '../parts/reasons.ts';
 import { Unregistered, UnregisteredNotice } from './unregistered.tsx';
 

@@ -7,8 +7,6 @@ import { Badge, Button, Notice } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import { type DeliveredType, deliveredTypes, typeText } from '../parts/event-types.ts';
-import { DaysFilter, StatusFilter, TypeFilter, useDays } from '../parts/filters.tsx';
 import {
   changeFilters,
   LIVE_MS,
@@ -16,6 +14,8 @@ import {
   useChoice,
   useHash,
 } from '../parts/app-context.ts';
+import { type DeliveredType, deliveredTypes, typeText } from '../parts/event-types.ts';
+import { DaysFilter, StatusFilter, TypeFilter, useDays } from '../parts/filters.tsx';
 import { ReplaySince } from './replay-since.tsx';
 
 type Delivery = components['schemas']['Delivery'];

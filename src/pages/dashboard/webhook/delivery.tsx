@@ -3,8 +3,8 @@ import { wordsOf } from '../../shared/errors.ts';
 import { Badge, Button, Notice, Spinner } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
 import { Time } from '../../shared/time.tsx';
-import { typeText } from '../parts/event-types.ts';
 import { type AppContext, useResponse } from '../parts/app-context.ts';
+import { typeText } from '../parts/event-types.ts';
 
 /** Shows one delivery: the request and every attempt. `reference` is `<webhookId>.<deliveryId>`. */
 export function Delivery({

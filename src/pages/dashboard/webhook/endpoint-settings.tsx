@@ -1,8 +1,8 @@
 import { type ReactElement, useState } from 'react';
 import type { components } from '../../../client/openapi.ts';
+import type { AppContext } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { objectOf, PairFields, type Pairs } from '../parts/metadata-fields.tsx';
-import type { AppContext } from '../parts/app-context.ts';
 
 type Endpoint = components['schemas']['WebhookEndpoint'];
 

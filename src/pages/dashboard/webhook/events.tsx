@@ -4,10 +4,10 @@ import { usePages } from '../../shared/pages.ts';
 import { Notice } from '../../shared/parts.tsx';
 import { Table } from '../../shared/table.tsx';
 import { Time } from '../../shared/time.tsx';
+import { LIVE_MS, type AppContext, useChoice } from '../parts/app-context.ts';
 import type { Range } from '../parts/days.ts';
 import { type EventType, eventTypes, meaningOf, typeText } from '../parts/event-types.ts';
 import { DaysFilter, TypeFilter, useDays } from '../parts/filters.tsx';
-import { LIVE_MS, type AppContext, useChoice } from '../parts/app-context.ts';
 
 /** Lists the app's events, newest first. */
 export function Events({ context }: { context: AppContext }): ReactElement {

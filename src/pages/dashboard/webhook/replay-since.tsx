@@ -1,8 +1,8 @@
 import { type ReactElement, useCallback, useState } from 'react';
 import { wordsOf } from '../../shared/errors.ts';
+import { type AppContext, useResponse } from '../parts/app-context.ts';
 import { Confirm } from '../parts/confirm.tsx';
 import { DAY_MS } from '../parts/days.ts';
-import { type AppContext, useResponse } from '../parts/app-context.ts';
 
 /**
  * Time (ms) from the proposed start of the replay to the endpoint's first failure. The replay must

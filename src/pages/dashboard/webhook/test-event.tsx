@@ -3,8 +3,8 @@ import type { components } from '../../../client/openapi.ts';
 import { wordsOf } from '../../shared/errors.ts';
 import { Button, Dialog, Notice } from '../../shared/parts.tsx';
 import { foreign } from '../../shared/text.ts';
-import { meaningOf, type SampleType, sampleTypes } from '../parts/event-types.ts';
 import type { AppContext } from '../parts/app-context.ts';
+import { meaningOf, type SampleType, sampleTypes } from '../parts/event-types.ts';
 
 type Answer = Pick<
   components['schemas']['PingAnswer'],
