@@ -195,7 +195,7 @@ function watchMachine(): () => number {
 class Suite {
   readonly totals: Totals = { passed: 0, failed: 0 };
   readonly durations: Record<string, number>;
-  /** CPU milliseconds of each file's process, without what it started. */
+  /** CPU milliseconds of each file's process, without the processes that it started. */
   readonly cpuMs: Record<string, number> = {};
   readonly #files: string[];
   readonly #start: () => Worker;

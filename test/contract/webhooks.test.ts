@@ -39,7 +39,7 @@ interface Shop {
   receiver: Receiver;
   secret: string;
   key: string;
-  /** Of the endpoint's deliveries. */
+  /** Path of the endpoint's deliveries. */
   path: string;
   webhookId: string;
   /** Something happens; resolves with its delivery's id. */

@@ -23,7 +23,7 @@ while True:
 
 /** A datagram socket like that of systemd, and the received assignments of each message. */
 async function startSupervisor(t: Test, python: string) {
-  // Not in the test's own folder: such a path has 107 bytes at the most.
+  // The folder is not the test's own, because the path of a socket has at most 107 bytes.
   const folder = await mkdtemp(join(tmpdir(), 'billing-notify-'));
   t.teardown(() => rm(folder, { recursive: true }));
   const socket = join(folder, 'socket');

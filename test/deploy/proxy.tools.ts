@@ -20,7 +20,7 @@ const execute = promisify(execFile);
 const HOST = 'billing.example.com';
 const FILES = new URL('../../deploy/proxy/', import.meta.url);
 const UPSTREAM = '127.0.0.1:3000';
-/** Clients' addresses. The proxies' own, 127.0.0.1, is the one that TRUST_PROXY names. */
+/** Addresses of the clients. 127.0.0.1 is the address of the proxies, which TRUST_PROXY names. */
 const [CLIENT, OTHER_CLIENT] = ['127.0.0.2', '127.0.0.3'];
 const LOOK_MS = 50;
 const MAX_WAIT_SECONDS = 15;
@@ -252,7 +252,7 @@ async function judgeLongPoll(t: Test, front: Front, served: Served): Promise<() 
   t.match(events, [{ type: 'payment_success' }]);
 
   const clock = next(idle, `${await cursorOf(idle)}&wait=${MAX_WAIT_SECONDS}`).then(() => 'late');
-  // One more than there are places in all processes: one of them is refused.
+  // Sends one request more than all processes have places, so that one request is refused.
   const leaving = new AbortController();
   const after = await cursorOf(busy);
   const refused = new Promise<number>((resolve) => {

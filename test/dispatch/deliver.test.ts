@@ -239,7 +239,7 @@ void t.test(
     const app = await seedApp(sql, receiver.url);
     const [known = ''] = await queueDeliveries(sql, app, 1);
     await deleteEndpoint(sql, app.endpointId);
-    // As a transaction does that had not seen the deletion.
+    // A transaction that has not seen the deletion can still queue a delivery.
     const [late = ''] = await queueDeliveries(sql, app, 1);
     t.match(await deliveryState(sql, known), {
       status: 'cancelled',

@@ -125,7 +125,7 @@ async function deliveredAtFirst(sql: Sql, ids: readonly string[]): Promise<numbe
   return states.filter(({ status, attempts }) => status === 'delivered' && attempts === 1).length;
 }
 
-/** How often the receiver got each delivery. */
+/** Number of times that the receiver got each delivery. */
 function timesReceived({ requests }: Receiver): number[] {
   const times = new Map<unknown, number>();
   for (const { headers } of requests)

@@ -107,7 +107,7 @@ void t.test('every step of the walk-through works', async (t) => {
 
   const secret = /^secret (whsec_\S+)$/m.exec(stdout)?.[1] ?? '';
   const events = receiver.requests.map(({ body, headers, at }) => {
-    // As on its arrival: five minutes later it is too old.
+    // The clock of the arrival, because the request is too old five minutes later.
     const clock = t.intercept(Date, 'now', { value: () => at });
     const event = new Webhook(secret).verify(body.toString(), headers as Record<string, string>);
     clock.restore();

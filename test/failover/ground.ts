@@ -57,7 +57,7 @@ export interface Ground<C extends Database> {
   command: (args: string[], program?: string) => Promise<string>;
 }
 
-/** From a group's due time to that of the next one. */
+/** Seconds from a group's due time to the due time of the next group. */
 export const stepSeconds = (groups: number): bigint =>
   BigInt(Math.ceil((PERIOD_HOURS * 3600) / groups));
 

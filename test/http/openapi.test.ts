@@ -289,7 +289,7 @@ void t.test('no spelling of a path below /docs leads to a route of the API', asy
     '/docs/..%2fmerchant/profile',
     '/docs/static/../../healthz',
   ]) {
-    // A path as it is: fetch and URL would resolve its dots.
+    // A path that is sent unchanged. fetch and URL would resolve its dots.
     const [answer] = (await once(
       request({ host: '127.0.0.1', port, path: url, agent: false }).end(),
       'response',

@@ -1,5 +1,5 @@
-// What the token that a page got may do: a shop's page reaches its own apps only, and a page that
-// creates a key or a secret needs a new sign-in.
+// What the token of a page allows: a shop's page reaches only its own apps, and a page that creates
+// a key or a secret needs a new sign-in.
 import { createSecretKey, randomUUID } from 'node:crypto';
 import bs58 from 'bs58';
 import { SignJWT } from 'jose';

@@ -54,7 +54,7 @@ void t.test(
       t.equal((await read(`/subscriber/offers/${own}`, stranger)).status, 404);
     t.match(await read(`/subscriber/offers/${own}`, stranger), refused, 'another wallet');
 
-    // What changes is known soon.
+    // A change is reported soon.
     await sql`
     update offers set signed = message, signed_at = now()
     where id = any (${[own, ofPage]})`;

@@ -1,4 +1,5 @@
-// serve on a port that another process has says so, and stops what it has started.
+// When the port of serve is taken by another process, serve reports this and stops what it has
+// started.
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';

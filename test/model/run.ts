@@ -110,7 +110,7 @@ async function installed(pkg: string, programs: readonly string[]): Promise<stri
 
 interface Result {
   readonly states: number;
-  /** Undefined when the case is as it should be. */
+  /** Undefined when the case has the expected result. */
   readonly fault?: string;
 }
 

@@ -12,7 +12,10 @@ t.teardown(closeBrowser);
 
 const HOUR_SECONDS = 3600;
 type When = 'Now' | 'When the paid period ends';
-/** The lines of a preview, and the payments after it: what was pulled, and what credit paid. */
+/**
+ * The lines of a preview, and the payments after it: the pulled amounts, and the amounts paid by
+ * credit.
+ */
 interface Case {
   /** Hours after all of them have subscribed. */
   at: number;

@@ -1,4 +1,4 @@
-// What a cancellation loses is named before it, on the account page.
+// Before a cancellation, the account page names what the cancellation loses.
 import t from 'tap';
 import { closeBrowser, inspect, startStage } from '../fixtures/browser.ts';
 import { createTestWallet } from '../fixtures/page-wallet.ts';

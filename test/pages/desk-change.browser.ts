@@ -242,7 +242,7 @@ void t.test('a merchant sees the costs of a change of plan and sends a link for 
   const { page, faults } = await stage.open({ prepare: (one) => selling.install(one) });
   await page.goto(`/dashboard#/subscriptions/${old?.id ?? ''}`);
   await page.getByRole('button', { name: /Sign in with/ }).click();
-  /** What the page shows is what the API has answered it. */
+  /** The page shows what the API has answered. */
   const preview = (when: string, more = '') =>
     page
       .waitForResponse((response) =>

@@ -165,7 +165,8 @@ void t.test(
       payments.find(({ status }) => status === 'succeeded')?.receiptUrl,
     );
 
-    // By wallet: what this wallet has alone, with a link back to the customer.
+    // Filtered by wallet, the page shows this wallet's rows alone, with a link back to the
+    // customer.
     await fact(page, 'Wallets').getByRole('link').first().click();
     await page.getByText('Here is what this wallet has alone').waitFor();
     await heading.waitFor();
@@ -254,7 +255,7 @@ void t.test('a link to a row of a second app opens that app, and a reload keeps 
   await page.getByRole('region', { name: 'Subscriptions' }).getByText('bob').waitFor();
   await isSecond('a list after a reload');
 
-  // From the first app, a link leads to the second one's row, and back.
+  // A link leads from the first app to the row of the second app, and back.
   await page.goto(`/dashboard#/subscriptions/${mine.id}?app=${merchant.appId}`);
   await page.getByRole('heading', { name: 'alice' }).waitFor();
   t.equal(await apps.inputValue(), merchant.appId);

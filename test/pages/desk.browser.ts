@@ -211,7 +211,7 @@ void t.test(
     await page.goto('/dashboard');
     await page.getByRole('button', { name: /Sign in with/ }).click();
 
-    // Every view tells of it, and of a plan that cannot collect.
+    // Every view shows this failure, and a plan that cannot collect.
     await page.getByText('Your webhook fails').waitFor();
     // The keeper would unblock the plan if the account were in order.
     await stage.freeze('frozen');

@@ -6,7 +6,7 @@ import { createTestWallet } from '../fixtures/page-wallet.ts';
 
 t.teardown(closeBrowser);
 
-/** What a page in this language shows, of texts and of amounts. */
+/** Texts and amounts that a page in this language shows. */
 const shown: Readonly<Record<keyof typeof languages, readonly [title: string, amount: string]>> = {
   en: ['Subscribe to Coffee club', '1,250.00'],
   de: ['Coffee club abonnieren', '1.250,00'],
@@ -66,7 +66,7 @@ void t.test(
     await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
     await page.getByText('Your wallet needs more USDC').waitFor();
     await page.getByRole('combobox', { name: 'Language' }).selectOption('de');
-    // The page keeps what the buyer has begun.
+    // The page keeps the input that the buyer has begun.
     await page.getByText('Ihre Wallet braucht mehr USDC').waitFor();
     await page.getByText('Angemeldet als').waitFor();
     await page.goto('/account');

@@ -235,7 +235,7 @@ void t.test('the subscribe page adapts to a returning wallet', async (t) => {
       const { token, appId } = stage.merchant;
       const path = `/merchant/apps/${appId}/subscriptions/${id}/cancel`;
       await served.call('POST', path, { token, body: {} });
-      // Of the second period of 730 hours, 700 are left.
+      // 700 of the 730 hours of the second period are left.
       chain.passSeconds(760 * 3600);
       await stage.until('it has ended', async () => (await row()).status === 'cancelled');
       await page.goto(`/s/${one.planId}`);
@@ -319,7 +319,7 @@ void t.test('the subscribe page adapts to a returning wallet', async (t) => {
       await one.page.getByRole('link', { name: 'Resume the subscription' }).click();
       await one.press();
       await one.sees('Your earlier subscription to this plan still runs');
-      // Of the period of 730 hours, 230 are left.
+      // 230 of the 730 hours of the period are left.
       const line = (name: string | RegExp) =>
         one.page.getByRole('term').filter({ hasText: name }).locator('..').innerText();
       t.match(await line('Today'), '3.15 USDC');

@@ -12,7 +12,7 @@ t.teardown(closeBrowser);
 const keptKeys = (page: Page) =>
   page.evaluate<[string[], string[]]>('[Object.keys(sessionStorage), Object.keys(localStorage)]');
 
-/** From now on no token that was issued before is accepted, as after its hour. */
+/** Makes every token issued so far invalid, as it is after its hour. */
 async function expireTokens({ served }: Stage): Promise<void> {
   served.env.JWT_SECRET = randomUUID();
   await served.stop('SIGTERM');

@@ -50,7 +50,7 @@ void t.test('the pages show trials, discounts and pauses', async (t) => {
       const { page, faults, line, offer, account } = await visit(stage);
       await offer(`/s/${plan.id}`);
       await line('Free trial, once per wallet', '7 days');
-      // Of the period of 730 hours, 562 are left after the trial.
+      // 562 of the period's 730 hours are left after the trial.
       await line(' to ', '7.70 USDC');
       await line('Then every month, from', '10.00 USDC');
       await page.getByText('Counted as 30 days 10 hours').waitFor();
@@ -66,8 +66,8 @@ void t.test('the pages show trials, discounts and pauses', async (t) => {
       t.ok((await subscriptionOf(plan.id)).trialEndsAt);
       t.same(await paid(plan.id), []);
 
-      // The same wallet on another plan with a trial: before a signature the page shows that it
-      // gets none.
+      // The same wallet, on another plan with a trial. Before a signature, the page shows that the
+      // wallet gets no trial.
       const second = await stage.plan({ trialHours: 48 });
       await offer(`/s/${second.id}`);
       await line('Free trial, once per wallet', '2 days');
@@ -103,7 +103,7 @@ void t.test('the pages show trials, discounts and pauses', async (t) => {
       });
       await offer(`/s/${plan.id}`);
       await page.getByRole('button', { name: /^Subscribe and pay with/ }).click();
-      // Of the period of 730 hours, 230 are left. Nothing is signed before this is shown.
+      // 230 of the period's 730 hours are left. Nothing is signed before the page shows this.
       const subscribe = page.getByRole('button', { name: 'Subscribe and pay', exact: true });
       await subscribe.waitFor();
       await line('Today', '3.15 USDC');

@@ -8,7 +8,7 @@ import { startPlanChanges } from '../fixtures/plan-changes.ts';
 import { rowsOf } from '../fixtures/shown-terms.ts';
 
 const [OLD, NEW] = [100_000_000n, 120_000_000n];
-/** What the seconds between a payment and a change cost, at most. */
+/** Maximum cost of the seconds between a payment and a change. */
 const SECONDS = 10_000n;
 
 interface Shown {

@@ -35,7 +35,7 @@ async function twoPlans(stage: ApiStage): Promise<{ small: Plan; large: Plan }> 
   return { small, large: { ...other, appId } };
 }
 
-/** Changes the plan through the relay, and returns what was shown and the new subscription. */
+/** Changes the plan through the relay. Returns the shown amounts and the new subscription. */
 async function change(
   stage: ApiStage,
   buyer: Buyer,
@@ -70,7 +70,7 @@ async function paidFor(stage: ApiStage, subscription: Subscription): Promise<big
     .map(({ amountGross, creditSpent }) => [amountGross, creditSpent]);
 }
 
-/** Of each wallet: what was credited is spent or left, and no period was pulled twice. */
+/** For each wallet: its credit is spent or left, and no period was pulled twice. */
 async function checkBooks(stage: ApiStage): Promise<void> {
   const faults = await listCreditFaults(stage.sql);
   if (faults.length > 0) throw new Error(`credits do not add up: ${faults[0]!.subscriberWallet}`);
@@ -168,7 +168,7 @@ void t.test(
     t.match(await stage.row(up.fresh), { status: 'cancelled', endReason: 'replaced' });
     await checkBooks(stage);
 
-    // Down at the end of what is paid, from the large plan.
+    // A change from the large plan, at the end of the paid time.
     const again = await change(stage, buyer, back.fresh, { to: large, when: 'now' });
     await stage.quiet();
     const paidThrough = (await stage.row(again.fresh)).paidThrough!;
@@ -289,7 +289,7 @@ void t.test(
         t.same(row, { trialEndsAt: null, startsAt: trialEndsAt });
         t.same(await paidFor(stage, fresh), []);
         stage.passHours(5 * DAY + 1);
-        // It landed after what was shown was computed, perhaps in a later second.
+        // The change landed after the shown amount was computed, perhaps in a later second.
         const due = unused(LARGE, fresh.at, unixSeconds(trialEndsAt!));
         t.same(await paidFor(stage, fresh), [[due, 0n]]);
         t.ok(due >= BigInt(shown.next!.amount));

@@ -1,4 +1,5 @@
-// The wallet's own registration of what a keeper has registered: what it sets, and what stands.
+// A wallet registers what a keeper has already registered: which terms it sets, and which terms
+// stay.
 import t from 'tap';
 import { startApiStage } from '../fixtures/api-stage.ts';
 import {

@@ -65,7 +65,7 @@ type Before = 'paid' | 'credit' | 'trial' | 'no keeper';
 
 interface Scene extends Endpoints {
   readonly discount?: number;
-  /** What the period before was: without a payment on chain unless it was `paid`. */
+  /** State of the period before: without a payment on chain, unless it was `paid`. */
   readonly before?: Before;
 }
 

@@ -60,7 +60,7 @@ void t.test('after two forced ends the credit and the time that it paid remain',
     'the next period',
   );
 
-  // What the credit paid for becomes a credit again in a change of plan.
+  // Time that the credit paid for becomes credit again in a change of plan.
   const back = await change(last, large);
   const [{ worth }] = await stage.sql<[{ worth: bigint }]>`
     select sum(amount_credited)::int8 as worth from payments p

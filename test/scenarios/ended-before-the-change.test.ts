@@ -16,7 +16,7 @@ void t.test(
       { usdc: 100_000_000n },
     );
     const [, b, c] = plans as [Plan, Plan, Plan];
-    // One retry, at the expiry a day later.
+    // The plan has one retry, at the expiry a day later.
     await stage.sql`update plans set past_due_days = 1, retry_hours = '{24}' where id = ${b.id}`;
     await stage.startKeeper();
     const bought = await buyer.buy();

@@ -216,7 +216,7 @@ void t.test('a registration that was read from an earlier account stays ended', 
   const { stage, plan } = scene;
   const buyer = await stage.buyer(plan);
   const first = await buyer.buy();
-  // As a lagging endpoint showed the account before it was opened again, or before a fork.
+  // Stores what a lagging endpoint showed before the account was opened again, or before a fork.
   await stage.sql`update subscriptions set chain_init_id = chain_init_id - 1,
     chain_period_start = chain_period_start - interval '5 seconds' where id = ${first.id}`;
   const keeper = await stage.startKeeper();

@@ -1,5 +1,5 @@
-// A subscription ends while a change of plan of it is under way: the credit that pays the new one
-// is in the books, and is not refunded too.
+// A subscription ends while a change of its plan is under way. The credit that pays the new
+// subscription is recorded, and is not refunded too.
 import bs58 from 'bs58';
 import t, { type Test } from 'tap';
 import { addSignature } from '../../src/chain/transactions/message.ts';
@@ -270,7 +270,7 @@ void t.test(
     const { merchant, appId } = small;
     const more = async (amount: bigint) => {
       const made = await stage.plan({ amount, periodHours: HOURS, merchant });
-      // One retry, at the expiry a day later.
+      // The plan has one retry, at the expiry a day later.
       await sql`update plans set app_id = ${appId}, past_due_days = 1, retry_hours = '{24}'
       where id = ${made.id}`;
       return { ...made, appId };
@@ -280,7 +280,8 @@ void t.test(
     const { wallet, post } = buyer;
     net.fund(wallet.address, { lamports: 1_000_000_000n });
     net.mineBlocks(2);
-    // To a plan that the wallet cannot pay: past due, with a credit.
+    // A change to a plan that the wallet cannot pay. The subscription is then past due, with a
+    // credit.
     const asked = await post(`subscriptions/${buyer.first.id}/change`, {
       ...{ planId: dear.id, when: 'now' },
     });

@@ -32,7 +32,7 @@ async function withNewBlockhash(stage: ApiStage, { offerId, transaction }: Offer
   return bytes.toString('base64');
 }
 
-/** An account that was opened at the public price, and resumed in a checkout at half of it. */
+/** An account that was opened at the public price, and resumed in a checkout at half the price. */
 async function scene(t: Test, { isChanged = false } = {}) {
   const stage = await startApiStage(t);
   const plan = await stage.plan({ amount: 5_000_000n, periodHours: 720 });

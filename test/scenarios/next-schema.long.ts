@@ -73,7 +73,7 @@ void t.test(
 void t.test('warm connections of serve continue when every table gets a column', async (t) => {
   const served = await startServe(t, { DATABASE_POOL: '3' });
   const { token, key, appId } = await served.merchant();
-  // For its rate limit.
+  // The tier `pro` has the rate limit that this test needs.
   await served.sql`update merchants set tier = 'pro'`;
   const app = `/merchant/apps/${appId}`;
   const { id } = await served.call<{ id: string }>('POST', `${app}/webhooks`, {
@@ -232,7 +232,7 @@ void t.test(
         const answers = await Promise.all(Array.from({ length: times }, one));
         const [failed] = answers.filter(({ status }) => status >= 500);
         t.equal(failed, undefined, `${method} ${path}`);
-        // Of simultaneous writes all but one may conflict.
+        // All simultaneous writes except one may conflict.
         t.ok(
           answers.some(({ status }) => status < 300),
           `${method} ${path}: ${answers[0]?.text ?? ''}`,

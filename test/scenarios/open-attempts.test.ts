@@ -31,7 +31,7 @@ async function attemptsOf(stage: Stage, { id }: Subscription): Promise<string[]>
   return rows.map(({ state }) => state);
 }
 
-/** As `until`, with new blocks, so that sent transactions land or expire. */
+/** Waits as `until` does, and makes new blocks, so that sent transactions land or expire. */
 const mining = (stage: Stage, what: string, holds: () => Promise<boolean>) =>
   stage.until(what, async () => {
     stage.net.mineBlocks(4);

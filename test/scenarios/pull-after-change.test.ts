@@ -41,7 +41,10 @@ async function changedWhileAway(t: Test, { isLanded = true } = {}) {
 
 type Scene = Awaited<ReturnType<typeof changedWhileAway>>;
 
-/** Registers the change and checks that the wallet pays what it was shown, however long ago. */
+/**
+ * Registers the change. Checks that the wallet pays the shown amount, however long ago it was
+ * shown.
+ */
 async function checkRegistered(t: Test, scene: Scene, pulls: number) {
   const { stage, first, large, shown, charged, registered, newest } = scene;
   await stage.startKeeper();

@@ -1,4 +1,5 @@
-// The amount that `standing` names is what is charged, also where PLAN_MINIMUM_AMOUNT decides it.
+// The charged amount is the amount that `standing` names, also where PLAN_MINIMUM_AMOUNT decides
+// it.
 import t, { type Test } from 'tap';
 import { type Buyer, startApiStage } from '../fixtures/api-stage.ts';
 import { type Offer, standingOf } from '../fixtures/shown-terms.ts';
@@ -12,7 +13,9 @@ async function scene(t: Test) {
   const other = await stage.plan({ ...terms, merchant: plan.merchant });
   await stage.sql`update plans set app_id = ${plan.appId} where id = ${other.id}`;
   const buyer = await stage.buyer(plan, { usdc: 1_000_000_000n });
-  /** Registers the account, and returns what is charged for it and what standing named before. */
+  /**
+   * Registers the account. Returns the charged amount, and the amount that standing named before.
+   */
   const register = async (of: { id: string }, subscriptionPda: string) => {
     const { usdcNeeded, schedule } = await standingOf(buyer, { plan: of });
     const before = await stage.balance(buyer.wallet);

@@ -1,4 +1,4 @@
-// Attacks on the sponsor: what it can lose is bounded, and each bound is shown.
+// Attacks on the sponsor. The sponsor's loss is bounded, and a test shows each bound.
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { generateKeypair, type Keypair } from '../../src/chain/keypair.ts';
@@ -128,7 +128,7 @@ void t.test(
       forged.map(async (columns) => {
         const wallet = stage.poor();
         const { offerId, transaction } = await stage.offer(plan, wallet);
-        // As an insert of serve: it may not update these columns.
+        // Writes the columns as an insert of serve would. serve may not update these columns.
         await stage.sql`update offers set ${stage.sql(columns)} where id = ${offerId}`;
         const signed = Buffer.from(addSignature(wallet, transaction), 'base64');
         t.ok(await storeSigned(stage.sql, offerId, signed));

@@ -44,7 +44,7 @@ void t.test(
       'nor after the landing',
     );
 
-    // By another tool, the wallet can.
+    // The wallet can do this with another tool.
     net.fund(wallet.address, { lamports: 1_000_000_000n });
     const { expiresAt } = (await stage.onChain(first))!;
     const parties = { subscriber: wallet.address, plan: small.pda, subscription: first.pda };

@@ -20,7 +20,7 @@ import {
   startSponsorStage,
 } from '../fixtures/sponsor-stage.ts';
 
-/** What the books have of the wallet's sign-up. */
+/** The database rows of the wallet's sign-up. */
 async function books({ sql }: SponsorStage) {
   const [counts] = await sql<
     [{ subscriptions: number; payments: number; open: number; transactions: number }]

@@ -18,7 +18,7 @@ import type { OfferMade, ProgressMade } from '../fixtures/sponsor-stage.ts';
 interface Step {
   method: string;
   when: 'before' | 'after';
-  /** Whether a result is the one to be killed at. */
+  /** Whether the keeper is to be killed at this result. */
   at?: (result: string) => boolean;
 }
 
@@ -71,7 +71,7 @@ void t.test(
       t.match(end, { state: 'final', subscriptionId: String });
       return end.subscriptionId!;
     };
-    /** What the books have of the wallet. */
+    /** The database rows of the wallet. */
     const books = async (wallet: string) => {
       const [row] = await sql`
       select count(distinct s.id)::int as subscriptions, count(p.id)::int as payments,

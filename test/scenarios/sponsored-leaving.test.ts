@@ -321,7 +321,7 @@ void t.test('metrics and `billing status` equal the sponsoring costs on chain', 
   const merchant = plan.merchant.address;
   const before = await stage.rpc.getBalance(stage.keeper.address);
   const paid = async () => before - (await stage.rpc.getBalance(stage.keeper.address));
-  /** What the sponsorships of a purpose cost on chain, by its own fees and accounts. */
+  /** The cost of a purpose's sponsorships on chain, from their fees and accounts. */
   const feesOf = async (...purposes: string[]) => {
     const [row] = await sql<[{ fees: bigint }]>`select coalesce(sum(fee), 0)::int8 as fees
       from sponsorships where purpose = any(${purposes}) and state in ('landed', 'failed')`;

@@ -25,7 +25,7 @@ void t.test(
   async (t) => {
     const on = await startSponsorScene(t);
     const { stage, rents } = on;
-    // The other bounds are as large as a stranger with many networks makes them.
+    // The other bounds are as large as for a stranger with many networks.
     stage.limit({ ...plentiful, merchantStart: START, merchantOut: 10_000_000_000n });
     const plan = await on.newPlan({ amount: DOLLAR });
     const each = rents.authority + rents.subscription;

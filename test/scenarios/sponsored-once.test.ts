@@ -63,7 +63,7 @@ void t.test(
           if (verb === 'close') stage.passHours(721);
           const offers = [await on.asks(one!, verb), await on.asks(one!, verb)];
           t.same(await together(one!, offers), ['landed', 'under_way'], `${index}: ${verb}`);
-          // What held here is taken back, so that the next step is possible.
+          // The refusing state is taken back, so that the next step is possible.
           await stage.sql`update subscriptions set cancel_requested_at = null,
         cancel_requested_by = null where id = ${one!.id} and status = 'active'`;
         }

@@ -33,7 +33,7 @@ async function scene(t: Test) {
   stage.net.mineBlocks(FINAL_BLOCKS);
   /** Makes the check of the rent due. */
   const isDue = () => stage.sql`update sponsorships set checked_at = now() - interval '2 days'`;
-  /** What the books have of the sign-up's rent. */
+  /** The recorded rent of the sign-up. */
   const rent = async () => {
     const [row] = await stage.sql<
       [{ authority: boolean; subscription: boolean; closings: number; fee: bigint; due: number }]
@@ -142,7 +142,7 @@ void t.test('rent counts as returned only if two endpoints show it', async (t) =
   t.match(await rent(), { ...unreturned, closings: 0 }, 'the other endpoint has the accounts');
   t.ok((await rent()).due <= 60, 'checked again in a minute');
 
-  // An endpoint that lags is older than what the books have read.
+  // The state of a lagging endpoint is older than the recorded state.
   await stage.sql`update subscriptions set observed_slot = 1 where subscription_pda = ${pda}`;
   slotOf = () => 0;
   await isDue();

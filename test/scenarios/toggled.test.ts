@@ -32,7 +32,7 @@ async function toggling(t: Test, count: number, rpc: Partial<Rpc> = {}) {
   });
   const sweep = new Sweep(parts.context, { sweepMinutes: 60 });
   const ids = wallets.map(({ id }) => id);
-  /** One round: the read after a top-up, then collecting until nothing is due. */
+  /** Runs one round: reads after a top-up, then collects until nothing is due. */
   const round = async () => {
     await sweep.readNow(ids);
     for (;;) {

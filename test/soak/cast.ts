@@ -64,9 +64,9 @@ const AMOUNTS = [9_990_000n, 24_999_999n, 99n, 1_000_000n, 4_200_000n, 15_000_00
 /** Hours of trial, by the period's: more than a period, and less. */
 const TRIALS: Readonly<Record<number, number>> = { 6: 9, 168: 12, 720: 12 };
 const FEES = [null, 250, null, 0, null, 33];
-/** One wallet in this number is fickle. */
+/** One of this many wallets is fickle. */
 const FICKLE_ONE_OF = 10;
-/** With --half-price, one in this number pays at most 40 % of its plan's amount. */
+/** With --half-price, one of this many wallets pays at most 40 % of its plan's amount. */
 const HALF_PRICE_ONE_OF = 3;
 /** SOL for fees and rents; payments that a wallet can make before it has to be topped up. */
 const LAMPORTS = 5_000_000_000;

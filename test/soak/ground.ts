@@ -54,7 +54,7 @@ export interface Ground {
   cheat: <T>(method: string, ...params: unknown[]) => Promise<T>;
   /** Resolves when it is up again, or at once. */
   killPostgres(): Promise<void> | void;
-  /** Where Postgres has a standby. */
+  /** The pair of servers, if Postgres has a standby. */
   pair: PostgresPair | undefined;
   /** Every plan that was ever published. */
   published: PublishedPlan[];

@@ -11,7 +11,7 @@ import { createSsrfGuard, type SsrfGuardOptions } from '../../src/webhooks/ssrf-
 import { startNameServer } from '../fixtures/name-server.ts';
 import { startReceiver, status } from '../fixtures/receiver.ts';
 
-// Those that wait for the deadline do so side by side.
+// The tests that wait for the deadline run side by side.
 t.jobs = 8;
 const besides = { buffered: true };
 

@@ -1,4 +1,4 @@
-// Which slots are believed: those that the place of another endpoint and the time since explain.
+// A slot is believed if the slot of another endpoint and the time since then explain it.
 import t from 'tap';
 import { TrustedSlots } from '../../../src/chain/rpc/trusted-slots.ts';
 

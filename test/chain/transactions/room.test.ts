@@ -68,7 +68,7 @@ const shared: Part = {
   loadedDataBytes: 1_000_000,
 };
 
-/** As many of the payments as fit, in order. */
+/** Packs the first payments, in order, as many as fit into one transaction. */
 function pack(version: TransactionVersion, payments: readonly Payment[]): Contents {
   const start = add(emptyTransaction(version, keeper.address), shared)!;
   return payments.reduce((packed, payment) => add(packed, partOf(payment)) ?? packed, start);

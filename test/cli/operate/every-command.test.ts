@@ -101,7 +101,7 @@ async function allWaiting(
   await until(async () => (await endSessions()) === 0);
   await hold(t, async (session) => {
     await session`lock table merchants, api_keys, apps, webhook_endpoints, plans, payments, subscriptions, deliveries, events in access exclusive mode`;
-    // Of "billing migrate" (src/db/postgres/migrate.ts).
+    // The advisory lock of "billing migrate" (src/db/postgres/migrate.ts).
     await session`select pg_advisory_xact_lock(2455464)`;
   });
   const commands: { name: string; running: Running }[] = [];

@@ -1,7 +1,7 @@
 // Migrations made for tests: the forms in which later releases change tables.
 import type { Migration } from '../../../src/db/postgres/migration-files.ts';
 
-/** Each is applied after the ones above it. All of its tables have rows. */
+/** Migrations, each applied after the ones above it. All tables that they name have rows. */
 const texts: Readonly<Record<string, string>> = {
   tables: `
 create table beans (

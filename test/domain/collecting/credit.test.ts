@@ -261,7 +261,8 @@ function change(world: World, to: PlanName, when: 'now' | 'period_end') {
   };
   for (const { id, amount } of taken.parts) {
     const payment = world.payments.find((one) => one.id === id)!;
-    // What was not used and has not come back is credit. A refund that was only asked for has not.
+    // The part of a payment that was neither used nor refunded is credit. A refund that was only
+    // asked for does not count.
     const { amountGross, amountNet, creditSpent, refunded, periodEnd } = payment;
     const [from, end] = [unixSeconds(spanOf(payment).coversFrom), unixSeconds(periodEnd)];
     const cash = amountNet > 0n && refunded >= amountNet ? 0n : amountGross - refunded;
@@ -458,7 +459,7 @@ void t.test(
   },
 );
 
-/** What is shown before a change, as change.ts computes it. */
+/** Returns what the service shows before a change, as change.ts computes it. */
 function shown(world: World, to: PlanName, when: 'now' | 'period_end', taken: Taken) {
   const account = world.accounts[to];
   const price = { ...plans[to], trialHours: null, planEndsAt: null, ...NO_DISCOUNT };

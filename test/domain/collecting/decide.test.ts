@@ -718,7 +718,8 @@ const acts: Record<string, (world: World, size: number) => void> = {
   },
   reopen(world) {
     if (world.account !== null || world.plan === null) return;
-    // Not on the period boundaries of an old account: the two could not be told apart.
+    // The pull must not begin on a period boundary of an old account, because the two could not be
+    // told apart.
     const rows = [world.row, ...world.earlier.map(({ row }) => row)];
     const anchors = rows.flatMap(({ periodAnchor }) =>
       periodAnchor === null ? [] : [unixSeconds(periodAnchor)],

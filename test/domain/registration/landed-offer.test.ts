@@ -1,4 +1,4 @@
-// From which of the offers to a wallet a live account comes.
+// Tests which of the offers to a wallet a live account comes from.
 import t from 'tap';
 import type { OpenOffer } from '../../../src/db/offers/open-offers.ts';
 import { areOfTwoCustomers, landedOffer } from '../../../src/domain/registration/landed-offer.ts';

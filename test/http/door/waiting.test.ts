@@ -1,4 +1,5 @@
-// Routes that wait: each takes a place of those that a client and the process have for it.
+// Routes that wait take a place for each request. A client and the process each have a limited
+// number of places.
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';

@@ -24,7 +24,8 @@ void t.test('analytics returns every figure of a range and of each of its days',
     status: 'cancelled',
     cancelledAt: new Date(Date.UTC(2025, 11, 20)),
   });
-  // In the range: a weekly one, and one that fails, is past due for two days and expires.
+  // In the range: a weekly subscription, and a subscription that fails, is past due for two days
+  // and expires.
   const starts = await put(weekly, day(2), { amount: '700', periodHours: 168 });
   const fails = await put(monthly, day(2), {
     status: 'expired',
@@ -166,7 +167,7 @@ void t.test(
     const small = await put('up', day(1), { amount: '1000' });
     const large = await put('up', day(4), { amount: '5000', replaces: small });
     await replace(small, large, day(4));
-    // Down at the end of what is paid: the new one begins when the old one ends.
+    // A downgrade at the end of the paid time: the new subscription begins when the old one ends.
     const dear = await put('down', day(1), { amount: '9000' });
     const cheap = await put('down', day(2), {
       amount: '2000',

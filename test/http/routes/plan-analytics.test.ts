@@ -32,7 +32,8 @@ void t.test(
       sql`
       update subscriptions set replaced_by = ${replacedBy}, replaced_at = ${replacedAt},
         cancel_requested_at = ${replacedAt}, cancel_requested_by = 'subscriber' where id = ${id}`;
-    // Up at once; down at the end of what is paid; away, and back to the other plan.
+    // An upgrade at once; a downgrade at the end of the paid time; a change to another plan and
+    // back.
     const from = await put(small, 'up', day(1));
     await replace(from, await put(large, 'up', day(4), { replaces: from }), day(4));
     const dear = await put(large, 'down', day(1));
@@ -113,7 +114,7 @@ void t.test(
       }
     }
 
-    // As lists do: the plan of another merchant, or one that does not exist, has no rows.
+    // A plan of another merchant, or a plan that does not exist, has no rows, as in lists.
     const foreign = await insertPlan(sql, await api.merchant());
     for (const planId of [foreign, '01999999-0000-7000-8000-000000000000'])
       t.match((await read(`&planId=${planId}`)).report, { active: 0, mrr: '0', gross: '0' });

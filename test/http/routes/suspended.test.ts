@@ -183,7 +183,7 @@ void t.test(
     });
     t.match(cancelling, { status: 200 }, 'its subscribers can leave');
 
-    // Nor is anybody taken back: neither a live record nor one that has ended.
+    // No subscriber is taken back: neither by a live record nor by an ended one.
     const own = `/subscriber/subscriptions/${made.data.id}`;
     const ended = () => api.sql`
       update subscriptions set status = 'expired', ended_at = now(), end_reason = 'past_due',

@@ -62,7 +62,7 @@ void t.test(
     ];
     const a = await insertSubscription(api.sql, { appId: merchant.appId, planId: planA });
     const b = await insertSubscription(api.sql, { appId: merchant.appId, planId: planB });
-    // The order of recording is not that of the payments.
+    // Payments are recorded in another order than they were made.
     const third = await insertPayment(api.sql, b, '2026-01-03T00:00:00Z');
     const first = await insertPayment(api.sql, a, '2026-01-01T00:00:00Z');
     const second = await insertPayment(api.sql, a, '2026-01-02T00:00:00Z', {

@@ -1,4 +1,4 @@
-// Receipts: who sees them, what they show, what is kept of what a buyer types.
+// Receipts: who sees them, what they show, and which of the details that a buyer types are stored.
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { catalogues } from '../../../src/words/catalogues.ts';

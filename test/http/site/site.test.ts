@@ -49,7 +49,7 @@ void t.test(
       for (const language of Object.keys(languages)) {
         const headers = { 'user-agent': PHONE, 'accept-language': language };
         const { payload } = await app.inject({ url, headers });
-        // Loaded later, by some states of the page, or by pages in another language.
+        // Files that some states of the page, or pages in another language, load later.
         const isLater = (file: string) => /qr-code-|words-/.test(file);
         const isOwn = (file: string) => file.includes(`words-${language}-`) && url !== '/dashboard';
         const files = Array.from(payload.matchAll(/"(\/assets\/[^"]+)"/g), ([, file]) =>

@@ -338,7 +338,7 @@ void t.test(
       subscription: cancelled.pda,
     };
     await stage.send([cancelled.wallet], [cancelSubscription(stage.net.programId, parties)]);
-    // With another amount the pull is not that of the open attempt.
+    // After this change of the amount, the pull is not the pull of the open attempt.
     await stage.sql`update payment_attempts set amount_gross = amount_gross + 1, amount_net = amount_net + 1 where subscription_id = ${foreign.id}`;
     const all = [paid, cancelled, foreign].map(({ id }) => id);
     const noticed = async () =>

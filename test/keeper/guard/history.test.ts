@@ -56,7 +56,8 @@ for (const percent of [null, 60])
         const keeper = await stage.startKeeper();
         await sent(stage, keeper);
         if (!survives) {
-          // A killed keeper releases no claims; this one must not settle what it sent.
+          // A killed keeper releases no claims. The new claim ids keep this keeper from settling
+          // what it sent.
           await stage.sql`update subscriptions set claim_id = gen_random_uuid()`;
           await keeper.stop();
         }

@@ -119,7 +119,7 @@ void t.test(
     });
     t.equal(mine.status, 200);
     for (const url of Object.values(ready.metricsUrls)) {
-      // Not ready for a moment where Postgres takes seconds to answer.
+      // A daemon is not ready for a moment when Postgres takes seconds to answer.
       await until(async () => (await fetch(`${url}/readyz`)).status === 200);
       t.pass(url);
     }

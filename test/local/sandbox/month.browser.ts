@@ -107,7 +107,7 @@ async function screens(t: Test, { ready, open }: Sandbox): Promise<void> {
   });
 }
 
-/** One endpoint is broken. It is repaired, and gets what failed since. */
+/** One endpoint is broken. After its repair, it gets the deliveries that have failed since. */
 async function repair(t: Test, { api }: Sandbox, page: Page): Promise<void> {
   await page.getByText('Your webhook fails').waitFor();
   await inspect(t, page, 'sandbox-dashboard');

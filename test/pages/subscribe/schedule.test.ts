@@ -5,7 +5,10 @@ import { linesOf } from '../../../src/pages/subscribe/schedule.ts';
 const START = Date.UTC(2026, 10, 26);
 const DAY_MS = 86_400_000;
 const iso = (day: number) => new Date(START + day * DAY_MS).toISOString();
-/** A run of the API's schedule: amount, days on which it is due and until which it pays, times. */
+/**
+ * An entry of the API's schedule: the amount, the days of its due time and its end, and the number
+ * of payments.
+ */
 type Run = [amount: string, due: number, until: number, times: number | null];
 const dayOf = (time: Date | null) =>
   time === null ? null : Math.round((time.getTime() - START) / DAY_MS);
