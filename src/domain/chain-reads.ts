@@ -125,10 +125,10 @@ function unavailable(message: string, cause: RpcUnreachable | RpcError): Service
 }
 
 /**
- * Reads the lifetime of a blockhash that a wallet has read from its own endpoint. It began at the
- * newest block of the endpoints that respond, or before. Those of the service may be some blocks
- * behind that of the wallet: one knows the blockhash before its height passes the last valid one.
- * Throws INTERNAL_ERROR.
+ * Reads the lifetime of a blockhash that a wallet has read from its own endpoint. The lifetime
+ * began at the newest block of the service's endpoints that respond, or before. These endpoints may
+ * be some blocks behind the wallet's endpoint, but each knows the blockhash before its own height
+ * passes the last valid height. Throws INTERNAL_ERROR.
  */
 export async function readLifetimeOfNew(
   chain: Pick<Rpc, 'getHeights'>,

@@ -39,7 +39,8 @@ export async function refusePaidRefund(
   if (txSignature !== null) throw paidBy(txSignature);
   if (status === 'expired')
     throw new ServiceError('CONFLICT', 'This refund has expired: ask for another one.');
-  // A refund keeps its blockhash, so no transfer of it has landed before that.
+  // A refund keeps its blockhash, so none of its transfers landed before the slot of that
+  // blockhash.
   const sought = { transfer: { ...refund, merchant, subscriber }, since: offer.blockhashSlot };
   const found = await readWitnessed(UNSEEN, () => findPayment(chain, sought, signature));
   if (found !== null && found !== signature) throw paidBy(found);

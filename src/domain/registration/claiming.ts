@@ -30,7 +30,10 @@ export type RegistrationToStore = NewRegistration & {
   isSessionOffered?: boolean;
   /** The account and registration that the keeper judged. Set if `isUnclaimed`. */
   judged?: Judged;
-  /** When the wallet asked for the offer that it registers with, if it does not ask itself. */
+  /**
+   * When the wallet asked for the offer; set if the registration follows the wallet's relayed
+   * transaction, without a request to register.
+   */
   askedAt?: Date | undefined;
 };
 
