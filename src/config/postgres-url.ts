@@ -79,7 +79,8 @@ export function parsePostgresUrl(url: string): PostgresUrl {
       key: parameters.get('sslkey'),
     },
     connectMs:
-      1000 * (whole(parameters, 'connect_timeout', 1, MAX_CONNECT_SECONDS) ?? CONNECT_SECONDS),
+      1000 *
+      (wholeNumber(parameters, 'connect_timeout', 1, MAX_CONNECT_SECONDS) ?? CONNECT_SECONDS),
     applicationName: parameters.get('application_name'),
     options: parameters.get('options'),
   };
@@ -256,7 +257,12 @@ function choice<const T extends string>(
   return found;
 }
 
-function whole(parameters: Parameters, name: string, min: number, max: number): number | undefined {
+function wholeNumber(
+  parameters: Parameters,
+  name: string,
+  min: number,
+  max: number,
+): number | undefined {
   const value = parameters.get(name);
   if (value === undefined) return undefined;
   const number = Number(value);

@@ -275,8 +275,8 @@ function refusalReport({ log, onConnectionRefused }: ApiDeps): ConnectionOptions
  * Returns the client's X-Request-Id if it is a plain token, so that the logs of client and service
  * share an id. Otherwise returns a new UUID.
  */
-function requestId(given: string | string[] | undefined): string {
-  return typeof given === 'string' && /^[\w.:/+=-]{1,128}$/.test(given) ? given : randomUUID();
+function requestId(header: string | string[] | undefined): string {
+  return typeof header === 'string' && /^[\w.:/+=-]{1,128}$/.test(header) ? header : randomUUID();
 }
 
 /**

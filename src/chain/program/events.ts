@@ -98,7 +98,7 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
   const events: ProgramEvent[] = [];
   for (const [index, inner] of [...transaction.inner].sort(([a], [b]) => a - b)) {
     const outer = transaction.instructions[index];
-    inner.forEach((call, place) => {
+    inner.forEach((call, innerIndex) => {
       if (
         call.programId !== programId ||
         call.accounts.length !== 1 ||
@@ -106,7 +106,7 @@ export function programEvents(transaction: ExecutedTransaction, programId: strin
       )
         return;
       if (!call.data.subarray(0, TAG.length).equals(TAG)) return;
-      if (callerOf(inner, place, outer)?.programId !== programId) return;
+      if (callerOf(inner, innerIndex, outer)?.programId !== programId) return;
       const event = decodeEvent(call.data);
       if (event !== null) events.push({ ...event, instruction: index });
     });

@@ -146,9 +146,9 @@ async function judgeExpired<T extends Sought>(
     }
   }
   return group.map(({ one, slot }): [T, Landing] => {
-    const seen = found.get(one.signature) ?? UNDECIDED;
-    const isDead = seen.verdict === 'unknown' && (!one.needsTwo || seen.isProven);
-    return [one, { ...seen, expiredAt: slot, ...(isDead && { verdict: 'dead' }) }];
+    const landing = found.get(one.signature) ?? UNDECIDED;
+    const isDead = landing.verdict === 'unknown' && (!one.needsTwo || landing.isProven);
+    return [one, { ...landing, expiredAt: slot, ...(isDead && { verdict: 'dead' }) }];
   });
 }
 

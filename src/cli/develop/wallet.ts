@@ -77,8 +77,8 @@ export function addWallet(command: Command, setExitCode: SetExitCode): void {
     .argument('[text]', 'the text or the transaction in Base64; default: stdin')
     .option('--api-url <url>', 'the API that the sign-in is for; default: BILLING_API_URL')
     .addOption(asRole('the role of the sign-in'))
-    .action(async (file: string, given: string | undefined, flags: SignFlags) =>
-      setExitCode(await sign(file, given, flags)),
+    .action(async (file: string, argument: string | undefined, flags: SignFlags) =>
+      setExitCode(await sign(file, argument, flags)),
     );
   withTransfers(
     add('send', 'signs a transaction of the API, sends it and waits until it is confirmed'),
@@ -88,8 +88,8 @@ export function addWallet(command: Command, setExitCode: SetExitCode): void {
     .option('--rpc-url <url>', RPC)
     .option('--api-url <url>', 'send it through this API, which also registers or activates')
     .addOption(asRole('with --api-url: subscriber or merchant'))
-    .action(async (file: string, given: string | undefined, flags: SendFlags) =>
-      setExitCode(await send(file, given, flags)),
+    .action(async (file: string, argument: string | undefined, flags: SendFlags) =>
+      setExitCode(await send(file, argument, flags)),
     );
   withEnv(add('subscribe', 'subscribes the wallet to a plan through the API'))
     .argument('<file>', FILE)
@@ -151,9 +151,9 @@ async function balance(wallet: string, flags: BalanceFlags): Promise<number> {
 
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-async function sign(file: string, given: string | undefined, flags: SignFlags): Promise<number> {
+async function sign(file: string, argument: string | undefined, flags: SignFlags): Promise<number> {
   const wallet = await load(file);
-  const input = given ?? (await text(process.stdin));
+  const input = argument ?? (await text(process.stdin));
   if (BASE64.test(input.trim())) {
     const transaction = await signAsked(wallet, input.trim(), flags);
     if (flags.json === true) printJson({ transaction });
@@ -162,7 +162,7 @@ async function sign(file: string, given: string | undefined, flags: SignFlags): 
   }
   // The wallet must sign exactly the bytes of the API's text. Only the newline at the end of stdin
   // is removed.
-  const message = given ?? input.replace(/\n$/, '');
+  const message = argument ?? input.replace(/\n$/, '');
   const apiUrl = flags.apiUrl ?? loadConfig('developer', { envFile: flags.envFile }).givenApiUrl;
   if (apiUrl === undefined)
     throw new OperatorError(
@@ -209,9 +209,9 @@ async function signAsked(
   );
 }
 
-async function send(file: string, given: string | undefined, flags: SendFlags): Promise<number> {
+async function send(file: string, argument: string | undefined, flags: SendFlags): Promise<number> {
   const wallet = await load(file);
-  const unsigned = (given ?? (await text(process.stdin))).trim();
+  const unsigned = (argument ?? (await text(process.stdin))).trim();
   const transaction = await signAsked(wallet, unsigned, flags);
   return interruptible(false, async (signal) => {
     if (flags.apiUrl === undefined) {

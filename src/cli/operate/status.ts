@@ -201,9 +201,10 @@ async function readStatus(
   const unchecked = uncheckedOf(found);
   const problems = [
     ...problemsOf(found, limits, demanded),
-    ...demanded.flatMap((what) => {
-      const why = what === 'serve' || what === 'dispatch' ? undefined : unchecked[what];
-      return why === undefined ? [] : [`${what} is not checked: ${why}`];
+    ...demanded.flatMap((requirement) => {
+      const why =
+        requirement === 'serve' || requirement === 'dispatch' ? undefined : unchecked[requirement];
+      return why === undefined ? [] : [`${requirement} is not checked: ${why}`];
     }),
   ];
   const state =

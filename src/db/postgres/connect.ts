@@ -272,13 +272,13 @@ function counted<T extends Queryable>(
   return new Proxy(sql, {
     apply(target, self, args) {
       const make = () => Reflect.apply(target as (...given: unknown[]) => unknown, self, args);
-      const made = make();
-      // `made` may also be an SQL fragment, which is a promise too. `count` replaces the methods
+      const result = make();
+      // `result` may also be an SQL fragment, which is a promise too. `count` replaces the methods
       // `then`, `catch` and `finally`. No code calls these methods of a fragment, so `count` does
       // no harm.
-      if (made instanceof Promise)
-        count(made as Statement, make as () => Statement, silence, connection);
-      return made;
+      if (result instanceof Promise)
+        count(result as Statement, make as () => Statement, silence, connection);
+      return result;
     },
   });
 }

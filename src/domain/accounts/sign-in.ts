@@ -157,12 +157,13 @@ export function isMessageOf(issued: string, signed: Buffer, wallet: string): boo
  * fields, because it tells the wallet's owner for which role the wallet signs in.
  */
 function saysTheSame(issued: string, signed: string): boolean {
-  const [wanted, given] = [fieldsOf(issued), fieldsOf(signed)];
-  if (wanted === undefined || given === undefined) return false;
-  const chain = given.get('Chain ID');
-  if (chain !== undefined) given.set('Chain ID', chain.replace(/^solana:/, ''));
+  const [issuedFields, signedFields] = [fieldsOf(issued), fieldsOf(signed)];
+  if (issuedFields === undefined || signedFields === undefined) return false;
+  const chain = signedFields.get('Chain ID');
+  if (chain !== undefined) signedFields.set('Chain ID', chain.replace(/^solana:/, ''));
   return (
-    given.size === wanted.size && [...wanted].every(([name, value]) => given.get(name) === value)
+    signedFields.size === issuedFields.size &&
+    [...issuedFields].every(([name, value]) => signedFields.get(name) === value)
   );
 }
 

@@ -106,15 +106,15 @@ export async function readRefundGround(
     ),
     readBlockhash(chain),
   ]);
-  const [own = null, other = null] = accounts;
-  const [paying, receiving] = [tokenAccountIn(own), tokenAccountIn(other)];
+  const [ownAccount = null, otherAccount = null] = accounts;
+  const [paying, receiving] = [tokenAccountIn(ownAccount), tokenAccountIn(otherAccount)];
   const isFrozen = (account: typeof paying) => account?.state === 'frozen';
   return {
     mint,
     merchant,
     frozen: isFrozen(paying) ? 'merchant' : isFrozen(receiving) ? 'subscriber' : null,
     funds: paying?.amount ?? 0n,
-    hasTokenAccount: other !== null,
+    hasTokenAccount: otherAccount !== null,
     ...blockhash,
   };
 }

@@ -231,8 +231,8 @@ async function resultOf(
   history: PullHistory | undefined,
 ): Promise<LookupResult> {
   if (history === undefined) return { tooMany: true };
-  const ours = history.pulls.filter(({ source }) => source === 'keeper');
-  const signatures = ours.map(({ signature }) => signature);
+  const ownPulls = history.pulls.filter(({ source }) => source === 'keeper');
+  const signatures = ownPulls.map(({ signature }) => signature);
   const attempted = await readAttempted(sql, subscriptionPda, signatures);
   const pulls = history.pulls.map((pull) => ({
     ...{ ...pull, recorded: false, isPeriodPaid: false },
@@ -279,10 +279,10 @@ async function findDoubted(
   });
   const doubtedEnded = await doubtEnded(context, rows, snapshot, closed);
   if (missing.length === 0) return doubtedEnded;
-  const gone = await absence.gone([...new Set(missing.map(({ address }) => address))]);
+  const goneAccounts = await absence.gone([...new Set(missing.map(({ address }) => address))]);
   const isEnding = (name: string) => (ENDING as readonly string[]).includes(name);
   const doubted = missing
-    .filter(({ address }) => !gone.has(address))
+    .filter(({ address }) => !goneAccounts.has(address))
     .map(({ id, name }): LookupEntry => [
       id,
       isEnding(name) ? { absenceDoubted: true } : { receiverDoubted: true },

@@ -104,10 +104,10 @@ async function update(
     if (account === null && plan.status !== 'pending') missing.push(plan);
     else await record(context, plan, account, { now, slot });
   }
-  const gone = await absence.gone(missing.map(({ planPda }) => planPda));
-  const doubted = missing.filter(({ planPda }) => !gone.has(planPda));
+  const gonePlans = await absence.gone(missing.map(({ planPda }) => planPda));
+  const doubted = missing.filter(({ planPda }) => !gonePlans.has(planPda));
   for (const plan of missing)
-    if (gone.has(plan.planPda)) await record(context, plan, null, { now, slot });
+    if (gonePlans.has(plan.planPda)) await record(context, plan, null, { now, slot });
   if (doubted.length > 0)
     await putOffPlans(
       sql,

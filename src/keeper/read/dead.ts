@@ -96,11 +96,11 @@ export async function findDead<T extends Mortal>(
     ([{ signature }, { status }]): [string, SignatureStatus][] =>
       status === null ? [] : [[signature, status]],
   );
-  const those = (holds: (landing: Landing) => boolean) =>
+  const transactionsWhere = (holds: (landing: Landing) => boolean) =>
     judged.filter(([, landing]) => holds(landing)).map(([{ one }]) => one);
   return {
-    dead: those(({ verdict }) => verdict === 'dead'),
-    unproven: those(({ verdict, isAnswered }) => verdict === 'unknown' && isAnswered),
+    dead: transactionsWhere(({ verdict }) => verdict === 'dead'),
+    unproven: transactionsWhere(({ verdict, isAnswered }) => verdict === 'unknown' && isAnswered),
     slot: newestSlot(judged.map(([, { expiredAt }]) => expiredAt ?? 0n)),
     landings: new Map(judged.map(([{ one }, landing]) => [one, landing])),
     seen: new Map(statusEntries),

@@ -94,14 +94,14 @@ function SignedIn({ session }: { session: Session }): ReactElement {
     }
   }, [session]);
   useEffect(() => void load(), [load]);
-  const wanted = hash.app ?? appId;
-  const app = apps?.find(({ id }) => id === wanted) ?? apps?.[0];
-  const shown = app?.id;
+  const wantedId = hash.app ?? appId;
+  const app = apps?.find(({ id }) => id === wantedId) ?? apps?.[0];
+  const shownId = app?.id;
   useEffect(() => {
-    if (shown === undefined) return;
-    setAppId(shown);
-    if (hash.app !== shown) history.replaceState(null, '', formatHash({ ...hash, app: shown }));
-  }, [shown, hash]);
+    if (shownId === undefined) return;
+    setAppId(shownId);
+    if (hash.app !== shownId) history.replaceState(null, '', formatHash({ ...hash, app: shownId }));
+  }, [shownId, hash]);
 
   if (apps === undefined)
     return (
@@ -126,12 +126,12 @@ function SignedIn({ session }: { session: Session }): ReactElement {
     const stays = view === 'search' || view === 'customers';
     location.hash = formatHash({ view, id: stays ? id : undefined, app });
   };
-  const made = (app: App) => {
+  const addApp = (app: App) => {
     setApps([app, ...apps]);
     open(app.id);
     setMaking(false);
   };
-  if (app === undefined) return <FirstApp session={session} onMade={made} />;
+  if (app === undefined) return <FirstApp session={session} onMade={addApp} />;
   return (
     <>
       <Shell
@@ -142,7 +142,7 @@ function SignedIn({ session }: { session: Session }): ReactElement {
         onNew={() => setMaking(true)}
         onChanged={() => void load()}
       />
-      {making && <NewApp session={session} onMade={made} onClose={() => setMaking(false)} />}
+      {making && <NewApp session={session} onMade={addApp} onClose={() => setMaking(false)} />}
     </>
   );
 }

@@ -75,7 +75,7 @@ function signed(transaction: Uint8Array, key: Uint8Array): Uint8Array {
   const accountAt = (index: number) => message.slice(4 + 32 * index, 36 + 32 * index);
   const places = Array.from({ length: signers }, (_, index) => index);
   const signerIndex = places.find((index) => bs58.encode(accountAt(index)) === owner) ?? 0;
-  const whole = transaction.slice();
-  whole.set(nacl.sign.detached(message, key), 1 + 64 * signerIndex);
-  return whole;
+  const signedTransaction = transaction.slice();
+  signedTransaction.set(nacl.sign.detached(message, key), 1 + 64 * signerIndex);
+  return signedTransaction;
 }

@@ -126,7 +126,11 @@ function getRecentPrioritizationFees(params: readonly unknown[], { chain }: Loca
     if (landed.payload === null) continue;
     if (writableKeys.size > 0) {
       const { message } = decodeTransaction(landed.payload.bytes);
-      if (!message.keys.some((key, place) => writableKeys.has(key) && isWritable(message, place)))
+      if (
+        !message.keys.some(
+          (key, keyIndex) => writableKeys.has(key) && isWritable(message, keyIndex),
+        )
+      )
         continue;
     }
     const known = least.get(landed.height);

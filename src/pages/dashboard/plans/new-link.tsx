@@ -51,7 +51,7 @@ export function NewLink({
       const off = discountOf(discount);
       const metadataObject = objectOf(metadata);
       const trialHours = trialOf(values.trialDays);
-      const made = await session.client.post('/merchant/apps/{appId}/checkout-sessions', {
+      const created = await session.client.post('/merchant/apps/{appId}/checkout-sessions', {
         path: { appId: app.id },
         body: {
           planId,
@@ -63,7 +63,7 @@ export function NewLink({
           ...(cancelUrl !== undefined && { cancelUrl }),
         },
       });
-      setUrl(made.url);
+      setUrl(created.url);
       onMade();
     } catch (error) {
       setProblem(wordsOf(error));

@@ -16,7 +16,7 @@ type ApiKey = components['schemas']['ApiKey'];
 export function ApiKeys({ context: { session } }: { context: AppContext }): ReactElement {
   const open = useCallback(() => session.client.pages('/merchant/api-keys'), [session]);
   const list = usePages(open);
-  const [made, setMade] = useState<string>();
+  const [newKey, setMade] = useState<string>();
   const [busy, setBusy] = useState(false);
   const [revoking, setRevoking] = useState<ApiKey>();
   const [problem, setProblem] = useState<string>();
@@ -90,10 +90,10 @@ export function ApiKeys({ context: { session } }: { context: AppContext }): Reac
           ]}
         />
       </ListOf>
-      {made !== undefined && (
+      {newKey !== undefined && (
         <Secret
           title="Your new key"
-          secret={made}
+          secret={newKey}
           label="Copy the key"
           text="This key is shown once. Store it on your server now; it cannot be shown again."
           onClose={() => setMade(undefined)}

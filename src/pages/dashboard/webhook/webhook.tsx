@@ -46,20 +46,23 @@ export function Webhook({ context }: { context: AppContext }): ReactElement {
   };
   const create = (url: string, extraEvents: Endpoint['extraEvents']) =>
     attempt(async () => {
-      const made = await session.client.post('/merchant/apps/{appId}/webhooks', {
+      const created = await session.client.post('/merchant/apps/{appId}/webhooks', {
         path,
         body: { url, extraEvents },
       });
-      setSecret(made.secret);
+      setSecret(created.secret);
       again();
     });
   const rotate = (webhookId: string) =>
     attempt(async () => {
       const client = await signAgain(session);
-      const made = await client.post('/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret', {
-        path: { ...path, webhookId },
-      });
-      setSecret(made.secret);
+      const rotated = await client.post(
+        '/merchant/apps/{appId}/webhooks/{webhookId}/rotate-secret',
+        {
+          path: { ...path, webhookId },
+        },
+      );
+      setSecret(rotated.secret);
       again();
     }).finally(() => setRotating(false));
   const setDisabled = async (webhookId: string, disabled: boolean) => {
